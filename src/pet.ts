@@ -1,0 +1,96 @@
+/** Owns the animal: its fields, their rules and its one JSON text. Knows neither storage nor HTTP. */
+import { PetstoreError } from './errors.js';
+import { int64OfJsonNumber, isInt64 } from './int64.js';
+import { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
+
+/** Every availability that an animal can have. */
+export const petStatuses = ['available', 'pending', 'sold'] as const;
+
+/** The availability of an animal. */
+export type PetStatus = (typeof petStatuses)[number];
+
+/** An animal before it has an id: the creation shape `NewPet` of the specification. */
+export interface PetDraft {
+  /** Any Unicode text, the empty one included (C25). */
+  readonly name: string;
+  /** An int64. */
+  readonly categoryId: bigint;
+  /** Absent stays absent (C19). */
+  readonly status?: PetStatus;
+}
+
+/** An animal of the catalogue. */
+export interface Pet extends PetDraft {
+  /** A positive int64; the storage counts them 1, 2, 3 … (C31). */
+  readonly id: bigint;
+}
+
+/** The rule of each field, in the words that an `invalid_body` message uses. */
+export const fieldRules = {
+  name: 'name must be a string',
+  categoryId: 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807',
+  status: 'status must be one of "available", "pending", "sold", or be left out',
+} as const;
+
+/** Whether a text is one of the three statuses, exactly (C7). */
+export function isPetStatus(text: unknown): text is PetStatus {
+  return text === 'available' || text === 'pending' || text === 'sold';
+}
+
+/**
+ * The draft that a JSON value holds; members that a draft doesn't have are ignored (C21).
+ * @throws PetstoreError `invalid_body` that names every bad field and its rule (C20).
+ */
+export function parseDraft(value: JsonValue): PetDraft {
+  if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
+  const name = value.get('name');
+  const categoryNumber = value.get('categoryId');
+  const categoryId = categoryNumber instanceof JsonNumber ? int64OfJsonNumber(categoryNumber.text) : undefined;
+  const status = value.get('status');
+  const statusFits = status === undefined || isPetStatus(status);
+  if (typeof name === 'string' && categoryId !== undefined && statusFits) return draftOf(name, categoryId, status);
+  const broken: string[] = [];
+  if (typeof name !== 'string') broken.push(fieldRules.name);
+  if (categoryId === undefined) broken.push(fieldRules.categoryId);
+  if (!statusFits) broken.push(fieldRules.status);
+  throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
+}
+
+/**
+ * Refuses what a program, not a client, hands over as a draft.
+ * @throws TypeError that names the field.
+ */
+export function checkDraft(draft: PetDraft): void {
+  if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
+  // A lone surrogate has no UTF-8, so that the file could not keep it.
+  if (typeof draft.name !== 'string' || !draft.name.isWellFormed()) throw new TypeError('name must be a well-formed string');
+  if (typeof draft.categoryId !== 'bigint' || !isInt64(draft.categoryId)) throw new TypeError('categoryId must be a bigint of 64 bits');
+  if (draft.status !== undefined && !isPetStatus(draft.status)) throw new TypeError(fieldRules.status);
+}
+
+/**
+ * An animal's one JSON text: the line in the file, the body of the answer, kept as a byte string.
+ * Members in the order of the specification, no white space; only what JSON demands is escaped.
+ */
+export function petJson(id: bigint, draft: PetDraft): string {
+  const name = toByteString(JSON.stringify(draft.name));
+  const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
+  return `{"id":${id},"name":${name},"categoryId":${draft.categoryId}${status}}`;
+}
+
+/**
+ * The animal of a JSON text, ours or one that a person wrote: any member order, white space and escapes.
+ * @throws PetstoreError `invalid_json` or `invalid_body`.
+ */
+export function parsePet(json: string): Pet {
+  const value = parseJson(json);
+  const draft = parseDraft(value);
+  const idNumber = value instanceof Map ? value.get('id') : undefined;
+  const id = idNumber instanceof JsonNumber ? int64OfJsonNumber(idNumber.text) : undefined;
+  if (id === undefined || id < 1n) throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
+  return { id, ...draft };
+}
+
+function draftOf(name: string, categoryId: bigint, status: PetStatus | undefined): PetDraft {
+  return status === undefined ? { name, categoryId } : { name, categoryId, status };
+}
