@@ -5,7 +5,7 @@
  * Text arrives as a *byte string*: one char (U+0000 to U+00FF) is one byte of UTF-8. A position in it is a byte
  * offset, its length is a Content-Length, and what is pure ASCII needs no decoding at all.
  */
-import { PetstoreError } from './errors.js';
+import { decodeJsonString, invalidJson } from './json-string.js';
 
 /** A number as it was written, because a double would round an int64 past 2^53 (C23). */
 export class JsonNumber {
@@ -118,96 +118,18 @@ class Reader {
   }
 
   #string(): string {
-    const bytes = this.#bytes;
-    const start = ++this.#at;
-    for (let at = start; at < bytes.length; at++) {
-      const byte = bytes.charCodeAt(at);
+    const start = this.#at + 1;
+    for (let at = start; at < this.#bytes.length; at++) {
+      const byte = this.#bytes.charCodeAt(at);
       if (byte === 0x22) {
         this.#at = at + 1;
-        return bytes.slice(start, at);
+        return this.#bytes.slice(start, at);
       }
-      if (byte === 0x5c || byte >= 0x80 || byte < 0x20) return this.#decodedString(start, at);
+      if (byte === 0x5c || byte >= 0x80 || byte < 0x20) break;
     }
-    this.#fail('the text ends inside a string', bytes.length);
-  }
-
-  /** The rest of a string that began at `start`, from the first byte `at` that does not stand for itself. */
-  #decodedString(start: number, at: number): string {
-    const bytes = this.#bytes;
-    let text = '';
-    let plainFrom = start;
-    this.#at = at;
-    while (this.#at < bytes.length) {
-      const byte = bytes.charCodeAt(this.#at);
-      if (byte === 0x22) return text + bytes.slice(plainFrom, this.#at++);
-      if (byte < 0x20) this.#fail('a control character that is not escaped');
-      if (byte < 0x80 && byte !== 0x5c) {
-        this.#at++;
-        continue;
-      }
-      text += bytes.slice(plainFrom, this.#at);
-      text += byte === 0x5c ? this.#escape() : this.#utf8(byte);
-      plainFrom = this.#at;
-    }
-    this.#fail('the text ends inside a string', bytes.length);
-  }
-
-  #escape(): string {
-    const at = this.#at;
-    const letter = this.#bytes[at + 1];
-    if (letter === undefined) this.#fail('the text ends inside a string', at + 1);
-    if (letter === 'u') return this.#unicodeEscape(at);
-    const plain = escapes.get(letter);
-    if (plain === undefined) this.#fail('an unknown escape', at);
-    this.#at = at + 2;
-    return plain;
-  }
-
-  #unicodeEscape(at: number): string {
-    const first = this.#hex4(at + 2, at);
-    this.#at = at + 6;
-    if (first < 0xd800 || first > 0xdfff) return String.fromCharCode(first);
-    // Two escapes make one character beyond U+FFFF; half of a pair is no text at all (RFC 7493 section 2.1).
-    if (first < 0xdc00 && this.#bytes.startsWith('\\u', at + 6)) {
-      const second = this.#hex4(at + 8, at + 6);
-      if (second >= 0xdc00 && second <= 0xdfff) {
-        this.#at = at + 12;
-        return String.fromCharCode(first, second);
-      }
-    }
-    this.#fail('a lone surrogate', at);
-  }
-
-  #hex4(at: number, escapeAt: number): number {
-    let code = 0;
-    for (let i = at; i < at + 4; i++) {
-      const byte = this.#bytes.charCodeAt(i);
-      const digit =
-        byte >= 0x30 && byte <= 0x39 ? byte - 0x30
-        : byte >= 0x41 && byte <= 0x46 ? byte - 0x37
-        : byte >= 0x61 && byte <= 0x66 ? byte - 0x57
-        : -1;
-      if (digit < 0) this.#fail('an escape without four hexadecimal digits', Number.isNaN(byte) ? i : escapeAt);
-      code = code * 16 + digit;
-    }
-    return code;
-  }
-
-  /** One character of two to four bytes; the ranges are the table of RFC 3629 section 4. */
-  #utf8(lead: number): string {
-    const at = this.#at;
-    const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    if (length === 0) this.#fail('invalid UTF-8', at);
-    let code = lead & (0xff >> (length + 1));
-    for (let i = 1; i < length; i++) {
-      const byte = this.#bytes.charCodeAt(at + i);
-      const low = i > 1 ? 0x80 : lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
-      const high = i > 1 ? 0xbf : lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
-      if (!(byte >= low && byte <= high)) this.#fail('invalid UTF-8', at);
-      code = (code << 6) | (byte & 0x3f);
-    }
-    this.#at = at + length;
-    return String.fromCodePoint(code);
+    const { text, end } = decodeJsonString(this.#bytes, start);
+    this.#at = end;
+    return text;
   }
 
   #number(): JsonNumber {
@@ -255,18 +177,6 @@ class Reader {
   }
 
   #fail(problem: string, at = this.#at): never {
-    const what = at >= this.#bytes.length && !problem.startsWith('the text ends') ? 'the text ends too early' : problem;
-    throw new PetstoreError('invalid_json', `Not valid JSON: ${what}, at byte ${at}.`);
+    throw invalidJson(at < this.#bytes.length ? problem : 'the text ends too early', at);
   }
 }
-
-const escapes = new Map([
-  ['"', '"'],
-  ['\\', '\\'],
-  ['/', '/'],
-  ['b', '\b'],
-  ['f', '\f'],
-  ['n', '\n'],
-  ['r', '\r'],
-  ['t', '\t'],
-]);

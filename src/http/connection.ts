@@ -1,0 +1,121 @@
+/** Owns one connection: how many of its requests are under way, and how it ends where it is no HTTP. Knows no route. */
+import type { Socket } from 'node:net';
+import type { PetstoreError } from '../errors.js';
+import { replyText, type Exchange } from './message.js';
+import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
+import { errorReply, type Reply } from './reply.js';
+
+/** What a connection needs of the petstore. */
+export interface Service {
+  /** Answers a request. */
+  serve(exchange: Exchange): void;
+  /** Hears of a reply to what never became a request. */
+  refused(reply: Reply): void;
+}
+
+/** Most requests of one connection under way; what comes behind them waits (C52). */
+const maxUnderWay = 32;
+/** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
+const lingerMs = 1_000;
+/** How long an unknown method may take to show its request line, as any header (C44). */
+const requestLineMs = 10_000;
+/** How long a client may leave its answer unread (C44). */
+const unreadMs = 60_000;
+
+/** One socket of an HTTP server. */
+export class Connection {
+  readonly #socket: Socket;
+  readonly #service: Service;
+  readonly #waiting: Exchange[] = [];
+  #underWay = 0;
+  #latest: Exchange | undefined;
+  #refusal: PetstoreError | undefined;
+  #method: { readonly failure: MethodFailure; readonly since: number } | undefined;
+  #sentBytes = 0;
+  #sentAt = performance.now();
+
+  constructor(socket: Socket, service: Service) {
+    this.#socket = socket;
+    this.#service = service;
+  }
+
+  /** Takes a request; its answer waits for those before it. */
+  accept(exchange: Exchange): void {
+    this.#latest = exchange;
+    if (this.#underWay < maxUnderWay) return this.#start(exchange);
+    this.#waiting.push(exchange);
+    this.#socket.pause();
+  }
+
+  /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
+  fail(error: ParserError): void {
+    const isOfHttp = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    if (!isOfHttp || this.#socket.bytesRead === 0) this.#socket.destroy();
+    else if (error.code === 'HPE_INVALID_METHOD') this.#failMethod(error);
+    else this.refuse(parseFailure(error));
+  }
+
+  /**
+   * Answers what came last with an error and hangs up. Requests before it get their own answers first (C52); one that
+   * is still arriving is what came last, and is answered on its own path.
+   */
+  refuse(error: PetstoreError): void {
+    if (this.#refusal !== undefined || this.#latest?.fail(error)) return;
+    this.#refusal = error;
+    if (this.#underWay === 0) this.#hangUpWith(error);
+  }
+
+  /** Ends the connection if no request of it is under way; one whose head has begun to arrive is (C48). */
+  endIfIdle(): void {
+    const isFirstArriving = this.#latest === undefined && this.#socket.bytesRead > 0;
+    if (this.#underWay === 0 && !isFirstArriving) this.#hangUp('');
+  }
+
+  /** Ends what has waited too long; called every second with the milliseconds of `performance.now()`. */
+  sweep(now: number): void {
+    if (this.#method !== undefined && now - this.#method.since > requestLineMs) {
+      this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    }
+    const sentBytes = this.#socket.bytesWritten - this.#socket.writableLength;
+    if (sentBytes !== this.#sentBytes || this.#socket.writableLength === 0) {
+      this.#sentBytes = sentBytes;
+      this.#sentAt = now;
+    } else if (now - this.#sentAt > unreadMs) this.#socket.destroy();
+  }
+
+  #failMethod(error: ParserError): void {
+    this.#method ??= { failure: new MethodFailure(), since: performance.now() };
+    const failure = this.#method.failure.add(error);
+    if (failure !== undefined) this.refuse(failure);
+  }
+
+  #start(exchange: Exchange): void {
+    this.#underWay++;
+    exchange.onDone(this.#onDone);
+    this.#service.serve(exchange);
+  }
+
+  readonly #onDone = (): void => {
+    this.#underWay--;
+    const next = this.#waiting.shift();
+    if (next !== undefined) return this.#start(next);
+    this.#socket.resume();
+    if (this.#underWay === 0 && this.#refusal !== undefined) this.#hangUpWith(this.#refusal);
+  };
+
+  #hangUpWith(error: PetstoreError): void {
+    const reply = errorReply(error);
+    if (reply === undefined) return this.#hangUp('');
+    this.#hangUp(replyText({ ...reply, closes: true }));
+    this.#service.refused(reply);
+  }
+
+  #hangUp(text: string): void {
+    if (!this.#socket.writable) {
+      this.#socket.destroy();
+      return;
+    }
+    this.#socket.end(text, 'latin1');
+    setTimeout(() => this.#socket.destroy(), lingerMs).unref();
+  }
+}

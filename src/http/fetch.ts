@@ -1,0 +1,38 @@
+/** Owns the step between the web platform's Request and Response and ours. Knows no route. */
+import { tooLarge } from './content.js';
+import { Head } from './head.js';
+import type { Message } from './message.js';
+import { wireHeaders, type Reply } from './reply.js';
+
+/** A request that came through `fetch`, with no socket below it. */
+export function messageOfRequest(request: Request): Message {
+  const head = new Head();
+  request.headers.forEach((value, name) => head.add(name, value));
+  return { method: request.method, target: targetOf(request.url), head, readBody: (maxBytes) => readBody(request, maxBytes) };
+}
+
+/** The web platform's form of a reply to a request of this method. */
+export function responseOf(reply: Reply, method: string): Response {
+  const headers = new Headers();
+  const lines = wireHeaders(reply);
+  for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
+  const body = reply.body === undefined || method === 'HEAD' ? null : Buffer.from(reply.body, 'latin1');
+  return new Response(body, { status: reply.status, headers });
+}
+
+/** A Request has an absolute URL, always; the target is what a client would send of it. */
+function targetOf(url: string): string {
+  const pathAt = url.indexOf('/', url.indexOf('//') + 2);
+  const hashAt = url.indexOf('#', pathAt);
+  return url.slice(pathAt, hashAt < 0 ? undefined : hashAt);
+}
+
+async function readBody(request: Request, maxBytes: number): Promise<string> {
+  let body = '';
+  if (request.body === null) return body;
+  for await (const chunk of request.body) {
+    body += Buffer.from(chunk).toString('latin1');
+    if (body.length > maxBytes) throw tooLarge(maxBytes);
+  }
+  return body;
+}

@@ -1,0 +1,137 @@
+/** Owns the bytes of one exchange on Node's HTTP server: the request in, the reply out. Knows no route and no key. */
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import { PetstoreError } from '../errors.js';
+import { tooLarge } from './content.js';
+import { parseHead, type Head } from './head.js';
+import { errorReply, wireHeaders, type Reply } from './reply.js';
+
+/** A request as the pipeline sees it, from a socket or from `fetch`. */
+export interface Message {
+  readonly method: string;
+  /** The request target, not normalised. */
+  readonly target: string;
+  readonly head: Head;
+  /**
+   * The body as a byte string. Call it once, and only once the body is wanted: it answers `Expect: 100-continue` (C45).
+   * @throws PetstoreError `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
+   */
+  readBody(maxBytes: number): Promise<string>;
+}
+
+/** How much of an unread body is still taken in behind an early answer, and for how long (C51). */
+const drainBytes = 65_536;
+const drainMs = 1_000;
+
+/** One request of a socket and the way back for its reply. */
+export class Exchange implements Message {
+  readonly method: string;
+  readonly target: string;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #awaitsContinue: boolean;
+  #failure: PetstoreError | undefined;
+  #rejectBody: ((error: PetstoreError) => void) | undefined;
+
+  /** @param awaitsContinue Whether the client waits for a `100 Continue` that nobody has sent yet. */
+  constructor(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean) {
+    this.method = request.method ?? '';
+    this.target = request.url ?? '';
+    this.#request = request;
+    this.#response = response;
+    this.#awaitsContinue = awaitsContinue;
+  }
+
+  /** @throws PetstoreError `bad_request` or `headers_too_large`, see `parseHead`. */
+  get head(): Head {
+    return parseHead(this.#request);
+  }
+
+  /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
+  get failure(): PetstoreError | undefined {
+    return this.#failure;
+  }
+
+  /** Calls back once the reply has left or the connection is gone. */
+  onDone(callback: () => void): void {
+    this.#response.once('close', callback);
+  }
+
+  /** Gives up a request that is not complete and not answered; false for any other. */
+  fail(error: PetstoreError): boolean {
+    if (this.#request.complete || this.#response.headersSent) return false;
+    this.#failure ??= error;
+    this.#rejectBody?.(error);
+    return true;
+  }
+
+  readBody(maxBytes: number): Promise<string> {
+    const request = this.#request;
+    if (this.#awaitsContinue) this.#response.writeContinue();
+    return new Promise((resolve, reject) => {
+      let body = '';
+      const onData = (chunk: Buffer): void => {
+        body += chunk.toString('latin1');
+        if (body.length > maxBytes) fail(tooLarge(maxBytes));
+      };
+      const onEnd = (): void => {
+        stop();
+        resolve(body);
+      };
+      const onClose = (): void => fail(new PetstoreError('bad_request', 'The connection ended in the middle of the body.'));
+      const fail = (error: PetstoreError): void => {
+        stop();
+        reject(error);
+      };
+      const stop = (): void => {
+        this.#rejectBody = undefined;
+        request.off('data', onData).off('end', onEnd).off('close', onClose);
+      };
+      if (this.#failure !== undefined) return reject(this.#failure);
+      this.#rejectBody = fail;
+      request.on('data', onData).on('end', onEnd).on('close', onClose);
+    });
+  }
+
+  /** Writes the whole reply, and ends the connection where the reply or an unread body asks for it (C51). */
+  send(reply: Reply): void {
+    const request = this.#request;
+    const response = this.#response;
+    const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
+    response.writeHead(actual.status, wireHeaders(request.complete ? actual : { ...actual, closes: true }));
+    const body = this.method === 'HEAD' ? undefined : actual.body;
+    if (!request.complete && this.#failure === undefined) this.#drain(body);
+    else if (body === undefined) response.end();
+    else response.end(body, 'latin1');
+  }
+
+  /**
+   * Sends the reply, but takes in some of the unread body before it hangs up: closing at once would reset the
+   * connection, and the client might never read the reply (RFC 9112 section 9.6).
+   */
+  #drain(body: string | undefined): void {
+    const request = this.#request;
+    const response = this.#response;
+    if (body === undefined) response.flushHeaders();
+    else response.write(body, 'latin1');
+    let bytes = 0;
+    const end = (): void => {
+      clearTimeout(timer);
+      request.off('data', onData).off('end', end).off('close', end);
+      response.end();
+    };
+    const onData = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes >= drainBytes) end();
+    };
+    const timer = setTimeout(end, drainMs);
+    request.on('data', onData).on('end', end).on('close', end);
+  }
+}
+
+/** The bytes of a reply to what never became a request, so that Node has no response object for it. */
+export function replyText(reply: Reply): string {
+  let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
+  const headers = [...wireHeaders(reply), 'Date', new Date().toUTCString()];
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${text}\r\n${reply.body ?? ''}`;
+}

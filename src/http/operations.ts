@@ -1,0 +1,148 @@
+/** Owns the three operations of the specification and their routes. Knows the storage's contract, never a backend. */
+import { PetstoreError } from '../errors.js';
+import { parseInt64 } from '../int64.js';
+import { parseJson } from '../json.js';
+import { isPetStatus, parseDraft, petStatuses, type PetStatus } from '../pet.js';
+import type { PetQuery, PetTexts } from '../storage.js';
+import { isGone, type Deprecation } from './deprecation.js';
+import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
+import type { Query } from './query.js';
+import { jsonReply } from './reply.js';
+import type { Operation, Route } from './route.js';
+
+/** The rule of `limit`, in the specification's figures. */
+const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
+
+/** The end of `GET /v1/pets/{petId}` (C33, C34). */
+export const getPetDeprecation: Deprecation = {
+  since: Date.UTC(2026, 10, 20),
+  sunset: Date.UTC(2030, 11, 5, 23, 59, 59),
+  successor: '/v1/pets',
+};
+
+// Made once: an id that is not there is no accident that needs a stack trace.
+const noSuchPet = new PetstoreError('not_found', 'There is no pet with this id.');
+
+const needsKey = errorResponse('API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' });
+
+/** The routes of the specification over a storage; `clock` answers milliseconds since the epoch. */
+export function petRoutes(pets: PetTexts, clock: () => number): readonly Route[] {
+  return [
+    { path: '/v1/pets', methods: { GET: listPets(pets), POST: createPet(pets, clock) } },
+    { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
+  ];
+}
+
+function listPets(pets: PetTexts): Operation {
+  return {
+    handler: async ({ query }) => {
+      const petQuery = parsePetQuery(query);
+      const { texts, next } = await pets.list(petQuery);
+      return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : ['Link', nextLink(petQuery, next)]);
+    },
+    document: {
+      operationId: 'listPets',
+      summary: 'List animals',
+      parameters: [
+        parameter('limit', 'Maximum number of animals to return.', { type: 'integer', ...limitRule }),
+        parameter('status', 'Returns only animals with this availability status.', schemaRef('PetStatus')),
+        parameter('after', 'Returns only animals with an id above this one.', { type: 'integer', format: 'int64', minimum: 0 }),
+      ],
+      responses: {
+        200: jsonResponse('A page of animals.', schemaRef('Pets'), { Link: 'The next page, rel="next"; absent on the last.' }),
+        400: errorResponse('A parameter has an invalid value.'),
+        401: needsKey,
+      },
+    },
+  };
+}
+
+function createPet(pets: PetTexts, clock: () => number): Operation {
+  return {
+    readsBody: true,
+    handler: async ({ body }) => {
+      const { id, json } = await pets.insert(parseDraft(parseJson(body)));
+      // A Location that leads nowhere is worse than none (C30).
+      return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
+    },
+    document: {
+      operationId: 'createPet',
+      summary: 'Add an animal',
+      requestBody: { required: true, content: { 'application/json': { schema: schemaRef('NewPet') } } },
+      responses: {
+        201: jsonResponse('Animal added.', schemaRef('Pet'), { Location: 'The path of the animal.' }),
+        400: errorResponse('Body is missing required fields or contains invalid values.'),
+        401: needsKey,
+        413: errorResponse('Body is too large.'),
+        415: errorResponse('Body is not JSON.', { Accept: 'application/json' }),
+      },
+    },
+  };
+}
+
+function getPet(pets: PetTexts): Operation {
+  const announced = { Deprecation: 'Since when (RFC 9745).', Sunset: 'Until when (RFC 8594).', Link: 'What to use instead.' };
+  return {
+    handler: async ({ params: { petId = '' } }) => {
+      const id = parseInt64(petId);
+      const json = id === undefined ? undefined : await pets.get(id);
+      if (json === undefined) throw noSuchPet;
+      return jsonReply(200, json);
+    },
+    document: {
+      operationId: 'getPet',
+      summary: 'Get an animal',
+      description: 'To be removed on 5 December 2030; use the list with its status filter.',
+      deprecated: true,
+      parameters: [{ name: 'petId', in: 'path', required: true, schema: { type: 'integer', format: 'int64' } }],
+      responses: {
+        200: jsonResponse('The animal.', schemaRef('Pet'), announced),
+        401: errorResponse('API key missing or invalid.', { ...announced, 'WWW-Authenticate': 'The bearer challenge.' }),
+        404: errorResponse('The requested resource could not be found.', announced),
+      },
+    },
+  };
+}
+
+/** @throws PetstoreError `invalid_parameter` (C1 to C3). */
+function parsePetQuery(query: Query): PetQuery {
+  const limit = parseLimit(query.get('limit'));
+  const status = parseStatus(query.get('status'));
+  const after = parseAfter(query.get('after'));
+  return { limit, ...(status !== undefined && { status }), ...(after !== undefined && { after }) };
+}
+
+function parseLimit(text: string | undefined): number {
+  if (text === undefined) return limitRule.default;
+  const limit = /^[1-9][0-9]{0,2}$/.test(text) ? Number(text) : 0;
+  if (limit < limitRule.minimum || limit > limitRule.maximum) {
+    throw invalid(`limit must be an integer from ${limitRule.minimum} to ${limitRule.maximum}, in decimal digits.`);
+  }
+  return limit;
+}
+
+function parseStatus(text: string | undefined): PetStatus | undefined {
+  if (text === undefined || isPetStatus(text)) return text;
+  throw invalid(`status must be one of ${petStatuses.join(', ')}.`);
+}
+
+function parseAfter(text: string | undefined): bigint | undefined {
+  if (text === undefined) return undefined;
+  const after = parseInt64(text);
+  if (after === undefined || after < 0n) throw invalid('after must be an integer from 0 to 9223372036854775807, in decimal digits.');
+  return after;
+}
+
+/** RFC 8288: the same query, from the last shown animal on (C6). */
+function nextLink({ limit, status }: PetQuery, next: bigint): string {
+  const filter = status === undefined ? '' : `&status=${status}`;
+  return `</v1/pets?limit=${limit}${filter}&after=${next}>; rel="next"`;
+}
+
+function parameter(name: string, description: string, schema: ReturnType<typeof schemaRef>): ReturnType<typeof schemaRef> {
+  return { name, in: 'query', required: false, description, schema };
+}
+
+function invalid(message: string): PetstoreError {
+  return new PetstoreError('invalid_parameter', message);
+}

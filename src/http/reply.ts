@@ -1,0 +1,77 @@
+/** Owns the reply as a plain value, and the one table from error code to status. Knows no socket. */
+import { PetstoreError, type ReplyErrorCode } from '../errors.js';
+import { toByteString } from '../json.js';
+
+/** What goes back to the client. */
+export interface Reply {
+  readonly status: number;
+  /** Names and values, alternating; what every answer carries is added where it is sent. */
+  readonly headers: readonly string[];
+  /** A byte string; absent for an answer without a body. */
+  readonly body?: string;
+  /** @defaultValue `application/json` */
+  readonly contentType?: string;
+  /** Whether the connection must end behind this answer. */
+  readonly closes?: boolean;
+}
+
+const statuses: Readonly<Record<ReplyErrorCode, number>> = {
+  invalid_parameter: 400,
+  invalid_json: 400,
+  invalid_body: 400,
+  bad_request: 400,
+  unauthorized: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  content_too_large: 413,
+  unsupported_media_type: 415,
+  expectation_failed: 417,
+  too_many_requests: 429,
+  headers_too_large: 431,
+  internal_error: 500,
+  not_implemented: 501,
+  unavailable: 503,
+};
+
+/** Behind these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
+const closing: ReadonlySet<string> = new Set(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
+
+/** Every 503 asks to be tried again after one second (C48). */
+const retryAfter: readonly string[] = ['Retry-After', '1'];
+
+/** Every code that an Error body can have, in the order of C50. */
+export const replyErrorCodes = Object.keys(statuses);
+
+/** A reply with a JSON body, given as a byte string. */
+export function jsonReply(status: number, body: string, headers: readonly string[] = []): Reply {
+  return { status, headers, body };
+}
+
+/** A reply without a body. */
+export function emptyReply(status: number, headers: readonly string[]): Reply {
+  return { status, headers };
+}
+
+/** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
+export function errorReply(error: unknown): Reply | undefined {
+  if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
+  const status = statuses[error.code];
+  const body = toByteString(JSON.stringify({ code: error.code, message: error.message, status }));
+  const headers = error.code === 'unavailable' ? [...error.headers, ...retryAfter] : error.headers;
+  return { status, headers, body, closes: closing.has(error.code) };
+}
+
+/** What every answer carries (C47), then its own, names and values alternating. */
+export function wireHeaders(reply: Reply): string[] {
+  const headers = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff', ...reply.headers];
+  if (reply.body !== undefined) {
+    headers.push('Content-Type', reply.contentType ?? 'application/json', 'Content-Length', String(reply.body.length));
+  }
+  if (reply.closes === true) headers.push('Connection', 'close');
+  return headers;
+}
+
+function isReplyCode(code: string): code is ReplyErrorCode {
+  return Object.hasOwn(statuses, code);
+}

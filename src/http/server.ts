@@ -1,0 +1,143 @@
+/** Owns one listening port: Node's server, its limits and its end. Knows no route; connections do the talking. */
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { PetstoreError } from '../errors.js';
+import { Connection, type Service } from './connection.js';
+import { Exchange } from './message.js';
+import type { ParserError } from './parse-failure.js';
+
+/** Where to listen. */
+export interface ListenOptions {
+  /** @defaultValue 3000; 0 takes a free one. */
+  readonly port?: number;
+  /** @defaultValue `127.0.0.1` */
+  readonly host?: string;
+  /** Certificate chain and private key in PEM; with them it serves HTTPS. */
+  readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer };
+}
+
+/** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
+const serverOptions: ServerOptions = {
+  requireHostHeader: false,
+  // A target and header lines of 16 KiB each, and room to see that they are more.
+  maxHeaderSize: 40_000,
+  // Times of C44.
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  keepAliveTimeout: 72_000,
+  connectionsCheckingInterval: 1_000,
+};
+const tlsHandshakeMs = 10_000;
+const sweepMs = 1_000;
+/** Most connections, and how many files are kept back for everything else (C54). */
+const maxConnections = 10_000;
+const spareFiles = 64;
+
+/** A server that listens. */
+export class HttpServer {
+  readonly #server: Server;
+  readonly #service: Service;
+  /** Under HTTPS, a socket without a connection has not shaken hands yet. */
+  readonly #connections = new Map<Duplex, Connection>();
+  readonly #sockets = new Set<Socket>();
+  readonly #scheme: string;
+  readonly #sweeper: NodeJS.Timeout;
+
+  private constructor(service: Service, tls: ListenOptions['tls']) {
+    this.#service = service;
+    this.#scheme = tls === undefined ? 'http' : 'https';
+    const server = tls === undefined ? createServer(serverOptions) : createTlsServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+    this.#server = server;
+    server.maxHeadersCount = 0;
+    server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
+    // A client may close its sending side behind its request and still wait for the answer.
+    Object.assign(server, { httpAllowHalfOpen: true });
+    server.on('connection', (socket: Socket) => this.#keep(socket));
+    server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
+    server.on('request', (request, response) => this.#accept(request, response, false));
+    server.on('checkContinue', (request, response) => this.#accept(request, response, true));
+    server.on('checkExpectation', (request, response) => this.#accept(request, response, false));
+    server.on('connect', (_request, socket) => this.#connections.get(socket)?.refuse(new PetstoreError('not_found', 'There are no tunnels here.')));
+    server.on('clientError', (error: ParserError, socket) => this.#connections.get(socket)?.fail(error));
+    this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
+    this.#sweeper.unref();
+  }
+
+  /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
+  static async listen(service: Service, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
+    const listening = new HttpServer(service, tls);
+    await new Promise<void>((resolve, reject) => {
+      listening.#server.once('error', reject);
+      listening.#server.listen(port, host, () => {
+        listening.#server.off('error', reject);
+        resolve();
+      });
+    }).catch((error: unknown) => {
+      clearInterval(listening.#sweeper);
+      throw error;
+    });
+    return listening;
+  }
+
+  /** The port that it listens on. */
+  get port(): number {
+    return this.#address.port;
+  }
+
+  /** Its base address, without a slash at the end. */
+  get url(): string {
+    const { address, family, port } = this.#address;
+    return `${this.#scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  }
+
+  /** Takes no more connections, lets requests under way finish, and ends what is left after `graceMs`. */
+  async stop(graceMs: number): Promise<void> {
+    // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
+    const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
+    for (const connection of this.#connections.values()) connection.endIfIdle();
+    const timer = setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs);
+    await closed;
+    clearTimeout(timer);
+    clearInterval(this.#sweeper);
+    // Only this ends the interval with which Node checks its timeouts.
+    this.#server.close();
+  }
+
+  get #address(): AddressInfo {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
+    return address;
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  #open(socket: Socket): void {
+    this.#connections.set(socket, new Connection(socket, this.#service));
+    socket.once('close', () => this.#connections.delete(socket));
+  }
+
+  #accept(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+    this.#connections.get(request.socket)?.accept(new Exchange(request, response, awaitsContinue));
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const connection of this.#connections.values()) connection.sweep(now);
+  }
+}
+
+/** How many files the process may open; 10,000 and more where the system doesn't say. */
+function openFileLimit(): number {
+  try {
+    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return limit === undefined ? Infinity : Number(limit);
+  } catch {
+    return Infinity;
+  }
+}

@@ -1,0 +1,125 @@
+/** Owns the options of `createPetstore`: defaults, ranges, and refusal of what it doesn't know. Reads no environment. */
+import type { VerifyKey } from './http/auth.js';
+import { digestOfKey, KeyRing } from './key-ring.js';
+import type { Log } from './log.js';
+import type { Plugin } from './plugin.js';
+import type { PetStorage } from './storage.js';
+import { memoryStorage } from './storage/memory.js';
+import { whenOpen } from './storage/opening.js';
+
+/** How a petstore is to be. */
+export interface PetstoreOptions {
+  /** The API keys' texts, of visible ASCII; or a function that names a token's key, for those who verify their own way. */
+  readonly keys: readonly string[] | VerifyKey;
+  /**
+   * Where the animals are kept; the petstore closes it when it closes. A promise of one is fine.
+   * @defaultValue `memoryStorage()`
+   */
+  readonly storage?: PetStorage | Promise<PetStorage>;
+  /**
+   * Milliseconds since the epoch.
+   * @defaultValue `Date.now`
+   */
+  readonly clock?: () => number;
+  /** Called in this order. */
+  readonly plugins?: readonly Plugin[];
+  /** @defaultValue silence */
+  readonly log?: Log;
+  /**
+   * The longest body that is read, from 1 to 268435456 bytes.
+   * @defaultValue 65536
+   */
+  readonly maxBodyBytes?: number;
+  /** Absolute address of the production deployment, `/v1` included, for the OpenAPI document. */
+  readonly baseUrl?: string;
+  /** The same of the staging deployment. */
+  readonly stagingBaseUrl?: string;
+}
+
+/** Options in the form in which the petstore uses them. */
+export interface ResolvedOptions {
+  readonly verifyKey: VerifyKey;
+  readonly storage: PetStorage;
+  /** Settles with the opening of a storage that was given as a promise. */
+  readonly opening: Promise<unknown>;
+  readonly clock: () => number;
+  readonly plugins: readonly Plugin[];
+  readonly log: Log;
+  readonly maxBodyBytes: number;
+  readonly baseUrls: readonly string[];
+}
+
+/** The longest body that `maxBodyBytes` may allow: a text must fit into one string. */
+const maxMaxBodyBytes = 2 ** 28;
+
+const known: ReadonlySet<string> = new Set([
+  'keys',
+  'storage',
+  'clock',
+  'plugins',
+  'log',
+  'maxBodyBytes',
+  'baseUrl',
+  'stagingBaseUrl',
+] satisfies (keyof PetstoreOptions)[]);
+
+/**
+ * Fills in the defaults; the caller's object stays as it is.
+ * @throws TypeError that names the option and its rule.
+ */
+export function resolveOptions(options: PetstoreOptions): ResolvedOptions {
+  if (typeof options !== 'object' || options === null) throw new TypeError('createPetstore needs options, keys at least');
+  for (const name of Object.keys(options)) {
+    if (!known.has(name)) throw new TypeError(`option ${name} is unknown; known are ${[...known].join(', ')}`);
+  }
+  const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
+  if (typeof clock !== 'function') throw new TypeError('option clock must be a function that answers milliseconds');
+  if (typeof log !== 'function') throw new TypeError('option log must be a function');
+  if (!Array.isArray(plugins) || plugins.some((plugin) => typeof plugin !== 'function')) {
+    throw new TypeError('option plugins must be an array of functions');
+  }
+  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 1 || maxBodyBytes > maxMaxBodyBytes) {
+    throw new TypeError(`option maxBodyBytes must be an integer from 1 to ${maxMaxBodyBytes}`);
+  }
+  const baseUrls = [checkUrl('baseUrl', options.baseUrl), checkUrl('stagingBaseUrl', options.stagingBaseUrl)];
+  return {
+    verifyKey: resolveKeys(options.keys, clock),
+    storage: resolveStorage(options.storage),
+    opening: Promise.resolve(options.storage),
+    clock,
+    plugins,
+    log,
+    maxBodyBytes,
+    baseUrls: baseUrls.filter((url) => url !== undefined),
+  };
+}
+
+function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): VerifyKey {
+  if (typeof keys === 'function') return keys;
+  if (!Array.isArray(keys) || keys.length === 0) throw new TypeError('option keys must hold at least one API key, or be a function');
+  if (keys.some((key) => typeof key !== 'string' || !/^[\x21-\x7e]+$/.test(key))) {
+    throw new TypeError('option keys must hold texts of visible ASCII, without spaces');
+  }
+  const ring = new KeyRing(
+    keys.map((key: string, index) => ({ name: `key-${index + 1}`, digest: digestOfKey(key) })),
+    clock,
+  );
+  return (token) => ring.verify(token);
+}
+
+function resolveStorage(storage: PetstoreOptions['storage']): PetStorage {
+  if (storage === undefined) return memoryStorage();
+  if (storage instanceof Promise) return whenOpen(storage);
+  for (const method of ['insert', 'get', 'list', 'close'] as const) {
+    if (typeof storage?.[method] !== 'function') throw new TypeError(`option storage must be a PetStorage; it has no method ${method}`);
+  }
+  return storage;
+}
+
+function checkUrl(name: string, url: string | undefined): string | undefined {
+  if (url === undefined) return undefined;
+  if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:\/\//i.test(url)) {
+    throw new TypeError(`option ${name} must be an absolute http or https URL`);
+  }
+  return url;
+}

@@ -1,0 +1,179 @@
+/** Assembles the petstore: the one path of a request, the plugin host, listening and closing. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { messageOf, PetstoreError } from './errors.js';
+import { authenticate } from './http/auth.js';
+import type { Service } from './http/connection.js';
+import { checkContent, checkExpectation } from './http/content.js';
+import { messageOfRequest, responseOf } from './http/fetch.js';
+import { Exchange, type Message } from './http/message.js';
+import { openApiDocument, openApiRoute, type OpenApiDocument } from './http/openapi.js';
+import { petRoutes } from './http/operations.js';
+import { Outbox } from './http/outbox.js';
+import { probeRoutes } from './http/probes.js';
+import { Query } from './http/query.js';
+import { emptyReply, errorReply, type Reply } from './http/reply.js';
+import { Resources, type Resource } from './http/resources.js';
+import type { Route } from './http/route.js';
+import { HttpServer, type ListenOptions } from './http/server.js';
+import { splitTarget } from './http/target.js';
+import { resolveOptions, type PetstoreOptions } from './options.js';
+import type { PluginHost, ReplyEvent } from './plugin.js';
+import type { PetStorage } from './storage.js';
+import { textsOf } from './storage/texts.js';
+
+/** How long requests under way may take once the petstore closes. */
+const closeTimeoutMs = 5_000;
+
+/** A store of animals behind HTTP. Its functions work unbound. */
+export interface Petstore {
+  /** Answers one request; fits `http.createServer`, Express and the like. */
+  readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Answers one request with no port open; never rejects. */
+  readonly fetch: (request: Request) => Promise<Response>;
+  /**
+   * Opens a port, once the storage is open, and resolves to its address; may be called for several.
+   * Rejects with the storage's error, or with Node's (`EADDRINUSE`, …) where the port cannot be had.
+   */
+  readonly listen: (options?: ListenOptions) => Promise<{ readonly url: string; readonly port: number }>;
+  /** Takes no more requests, lets those under way finish, closes plugins and storage. Calling it again is fine. */
+  readonly close: () => Promise<void>;
+  readonly storage: PetStorage;
+}
+
+/**
+ * Makes a petstore; nothing listens yet.
+ * @throws TypeError for an option against its rules, by name.
+ */
+export function createPetstore(options: PetstoreOptions): Petstore {
+  const { verifyKey, storage, opening, clock, plugins, log, maxBodyBytes, baseUrls } = resolveOptions(options);
+  const resources = new Resources();
+  const routes: Route[] = [];
+  const watchers: ((event: ReplyEvent) => void)[] = [];
+  const describers: ((document: OpenApiDocument) => void)[] = [];
+  const closers: (() => void | Promise<void>)[] = [];
+  const servers: HttpServer[] = [];
+  const outbox = new Outbox();
+  let closing: Promise<void> | undefined;
+
+  const host: PluginHost = {
+    route: (route) => {
+      resources.add(route);
+      routes.push(route);
+    },
+    onReply: (watcher) => void watchers.push(watcher),
+    describe: (change) => void describers.push(change),
+    onClose: (closer) => void closers.push(closer),
+    storage,
+    clock,
+    log,
+  };
+  for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready), openApiRoute(routes, document, clock)]) host.route(route);
+  for (const plugin of plugins) plugin(host);
+
+  /** The path of every request, down and back; its steps are in the order that CONTRACT.md fixes. */
+  async function answer(message: Message): Promise<Answer> {
+    let resource: Resource | undefined;
+    let keyName: string | undefined;
+    try {
+      const { method, target, head } = message;
+      const { path, query } = splitTarget(target);
+      const match = resources.find(method, path, clock());
+      resource = match.value;
+      const operation = resource.operation(method);
+      if (resource.needsKey && operation.isPublic !== true) {
+        keyName = await authenticate(head.authorization, verifyKey);
+        if (closing !== undefined) throw new PetstoreError('unavailable', 'The petstore is stopping.');
+      }
+      checkExpectation(head);
+      if (operation.readsBody === true) checkContent(head, maxBodyBytes);
+      const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
+      const reply = await operation.handler({ method, params: match.params, query: new Query(query), body, keyName });
+      return { reply: withHeaders(reply, resource.headers), resource, keyName };
+    } catch (error) {
+      return { reply: withHeaders(failureReply(error), resource?.headers ?? []), resource, keyName };
+    }
+  }
+
+  /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
+  function failureReply(error: unknown): Reply {
+    const reply = errorReply(error);
+    if (reply !== undefined) return reply;
+    log('error', 'internal error', { error: error instanceof Error ? error.stack : String(error) });
+    return errorReply(new PetstoreError('internal_error', 'Something went wrong on our side.')) ?? emptyReply(500, []);
+  }
+
+  const service: Service = {
+    serve: (exchange) => {
+      const startedAt = performance.now();
+      void answer(exchange).then(({ reply, resource, keyName }) => {
+        outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true });
+        notify(exchange.method, reply.status, startedAt, resource, keyName);
+      });
+    },
+    refused: (reply) => notify('', reply.status, performance.now()),
+  };
+
+  function notify(method: string, status: number, startedAt: number, resource?: Resource, keyName?: string): void {
+    if (watchers.length === 0) return;
+    const event: ReplyEvent = {
+      method,
+      status,
+      milliseconds: performance.now() - startedAt,
+      ...(resource !== undefined && { route: resource.path }),
+      ...(keyName !== undefined && { keyName }),
+    };
+    for (const watcher of watchers) {
+      try {
+        watcher(event);
+      } catch (error) {
+        log('error', 'a plugin failed to watch a reply', { error: messageOf(error) });
+      }
+    }
+  }
+
+  async function ready(): Promise<void> {
+    if (closing !== undefined) throw new PetstoreError('unavailable', 'The petstore is stopping.');
+    await storage.ready?.();
+  }
+
+  function document(present: readonly Route[]): OpenApiDocument {
+    const made = openApiDocument(present, baseUrls);
+    for (const change of describers) change(made);
+    return made;
+  }
+
+  async function closeAll(): Promise<void> {
+    await Promise.all(servers.map((server) => server.stop(closeTimeoutMs)));
+    for (const closer of closers) await closer();
+    await storage.close();
+  }
+
+  return {
+    handler: (request, response) => service.serve(new Exchange(request, response, false)),
+    fetch: async (request) => {
+      const startedAt = performance.now();
+      const { reply, resource, keyName } = await answer(messageOfRequest(request));
+      notify(request.method, reply.status, startedAt, resource, keyName);
+      return responseOf(reply, request.method);
+    },
+    listen: async (listenOptions = {}) => {
+      await opening;
+      const server = await HttpServer.listen(service, listenOptions);
+      servers.push(server);
+      return { url: server.url, port: server.port };
+    },
+    close: () => (closing ??= closeAll()),
+    storage,
+  };
+}
+
+/** What the path of a request comes to. */
+interface Answer {
+  readonly reply: Reply;
+  readonly resource: Resource | undefined;
+  readonly keyName: string | undefined;
+}
+
+function withHeaders(reply: Reply, headers: readonly string[]): Reply {
+  return headers.length === 0 ? reply : { ...reply, headers: [...headers, ...reply.headers] };
+}
