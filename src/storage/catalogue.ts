@@ -1,0 +1,130 @@
+/**
+ * Owns the animals in memory: their texts by id, and where those of each status stand. Nothing here costs more with
+ * more animals but by a binary search. Knows no disk and does not read the texts.
+ */
+import { petStatuses, type PetStatus } from '../pet.js';
+import type { PetQuery, PetTextPage } from '../storage.js';
+
+/** Animals by ascending id, kept as byte strings; beside its text an animal takes some 50 bytes. */
+export class Catalogue {
+  readonly #texts: string[] = [];
+  /** The id of the text at the same position, ascending. */
+  #ids = new BigInt64Array(1024);
+  /** The positions of each status, ascending. */
+  readonly #byStatus: ReadonlyMap<PetStatus, Positions> = new Map(petStatuses.map((status) => [status, new Positions()]));
+
+  /** How many animals it holds. */
+  get size(): number {
+    return this.#texts.length;
+  }
+
+  /** The greatest id, 0 where it is empty. */
+  get lastId(): bigint {
+    return this.#ids[this.size - 1] ?? 0n;
+  }
+
+  /** Adds an animal behind the others: `id` must be above `lastId`, `text` a string of its own (see `ownText`). */
+  add(id: bigint, status: PetStatus | undefined, text: string): void {
+    const position = this.#texts.push(text) - 1;
+    if (position === this.#ids.length) {
+      const grown = new BigInt64Array(2 * position);
+      grown.set(this.#ids);
+      this.#ids = grown;
+    }
+    this.#ids[position] = id;
+    if (status !== undefined) this.#byStatus.get(status)?.push(position);
+  }
+
+  /** The text of an id, or undefined. */
+  get(id: bigint): string | undefined {
+    const position = this.#positionAfter(id) - 1;
+    return this.#ids[position] === id ? this.#texts[position] : undefined;
+  }
+
+  /** The texts of a query by ascending id (C5). */
+  page({ limit, status, after }: PetQuery): PetTextPage {
+    const start = after === undefined ? 0 : this.#positionAfter(after);
+    const positions = status === undefined ? undefined : this.#byStatus.get(status);
+    return positions === undefined ? this.#pageOfAll(start, limit) : this.#pageOf(positions, start, limit);
+  }
+
+  #pageOfAll(start: number, limit: number): PetTextPage {
+    const end = start + limit;
+    return this.#answer(this.#texts.slice(start, end), end - 1, end < this.size);
+  }
+
+  #pageOf(positions: Positions, start: number, limit: number): PetTextPage {
+    const from = positions.firstAtLeast(start);
+    const to = Math.min(from + limit, positions.count);
+    const texts: string[] = [];
+    for (let index = from; index < to; index++) texts.push(this.#texts[positions.at(index)] ?? '');
+    return this.#answer(texts, positions.at(to - 1), to < positions.count);
+  }
+
+  #answer(texts: readonly string[], lastPosition: number, more: boolean): PetTextPage {
+    const next = this.#ids[lastPosition];
+    return more && next !== undefined ? { texts, next } : { texts };
+  }
+
+  /** The position of the first animal whose id is above this one. */
+  #positionAfter(id: bigint): number {
+    const first = this.#ids[0] ?? 0n;
+    if (this.size === 0 || id < first) return 0;
+    if (id >= this.lastId) return this.size;
+    // Ids only grow, so none stands further behind the first than where ids without a gap would put it: try that.
+    const dense = Math.min(Number(id - first), this.size - 1);
+    if (this.#ids[dense] === id) return dense + 1;
+    let from = 0;
+    let to = dense;
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((this.#ids[middle] ?? 0n) <= id) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+}
+
+/** Positions in ascending order, four bytes each. */
+class Positions {
+  #items = new Uint32Array(256);
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  push(position: number): void {
+    if (this.#count === this.#items.length) {
+      const grown = new Uint32Array(2 * this.#count);
+      grown.set(this.#items);
+      this.#items = grown;
+    }
+    this.#items[this.#count++] = position;
+  }
+
+  /** The position at an index; -1 outside. */
+  at(index: number): number {
+    return index < this.#count ? (this.#items[index] ?? -1) : -1;
+  }
+
+  /** The index of the first position that is at least this one. */
+  firstAtLeast(position: number): number {
+    let from = 0;
+    let to = this.#count;
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (this.at(middle) < position) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+}
+
+/**
+ * The same byte string in one piece of memory. A text put together from others is a tree of them in V8, three times the
+ * size, and a slice keeps all of what it was cut from.
+ */
+export function ownText(byteString: string): string {
+  return Buffer.from(byteString, 'latin1').toString('latin1');
+}

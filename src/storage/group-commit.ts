@@ -1,0 +1,128 @@
+/**
+ * Owns batching: what is added while one commit is under way goes together into the next, and each caller gets its own
+ * result. Knows neither files nor animals.
+ */
+import { PetstoreError } from '../errors.js';
+
+/** How to commit, and how much may wait. */
+export interface GroupCommitOptions<Item, Result> {
+  /** Commits a batch, never two at once; answers one result an item, in order. If it rejects, so does each caller. */
+  readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** About how many bytes an item holds while it waits. */
+  readonly bytesOf: (item: Item) => number;
+  /** @defaultValue 4,096 */
+  readonly maxItems?: number;
+  /** @defaultValue 16 MiB */
+  readonly maxBytes?: number;
+  /** How long the oldest that waits may have waited for others to be let in behind it. @defaultValue 2,000 */
+  readonly maxAgeMs?: number;
+  /** After this long a commit counts as hung. @defaultValue 8,000 */
+  readonly commitTimeoutMs?: number;
+  /** Milliseconds from any start, never going back. @defaultValue `performance.now` */
+  readonly now?: () => number;
+}
+
+interface Caller<Item, Result> {
+  readonly item: Item;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Commits items in batches, one batch at a time. */
+export class GroupCommit<Item, Result extends {}> {
+  readonly #options: Required<GroupCommitOptions<Item, Result>>;
+  #waiting: Caller<Item, Result>[] = [];
+  #waitingBytes = 0;
+  #oldestAt = 0;
+  #running = false;
+  #hung = false;
+  #closed = false;
+  /** Those who wait in `close` until every caller has its answer. */
+  #closers: (() => void)[] = [];
+
+  constructor(options: GroupCommitOptions<Item, Result>) {
+    const now = () => performance.now();
+    this.#options = { maxItems: 4096, maxBytes: 16 * 2 ** 20, maxAgeMs: 2000, commitTimeoutMs: 8000, now, ...options };
+  }
+
+  /**
+   * Adds an item to the next batch and resolves to its own result.
+   * @throws PetstoreError `unavailable` at once where too much waits, a commit hangs, or after `close`; also later,
+   * where the commit turns out to hang (the item may still be committed, F10). Otherwise whatever `commit` threw.
+   */
+  add(item: Item): Promise<Result> {
+    const refusal = this.#refusal(item);
+    if (refusal !== undefined) return Promise.reject(new PetstoreError('unavailable', refusal));
+    if (this.#waiting.length === 0) this.#oldestAt = this.#options.now();
+    this.#waitingBytes += this.#options.bytesOf(item);
+    if (!this.#running) {
+      this.#running = true;
+      // Not at once: everything else that this turn of the event loop reads shall travel along.
+      setImmediate(() => void this.#run());
+    }
+    return new Promise((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
+  }
+
+  /** Whether a commit has been under way for longer than its time limit. */
+  get hung(): boolean {
+    return this.#hung;
+  }
+
+  /** Refuses from now on; resolves when every caller before has its answer. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (!this.#running || this.#hung) return;
+    await new Promise<void>((resolve) => this.#closers.push(resolve));
+  }
+
+  #refusal(item: Item): string | undefined {
+    const { maxItems, maxBytes, maxAgeMs, bytesOf, now } = this.#options;
+    if (this.#closed) return 'The storage is closed.';
+    if (this.#hung) return 'The disk does not answer.';
+    if (this.#waiting.length === 0) return undefined;
+    const full = this.#waiting.length >= maxItems || this.#waitingBytes + bytesOf(item) > maxBytes;
+    return full || now() - this.#oldestAt > maxAgeMs ? 'Too many animals are waiting to be stored.' : undefined;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#commit(this.#takeWaiting());
+    this.#running = false;
+    this.#allAnswered();
+  }
+
+  async #commit(batch: readonly Caller<Item, Result>[]): Promise<void> {
+    const timer = setTimeout(() => this.#giveUp(batch), this.#options.commitTimeoutMs).unref();
+    try {
+      const results = await this.#options.commit(batch.map((caller) => caller.item));
+      for (const [index, caller] of batch.entries()) {
+        const result = results[index];
+        if (result === undefined) throw new TypeError('commit must answer one result an item');
+        caller.resolve(result);
+      }
+    } catch (error) {
+      for (const caller of batch) caller.reject(error);
+    } finally {
+      clearTimeout(timer);
+      this.#hung = false;
+    }
+  }
+
+  /** Answers everyone while the commit goes on: settling a promise a second time, when it ends, does nothing. */
+  #giveUp(batch: readonly Caller<Item, Result>[]): void {
+    this.#hung = true;
+    const error = new PetstoreError('unavailable', 'The disk does not answer.');
+    for (const caller of [...batch, ...this.#takeWaiting()]) caller.reject(error);
+    this.#allAnswered();
+  }
+
+  #takeWaiting(): readonly Caller<Item, Result>[] {
+    const taken = this.#waiting;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    return taken;
+  }
+
+  #allAnswered(): void {
+    for (const resolve of this.#closers.splice(0)) resolve();
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Owns a journal's writing: lines and their commit line go out in one write and one fdatasync, and whatever goes wrong
+ * turns it full (F5) or broken (F6). Knows no animal.
+ */
+import { messageOf, PetstoreError } from '../errors.js';
+import type { Log } from '../log.js';
+import { batchBytes } from './commit-line.js';
+import { errnoOf, writeAll, type Disk, type FileFacts } from './disk.js';
+import type { Lock } from './lock.js';
+
+/** An open file of which every byte is read, sound and on the disk; the journal closes it and lets go of the lock. */
+export interface JournalFile {
+  readonly path: string;
+  readonly descriptor: number;
+  /** The file's size in bytes. */
+  readonly end: number;
+  readonly disk: Disk;
+  readonly lock: Lock;
+  readonly log: Log;
+}
+
+/** `full` is tried again by itself; `broken` lasts until a restart. */
+type JournalState = 'sound' | 'full' | 'broken' | 'closed';
+
+/** What undoing the write mends, and time may mend for good. */
+const fullErrnos = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+const probeMs = 1000;
+
+/** Lines that only grow, written in batches. Append one batch at a time. */
+export class Journal {
+  readonly #file: JournalFile;
+  readonly #identity: FileFacts;
+  #end: number;
+  #state: JournalState = 'sound';
+  #reason = '';
+  /** Ends with the last write under way; a probe and a batch must not write at once. */
+  #turn: Promise<void> = Promise.resolve();
+  #probe: NodeJS.Timeout | undefined;
+
+  private constructor(file: JournalFile, identity: FileFacts) {
+    this.#file = file;
+    this.#identity = identity;
+    this.#end = file.end;
+  }
+
+  /** A journal that goes on where the file ends. */
+  static async on(file: JournalFile): Promise<Journal> {
+    return new Journal(file, await file.disk.factsOf(file.descriptor));
+  }
+
+  /**
+   * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1). Lines are
+   * byte strings. No lines write a commit line alone.
+   * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
+   */
+  append(lines: readonly string[]): Promise<void> {
+    const written = this.#turn.then(() => this.#append(lines));
+    this.#turn = written.catch(() => undefined);
+    return written;
+  }
+
+  /** @throws PetstoreError `unavailable` while appending cannot be expected to succeed. */
+  checkReady(): void {
+    if (this.#state !== 'sound') throw this.#unavailable();
+  }
+
+  /** Takes no more lines, and lets go of the file when the write under way has ended. */
+  async close(): Promise<void> {
+    clearTimeout(this.#probe);
+    const { disk, descriptor, lock } = this.#file;
+    await this.#turn;
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#reason = 'The storage is closed.';
+    clearTimeout(this.#probe);
+    await lock.release();
+    await disk.close(descriptor);
+  }
+
+  async #append(lines: readonly string[]): Promise<void> {
+    if (this.#state === 'broken' || this.#state === 'closed') throw this.#unavailable();
+    const { disk, descriptor } = this.#file;
+    const bytes = batchBytes(lines, this.#end);
+    await this.#orBroken(this.#checkUntouched());
+    try {
+      await writeAll(disk, descriptor, bytes);
+    } catch (error) {
+      if (!fullErrnos.has(errnoOf(error) ?? '')) throw this.#fail('broken', error);
+      await this.#orBroken(disk.truncate(descriptor, this.#end));
+      throw this.#fail('full', error);
+    }
+    // After a failed fdatasync nobody knows what is on the disk, and a second one would say that all is well.
+    await this.#orBroken(disk.datasync(descriptor));
+    this.#end += bytes.length;
+    if (this.#state === 'full') this.#recover();
+  }
+
+  /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
+  async #checkUntouched(): Promise<void> {
+    const { disk, descriptor, path, lock } = this.#file;
+    if (lock.lost()) throw new Error('another process took the file over');
+    const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
+    if (ours.size !== this.#end) throw new Error(`another program changed its size from ${this.#end} to ${ours.size} bytes`);
+    const same = atPath.dev === this.#identity.dev && atPath.ino === this.#identity.ino;
+    if (!same) throw new Error('another program put another file in its place');
+  }
+
+  async #orBroken(step: Promise<void>): Promise<void> {
+    try {
+      await step;
+    } catch (error) {
+      throw this.#fail('broken', error);
+    }
+  }
+
+  #fail(state: 'full' | 'broken', cause: unknown): PetstoreError {
+    const { log, path } = this.#file;
+    const fields = { file: path, error: messageOf(cause) };
+    this.#reason = state === 'full' ? 'The disk is full.' : 'The storage file cannot be written any more.';
+    if (state === 'broken') log('error', 'the storage file is not to be trusted: no animal is added until a restart', fields);
+    else if (this.#state !== 'full') log('warn', 'the disk is full: no animal is added until there is room', fields);
+    this.#state = state;
+    this.#probeLater();
+    return this.#unavailable(cause);
+  }
+
+  #recover(): void {
+    this.#state = 'sound';
+    clearTimeout(this.#probe);
+    this.#file.log('info', 'the disk has room again: animals are added', { file: this.#file.path });
+  }
+
+  /** While full, tries an empty commit from time to time, so that readiness comes back without anyone adding. */
+  #probeLater(): void {
+    clearTimeout(this.#probe);
+    if (this.#state !== 'full') return;
+    this.#probe = setTimeout(() => {
+      // If it fails, that has armed the next probe.
+      this.append([]).catch(() => undefined);
+    }, probeMs).unref();
+  }
+
+  #unavailable(cause?: unknown): PetstoreError {
+    return new PetstoreError('unavailable', this.#reason, cause === undefined ? {} : { cause });
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Owns keeping a data file to one process (F4): by the kernel's lock on the descriptor, which ends with the process
+ * however it ends, or where there is none by a lease. Knows not what stands in the file.
+ */
+import { spawnSync } from 'node:child_process';
+import { constants } from 'node:fs';
+import { errnoOf } from './disk.js';
+import { takeLease } from './lease.js';
+import { inUse, ownerOf } from './lock-owner.js';
+
+/** A hold on a file. */
+export interface Lock {
+  /** Whether another process may hold the file by now. */
+  lost(): boolean;
+  /** Gives the file free; a lock of the kernel ends with its descriptor. */
+  release(): Promise<void>;
+}
+
+/** How a platform locks files. */
+export interface Locking {
+  /** `O_` flags that the file must be opened with; opening may then fail as `isHeldElsewhere` says. */
+  readonly openFlags: number;
+  /**
+   * Takes the open file for this descriptor alone; another descriptor of this same process is refused too.
+   * @throws PetstoreError `storage_in_use`.
+   */
+  lock(descriptor: number, path: string): Promise<Lock>;
+}
+
+/** Not among Node's constants: opening takes the lock of flock(2). The same on macOS and every BSD. */
+const O_EXLOCK = 0x20;
+
+const kernelLock: Lock = { lost: () => false, release: async () => undefined };
+
+const lockedByOpening: Locking = {
+  openFlags: O_EXLOCK | constants.O_NONBLOCK,
+  lock: async () => kernelLock,
+};
+
+/** The way of a platform; `flock` is the program that a Linux has it from. */
+export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
+  if (platform === 'darwin' || platform === 'freebsd' || platform === 'openbsd') return lockedByOpening;
+  return {
+    openFlags: 0,
+    lock: async (descriptor, path) => {
+      const outcome = platform === 'win32' ? 'none' : lockByProgram(flock, descriptor);
+      if (outcome === 'held') throw inUse(path, await ownerOf(descriptor));
+      return outcome === 'locked' ? kernelLock : takeLease(path);
+    },
+  };
+}
+
+/** Whether opening failed because another process has the file. */
+export function isHeldElsewhere(error: unknown): boolean {
+  return errnoOf(error) === 'EAGAIN';
+}
+
+/**
+ * Node has no flock(2). A lock of flock belongs to the open file that parent and child share, not to the process that
+ * asked for it, so a child may take it for us and end.
+ */
+function lockByProgram(flock: string, descriptor: number): 'locked' | 'held' | 'none' {
+  const { status } = spawnSync(flock, ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', descriptor] });
+  return status === 0 ? 'locked' : status === 1 ? 'held' : 'none';
+}

@@ -1,0 +1,42 @@
+/** Owns the storage that forgets: the catalogue behind the contract. Knows no disk. */
+import { PetstoreError } from '../errors.js';
+import { checkDraft, petJson } from '../pet.js';
+import type { PetStorage, PetTexts } from '../storage.js';
+import { Catalogue, ownText } from './catalogue.js';
+import { petsOf } from './texts.js';
+
+/** A storage whose animals are gone with the process. */
+export function memoryStorage(): PetStorage {
+  const catalogue = new Catalogue();
+  let closed = false;
+
+  const opened = (): Catalogue => {
+    if (closed) throw new PetstoreError('unavailable', 'The storage is closed.');
+    return catalogue;
+  };
+
+  const texts: PetTexts = {
+    insert: async (draft) => {
+      checkDraft(draft);
+      const id = opened().lastId + 1n;
+      const json = ownText(petJson(id, draft));
+      catalogue.add(id, draft.status, json);
+      return { id, json };
+    },
+    get: async (id) => opened().get(id),
+    list: async (query) => opened().page(query),
+  };
+
+  return {
+    ...petsOf(texts),
+    texts,
+    durable: false,
+    get size() {
+      return catalogue.size;
+    },
+    ready: async () => void opened(),
+    close: async () => {
+      closed = true;
+    },
+  };
+}

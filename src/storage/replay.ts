@@ -1,0 +1,137 @@
+/** Owns reading a journal from its beginning and telling what of it is sound. Changes nothing, knows no animal. */
+import { crc32 } from 'node:zlib';
+import { messageOf, PetstoreError } from '../errors.js';
+import { readCommitLine, type CommitLine } from './commit-line.js';
+import { explainedByCrash } from './damage.js';
+import type { Disk } from './disk.js';
+import { readPieces } from './pieces.js';
+
+/**
+ * Takes the bytes of one line, its newline not included, before they are used again.
+ * @throws PetstoreError with what is wrong with the line.
+ */
+export type AcceptLine = (bytes: Buffer, from: number, to: number) => void;
+
+/** Why a journal is not sound all through. */
+export interface ReplayProblem {
+  /** `torn`: the rest of a write that a crash cut short (F2). `damaged`: what no crash explains (F3). */
+  readonly kind: 'torn' | 'damaged';
+  /** Counted from 1. */
+  readonly line: number;
+  /** The offset of the line's first byte. */
+  readonly byte: number;
+  /** A sentence without its full stop. */
+  readonly what: string;
+}
+
+/** What a journal holds. Offsets and sizes are in bytes. */
+export interface Replay {
+  readonly size: number;
+  readonly commits: number;
+  /** Where the last sound commit line ends. */
+  readonly committedEnd: number;
+  /** Where the accepted lines end: all of the file unless there is a problem. */
+  readonly end: number;
+  /** The CRC-32 of what was accepted behind the last commit. */
+  readonly crc32: number;
+  /** Whether the last accepted line has no newline behind it. */
+  readonly endsInLine: boolean;
+  readonly problem?: ReplayProblem;
+}
+
+/** A line that goes on for longer is not read, so that a file of something else cannot fill the memory. */
+const maxLineBytes = 64 * 2 ** 20;
+
+/** Reads an open journal, handing each line that is no commit to `accept` as it passes. */
+export async function replay(disk: Disk, descriptor: number, accept: AcceptLine): Promise<Replay> {
+  const facts = await disk.factsOf(descriptor);
+  if (!facts.isFile()) throw new Error('it is not a regular file');
+  const { size, blksize } = facts;
+  const reading = new Reading(accept);
+  await readPieces({ disk, descriptor, from: 0, to: size }, (...piece) => reading.read(...piece));
+  const { commits, committedEnd, end, crc, endsInLine, problem } = reading;
+  const found = { size, commits, committedEnd, end, crc32: crc, endsInLine };
+  if (problem === undefined) return found;
+  const rest = { disk, descriptor, from: problem.byte, to: size };
+  const torn = await explainedByCrash(rest, { batchFrom: committedEnd, blockBytes: blksize });
+  return { ...found, problem: { kind: torn ? 'torn' : 'damaged', ...problem } };
+}
+
+class Reading {
+  readonly #accept: AcceptLine;
+  #lines = 0;
+  commits = 0;
+  committedEnd = 0;
+  end = 0;
+  crc = 0;
+  endsInLine = false;
+  problem: Omit<ReplayProblem, 'kind'> | undefined;
+
+  constructor(accept: AcceptLine) {
+    this.#accept = accept;
+  }
+
+  /** Takes every whole line of a piece, and the unfinished one at the end of the file; see `readPieces`. */
+  read(piece: Buffer, at: number, last: boolean): number | undefined {
+    let from = 0;
+    let sumFrom = 0;
+    while (from < piece.length) {
+      const newline = piece.indexOf(0x0a, from);
+      if (newline < 0 && !last && piece.length - from <= maxLineBytes) break;
+      const to = newline < 0 ? piece.length : newline;
+      this.#lines++;
+      const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
+      if (commit !== undefined) this.#sum(piece, sumFrom, from);
+      const what = commit === undefined ? this.#lineProblem(piece, from, to) : this.#commitProblem(commit);
+      if (what !== undefined) {
+        this.problem = { line: this.#lines, byte: at + from, what };
+        if (commit === undefined) this.#sum(piece, sumFrom, from);
+        return undefined;
+      }
+      this.endsInLine = newline < 0;
+      from = newline < 0 ? to : to + 1;
+      this.end = at + from;
+      if (commit !== undefined) {
+        this.commits++;
+        this.committedEnd = this.end;
+        this.crc = 0;
+        sumFrom = from;
+      }
+    }
+    this.#sum(piece, sumFrom, from);
+    return from;
+  }
+
+  #lineProblem(piece: Buffer, from: number, to: number): string | undefined {
+    if (to - from > maxLineBytes) return `a line of more than ${maxLineBytes} bytes`;
+    if (isBlank(piece, from, to)) return undefined;
+    try {
+      this.#accept(piece, from, to);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof PetstoreError)) throw error;
+      return messageOf(error).replace(/\.$/, '');
+    }
+  }
+
+  #commitProblem(commit: CommitLine): string | undefined {
+    if (commit.from !== this.committedEnd) {
+      return `a commit from byte ${commit.from}, where the commit before it ends at byte ${this.committedEnd}`;
+    }
+    return commit.crc32 === this.crc ? undefined : 'a commit whose checksum does not fit the lines before it';
+  }
+
+  /** Adds to the checksum in long stretches: a call for each line would cost more than reading it. */
+  #sum(piece: Buffer, from: number, to: number): void {
+    this.crc = crc32(piece.subarray(from, to), this.crc);
+  }
+}
+
+/** Whether a line is only white space, as an editor may leave between or behind what a person wrote. */
+function isBlank(piece: Buffer, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    const byte = piece[at];
+    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+  }
+  return true;
+}
