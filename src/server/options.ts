@@ -1,0 +1,82 @@
+/** Owns the table of options: flags, environment variables, defaults, meanings (CONTRACT.md). Reads no value. */
+
+/** One option of the process. */
+export interface Option {
+  /** With its dashes; absent where only the environment sets it. */
+  readonly flag?: string;
+  readonly env?: string;
+  /** What stands for the value in the help; absent for a switch. */
+  readonly value?: string;
+  readonly default?: string;
+  /** Whether the flag may come more than once, and the variable hold several with commas between. */
+  readonly isList?: boolean;
+  readonly about: string;
+}
+
+/** Every option, in the order of the help. */
+export const options = {
+  host: { flag: '--host', env: 'HOST', value: 'ADDRESS', default: '127.0.0.1', about: 'address to listen on' },
+  port: { flag: '--port', env: 'PORT', value: 'PORT', default: '3000', about: 'port to listen on; 0 takes a free one' },
+  storage: {
+    flag: '--storage',
+    env: 'PETSTORE_STORAGE',
+    value: 'STORAGE',
+    default: 'file:data/pets.jsonl',
+    about: 'where the animals are: file:PATH, or memory: to forget them',
+  },
+  apiKeys: { env: 'PETSTORE_API_KEYS', value: 'KEYS', isList: true, about: 'API keys, comma between' },
+  keysFile: {
+    flag: '--keys-file',
+    env: 'PETSTORE_KEYS_FILE',
+    value: 'FILE',
+    about: 'keys made with `keys add`; data/keys.json where it exists',
+  },
+  plugin: {
+    flag: '--plugin',
+    env: 'PETSTORE_PLUGINS',
+    value: 'PLUGIN',
+    isList: true,
+    about: 'a shipped name, a package, or a path that starts with ./ or /; repeatable, comma between in the environment',
+  },
+  maxBodyBytes: {
+    flag: '--max-body-bytes',
+    env: 'PETSTORE_MAX_BODY_BYTES',
+    value: 'BYTES',
+    default: '65536',
+    about: 'longest request body, 1 to 268435456',
+  },
+  baseUrl: { flag: '--base-url', env: 'PETSTORE_BASE_URL', value: 'URL', about: 'production address for the OpenAPI document' },
+  stagingBaseUrl: { flag: '--staging-base-url', env: 'PETSTORE_STAGING_BASE_URL', value: 'URL', about: 'staging address for it' },
+  tlsCert: { flag: '--tls-cert', env: 'PETSTORE_TLS_CERT', value: 'FILE', about: 'certificate chain in PEM; with --tls-key it serves HTTPS' },
+  tlsKey: { flag: '--tls-key', env: 'PETSTORE_TLS_KEY', value: 'FILE', about: 'private key in PEM' },
+  log: {
+    flag: '--log',
+    env: 'PETSTORE_LOG',
+    value: 'LEVEL',
+    default: 'info',
+    about: 'JSON lines on standard output: silent, info, or requests for one line a request too',
+  },
+  dev: { flag: '--dev', about: 'use a key of this machine, made once in data/dev-key, and print a curl line to try' },
+  expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long the key lives, such as 90d, 12h, 30m, 60s' },
+  help: { flag: '--help', about: 'print this' },
+  version: { flag: '--version', about: 'print the version' },
+} as const satisfies Readonly<Record<string, Option>>;
+
+/** The name of an option. */
+export type OptionName = keyof typeof options;
+
+/** The name of an option that always has a value. */
+export type OptionNameWithDefault = {
+  [Name in OptionName]: (typeof options)[Name] extends { readonly default: string } ? Name : never;
+}[OptionName];
+
+/** The table with its names, for walking through. */
+export const optionList: readonly (readonly [OptionName, Option])[] = [
+  ...Object.keys(options)
+    .filter(isOptionName)
+    .map((name) => [name, options[name]] as const),
+];
+
+function isOptionName(name: string): name is OptionName {
+  return Object.hasOwn(options, name);
+}

@@ -1,0 +1,46 @@
+/** Owns the options of a start, each checked, before anything is touched. Knows not what is done with them. */
+import { readTlsFiles, type TlsFiles } from './tls-files.js';
+import type { Setting, Settings } from './settings.js';
+import { readStorage, type NamedStorage } from './storage.js';
+import { readHost, readUrl, readWholeNumber, readWord } from './values.js';
+
+/** How much the log says. */
+export type LogChoice = 'silent' | 'info' | 'requests';
+
+/** What a start needs to know. */
+export interface StartOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly storage: NamedStorage;
+  readonly apiKeys: readonly Setting[];
+  readonly keysFile: Setting | undefined;
+  readonly plugins: readonly Setting[];
+  readonly maxBodyBytes: number;
+  /** What goes to `createPetstore` only where it is set. */
+  readonly baseUrls: { readonly baseUrl?: string; readonly stagingBaseUrl?: string };
+  readonly tls: TlsFiles | undefined;
+  readonly log: LogChoice;
+  readonly isDev: boolean;
+}
+
+/** @throws Refusal for the first bad one. */
+export function readStartOptions(settings: Settings): StartOptions {
+  const baseUrl = settings.find('baseUrl');
+  const stagingBaseUrl = settings.find('stagingBaseUrl');
+  return {
+    host: readHost(settings.get('host')),
+    port: readWholeNumber(settings.get('port'), 0, 65_535),
+    storage: readStorage(settings.get('storage')),
+    apiKeys: settings.list('apiKeys'),
+    keysFile: settings.find('keysFile'),
+    plugins: settings.list('plugin'),
+    maxBodyBytes: readWholeNumber(settings.get('maxBodyBytes'), 1, 2 ** 28),
+    baseUrls: {
+      ...(baseUrl && { baseUrl: readUrl(baseUrl) }),
+      ...(stagingBaseUrl && { stagingBaseUrl: readUrl(stagingBaseUrl) }),
+    },
+    tls: readTlsFiles(settings.find('tlsCert'), settings.find('tlsKey')),
+    log: readWord(settings.get('log'), ['silent', 'info', 'requests']),
+    isDev: settings.has('dev'),
+  };
+}

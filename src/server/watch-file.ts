@@ -1,0 +1,44 @@
+/** Owns noticing that a file changed, came or went. Knows nothing of what is in it. */
+import { statSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+
+const intervalMs = 1_000;
+
+/**
+ * Calls back within about a second of each change, from what is there now on; keeps no process alive.
+ *
+ * Not `fs.watchFile`: its first look comes some time after the call, and what changed meanwhile is never noticed.
+ */
+export function watchFile(path: string, onChange: () => void): void {
+  let seen = identityNow(path);
+  const look = async (): Promise<void> => {
+    const found = identityOf(await stat(path, { bigint: true }).catch(() => undefined));
+    if (found !== seen) {
+      seen = found;
+      onChange();
+    }
+    lookLater();
+  };
+  const lookLater = (): void => void setTimeout(() => void look(), intervalMs).unref();
+  lookLater();
+}
+
+interface Facts {
+  readonly ino: bigint;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+  readonly ctimeNs: bigint;
+}
+
+function identityNow(path: string): string {
+  try {
+    return identityOf(statSync(path, { bigint: true }));
+  } catch {
+    return identityOf(undefined);
+  }
+}
+
+/** Undefined is a file that is not there, or not to be seen. */
+function identityOf(facts: Facts | undefined): string {
+  return facts === undefined ? '' : [facts.ino, facts.size, facts.mtimeNs, facts.ctimeNs].join();
+}
