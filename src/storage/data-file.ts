@@ -53,8 +53,13 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
     if (errnoOf(error) === 'EEXIST') return;
     if (errnoOf(error) !== 'ENOENT' || above === folder) throw error;
     await makeFolder(disk, above);
-    await disk.makeFolder(folder, 0o700);
+    await disk.makeFolder(folder, 0o700).catch(passExisting);
   }
   // A new folder is a name in the one above it.
   await syncFolder(disk, above);
+}
+
+/** Another process that starts may make the same folder. */
+function passExisting(error: unknown): void {
+  if (errnoOf(error) !== 'EEXIST') throw error;
 }

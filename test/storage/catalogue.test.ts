@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Catalogue } from '../../dist/storage/catalogue.js';
+import { petStatuses } from '../../dist/pet.js';
+
+const status = fc.constantFrom(...petStatuses, undefined);
+const gaps = fc.array(fc.tuple(fc.bigInt({ min: 1n, max: 5n }), status), { maxLength: 60 });
+
+test('a catalogue with gaps between its ids answers as a plain search would', () => {
+  const far = fc.bigInt({ min: 0n, max: 2n ** 62n });
+  fc.assert(
+    fc.property(far, gaps, fc.bigInt({ min: -3n, max: 200n }), fc.integer({ min: 1, max: 8 }), status, (start, steps, offset, limit, wanted) => {
+      const catalogue = new Catalogue();
+      const plain: { id: bigint; status: (typeof petStatuses)[number] | undefined; text: string }[] = [];
+      let id = start;
+      for (const [gap, given] of steps) {
+        id += gap;
+        plain.push({ id, status: given, text: `text ${id}` });
+        catalogue.add(id, given, `text ${id}`);
+      }
+      const after = start + offset;
+      assert.equal(catalogue.get(after), plain.find((pet) => pet.id === after)?.text);
+      assert.equal(catalogue.lastId, plain.at(-1)?.id ?? 0n);
+      const matching = plain.filter((pet) => pet.id > after && (wanted === undefined || pet.status === wanted));
+      const page = catalogue.page({ limit, after, ...(wanted && { status: wanted }) });
+      assert.deepEqual(page.texts, matching.slice(0, limit).map((pet) => pet.text));
+      assert.equal(page.next, matching.length > limit ? matching[limit - 1]?.id : undefined);
+    }),
+  );
+});
+
+test('a catalogue grows past the room that it begins with', () => {
+  const catalogue = new Catalogue();
+  for (let id = 1n; id <= 5000n; id++) catalogue.add(id, 'sold', String(id));
+  assert.deepEqual(catalogue.page({ limit: 2, status: 'sold', after: 4998n }), { texts: ['4999', '5000'] });
+  assert.deepEqual(catalogue.page({ limit: 1, after: 4998n }), { texts: ['4999'], next: 4999n });
+});

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GroupCommit, type GroupCommitOptions } from '../../dist/storage/group-commit.js';
+import { gate } from './scene.js';
+
+const unavailable = { code: 'unavailable' };
+const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A group commit of texts whose commits end when `gates` say so; `batches` shows what was committed. */
+function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
+  const batches: (readonly string[])[] = [];
+  const gates: ReturnType<typeof gate>[] = [];
+  const group = new GroupCommit<string, string>({
+    commit: async (items) => {
+      batches.push(items);
+      const end = gate();
+      gates.push(end);
+      await end.opened;
+      return items.map((item) => item.toUpperCase());
+    },
+    bytesOf: (item) => item.length,
+    ...options,
+  });
+  return { group, batches, gates };
+}
+
+test('what one turn adds goes together, what comes meanwhile into the next batch, and each gets its own result', async () => {
+  const { group, batches, gates } = scene();
+  const first = [group.add('a'), group.add('b')];
+  await tick();
+  const second = [group.add('c'), group.add('d')];
+  assert.deepEqual(batches, [['a', 'b']]);
+  gates[0]?.open();
+  assert.deepEqual(await Promise.all(first), ['A', 'B']);
+  await tick();
+  assert.deepEqual(batches, [['a', 'b'], ['c', 'd']]);
+  gates[1]?.open();
+  assert.deepEqual(await Promise.all(second), ['C', 'D']);
+});
+
+test('a commit that fails fails its own batch only', async () => {
+  let calls = 0;
+  const group = new GroupCommit<string, string>({
+    commit: async (items) => {
+      if (++calls === 1) throw new Error('no');
+      return items;
+    },
+    bytesOf: () => 1,
+  });
+  await assert.rejects(group.add('a'), /no/);
+  assert.equal(await group.add('b'), 'b');
+});
+
+test('a commit that answers too little is an error, not silence', async () => {
+  const group = new GroupCommit<string, string>({ commit: async () => [], bytesOf: () => 1 });
+  await assert.rejects(group.add('a'), TypeError);
+});
+
+test('C48 beyond the bound of items, of bytes and of age an add is refused at once', async () => {
+  let now = 0;
+  const { group, gates } = scene({ maxItems: 2, maxBytes: 10, maxAgeMs: 100, now: () => now });
+  const kept = [group.add('under way')];
+  await tick();
+  kept.push(group.add('1234567'));
+  await assert.rejects(group.add('1234'), unavailable, 'bytes');
+  kept.push(group.add('123'));
+  await assert.rejects(group.add(''), unavailable, 'items');
+  gates[0]?.open();
+  await kept[0];
+  await tick();
+  kept.push(group.add('waits'));
+  now = 101;
+  await assert.rejects(group.add('x'), unavailable, 'age');
+  gates[1]?.open();
+  await kept[1];
+  await tick();
+  gates[2]?.open();
+  assert.equal((await Promise.all(kept)).length, 4);
+});
+
+test('an item over the bound of bytes is let in where nothing waits', async () => {
+  const group = new GroupCommit<string, string>({ commit: async (items) => items, bytesOf: (item) => item.length, maxBytes: 3 });
+  assert.equal(await group.add('12345'), '12345');
+});
+
+test('a commit that hangs is answered for in time, and when it ends all is well again', async () => {
+  const { group, batches, gates } = scene({ commitTimeoutMs: 5 });
+  // The limit's timer keeps no process alive; the hung file function would, here this one does.
+  const alive = setInterval(() => undefined, 1000);
+  const under = group.add('hangs');
+  await tick();
+  const waits = group.add('waits');
+  await assert.rejects(under, unavailable);
+  await assert.rejects(waits, unavailable);
+  assert.equal(group.hung, true);
+  await assert.rejects(group.add('new'), unavailable);
+  gates[0]?.open();
+  await tick();
+  assert.equal(group.hung, false);
+  const next = group.add('next');
+  await tick();
+  gates[1]?.open();
+  assert.equal(await next, 'NEXT');
+  assert.deepEqual(batches, [['hangs'], ['next']], 'what was refused while waiting is never committed');
+  clearInterval(alive);
+});
+
+test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async () => {
+  const { group, gates } = scene();
+  const kept = group.add('a');
+  const closing = group.close();
+  await assert.rejects(group.add('b'), unavailable);
+  await tick();
+  gates[0]?.open();
+  await closing;
+  assert.equal(await kept, 'A');
+
+  const hanging = scene({ commitTimeoutMs: 5 });
+  const alive = setInterval(() => undefined, 1000);
+  const refused = assert.rejects(hanging.group.add('a'), unavailable);
+  await hanging.group.close();
+  await refused;
+  await hanging.group.close();
+  clearInterval(alive);
+});

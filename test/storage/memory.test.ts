@@ -1,0 +1,10 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { memoryStorage } from '../../dist/storage/memory.js';
+import { testStorage } from './conformance.js';
+
+testStorage('memoryStorage', async () => memoryStorage());
+
+test('memoryStorage is not durable', () => {
+  assert.equal(memoryStorage().durable, false);
+});

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { readFileSync, statSync } from 'node:fs';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { PetstoreError } from '../../dist/errors.js';
+import { petJson, petStatuses, parsePet } from '../../dist/pet.js';
+import { fileStorage } from '../../dist/storage/file.js';
+import { nodeDisk } from '../../dist/storage/disk.js';
+import { petLines } from '../../dist/storage/pet-lines.js';
+import { readPieces } from '../../dist/storage/pieces.js';
+import { batches, commitOf, fileWith, petLine, tornTails } from './scene.js';
+
+const sound = batches(1, 3, 2, 4);
+const lastBatchFrom = batches(1, 3, 2).length;
+const allLines = Array.from({ length: 10 }, (_, index) => petLine(index + 1).trimEnd());
+
+/** What opening makes of a file: the texts that it serves, or 'refused', which must leave it untouched. */
+async function outcome(file: Uint8Array): Promise<{ readonly texts: readonly string[]; readonly path: string } | 'refused'> {
+  const path = fileWith(file);
+  try {
+    const storage = await fileStorage(path);
+    const texts = (await storage.texts?.list({ limit: 1000 }))?.texts ?? [];
+    await storage.close();
+    return { texts, path };
+  } catch (error) {
+    assert.ok(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
+    assert.deepEqual(readFileSync(path), Buffer.from(file));
+    return 'refused';
+  }
+}
+
+test('F2 a file cut at any byte serves every line that is whole, and the rest is set aside', async () => {
+  for (let size = 0; size <= sound.length; size++) {
+    const file = sound.subarray(0, size);
+    const result = await outcome(file);
+    assert.ok(result !== 'refused', `cut at ${size}`);
+    const text = String(file);
+    assert.deepEqual(result.texts, allLines.filter((line) => text.includes(line)), `cut at ${size}`);
+    const torn = String(Buffer.concat(tornTails(result.path)));
+    assert.ok(text.endsWith(torn));
+  }
+});
+
+test('F3 a flipped bit is served never: refused, or a torn tail behind every animal of a sound commit', async () => {
+  const bit = fc.integer({ min: 0, max: sound.length * 8 - 1 });
+  await fc.assert(
+    fc.asyncProperty(bit, async (at) => {
+      const file = Buffer.from(sound);
+      file.writeUInt8(file.readUInt8(at >> 3) ^ (1 << (at & 7)), at >> 3);
+      const result = await outcome(file);
+      if (result === 'refused') return;
+      // Only where the last commit line itself is hit is the file served.
+      assert.ok(at >> 3 >= sound.length - commitOf(Buffer.alloc(0), lastBatchFrom).length, `bit ${at}`);
+      assert.deepEqual(result.texts, allLines);
+    }),
+    { numRuns: 400 },
+  );
+});
+
+test('F2, F3 zeroed sectors and blocks: refused, or a torn tail behind every animal of the batches before', async () => {
+  const file = batches(3, 150, 2, 80);
+  const lastFrom = batches(3, 150, 2).length;
+  for (const size of [512, 4096]) {
+    for (let from = 0; from < file.length; from += size) {
+      const result = await outcome(Buffer.from(file).fill(0, from, Math.min(from + size, file.length)));
+      if (result === 'refused') continue;
+      assert.ok(from + size > lastFrom, `${size} bytes at ${from}`);
+      assert.ok(result.texts.length >= 155);
+      for (const [index, text] of result.texts.entries()) assert.equal(text, petLine(index + 1).trimEnd());
+    }
+  }
+});
+
+test('F3 a line taken out, doubled or swapped with the next is refused, or no animal of a commit is lost', async () => {
+  const lines = String(sound).split(/(?<=\n)/);
+  for (const index of lines.keys()) {
+    const [line = '', next = ''] = lines.slice(index, index + 2);
+    const without = [...lines.slice(0, index), ...lines.slice(index + 1)];
+    const doubled = [...lines.slice(0, index), line, ...lines.slice(index)];
+    const swapped = [...lines.slice(0, index), next, line, ...lines.slice(index + 2)];
+    for (const changed of [without, doubled, ...(next === '' ? [] : [swapped])]) {
+      const result = await outcome(Buffer.from(changed.join('')));
+      if (result !== 'refused') assert.deepEqual(result.texts, allLines);
+    }
+  }
+});
+
+test('a file longer than one piece, with a line longer than one, is replayed whole', async () => {
+  const body = Buffer.from(petLine(1) + petLine(2, 'x'.repeat(3 * 2 ** 20)) + petLine(3));
+  const more = Buffer.from(Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join(''));
+  const head = Buffer.concat([body, commitOf(body, 0)]);
+  const result = await outcome(Buffer.concat([head, more, commitOf(more, head.length)]));
+  assert.ok(result !== 'refused');
+  assert.equal(result.texts.length, 1000);
+  assert.equal(result.texts[1]?.length, 3 * 2 ** 20 + petLine(2, '').trimEnd().length);
+});
+
+test('pieces of any size hand over every byte once', async () => {
+  const path = fileWith(sound);
+  const descriptor = await nodeDisk.open(path, 0, 0);
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1 }), fc.infiniteStream(fc.integer({ min: 0, max: 99 })), async (reads, uses) => {
+      const seen: Buffer[] = [];
+      let call = 0;
+      const disk = { ...nodeDisk, read: (from: number, into: Uint8Array, position: number) => nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position) };
+      await readPieces({ disk, descriptor, from: 0, to: statSync(path).size }, (piece, at, last) => {
+        assert.equal(at, Buffer.concat(seen).length);
+        const used = last ? piece.length : Math.min(piece.length, uses.next().value ?? 0);
+        seen.push(Buffer.from(piece.subarray(0, used)));
+        return used;
+      });
+      assert.deepEqual(Buffer.concat(seen), sound);
+    }),
+    { numRuns: 50 },
+  );
+  await nodeDisk.close(descriptor);
+});
+
+/** What `petLines` makes of one line, or the message of its refusal. */
+function viaLines(line: Buffer): unknown {
+  let seen: unknown;
+  const padded = Buffer.concat([Buffer.from('}'), line, Buffer.from('}')]);
+  try {
+    petLines((id, status, json) => (seen = { id, status, json }))(padded, 1, 1 + line.length);
+    return seen;
+  } catch (error) {
+    assert.ok(error instanceof PetstoreError);
+    return error.message;
+  }
+}
+
+/** The same by the reader of the contract alone. */
+function viaParse(line: Buffer): unknown {
+  try {
+    const { id, ...draft } = parsePet(line.toString('latin1'));
+    return { id, status: draft.status, json: petJson(id, draft) };
+  } catch (error) {
+    assert.ok(error instanceof PetstoreError);
+    return error.message;
+  }
+}
+
+const draft = fc.record({
+  name: fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
+  categoryId: fc.oneof(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), fc.bigInt({ min: -20n, max: 20n })),
+  status: fc.constantFrom(...petStatuses, undefined),
+});
+const canonical = fc.tuple(fc.oneof(fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }), fc.bigInt({ min: 1n, max: 99n })), draft);
+
+test('a canonical line is read as the reader of the contract reads it, and served byte for byte', () => {
+  fc.assert(
+    fc.property(canonical, ([id, { status, ...rest }]) => {
+      const line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
+      assert.deepEqual(viaLines(line), { id, status, json: line.toString('latin1') });
+      assert.deepEqual(viaLines(line), viaParse(line));
+    }),
+  );
+});
+
+test('a line changed in any way is read, or refused, as the reader of the contract does', () => {
+  const edit = fc.tuple(fc.nat(), fc.nat({ max: 3 }), fc.oneof(fc.nat({ max: 255 }), fc.constantFrom(...Buffer.from('"\\,{}:0123456789-.e \t'))));
+  fc.assert(
+    fc.property(canonical, fc.array(edit, { minLength: 1, maxLength: 3 }), ([id, { status, ...rest }], edits) => {
+      let line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
+      for (const [where, removed, byte] of edits) {
+        const at = where % (line.length + 1);
+        line = Buffer.concat([line.subarray(0, at), Buffer.from([byte]), line.subarray(at + removed)]);
+      }
+      assert.deepEqual(viaLines(line), viaParse(line));
+    }),
+    { numRuns: 5000 },
+  );
+});

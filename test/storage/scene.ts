@@ -1,0 +1,68 @@
+/** Folders, disks with faults and files of many states, for the tests of the file storage. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
+
+const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
+let scenes = 0;
+after(() => rmSync(root, { recursive: true, force: true }));
+
+/** The path of a data file in a folder of its own that is not there yet. */
+export function newPath(): string {
+  return join(root, String(++scenes), 'pets.jsonl');
+}
+
+/** A data file with this text (UTF-8) or these bytes. */
+export function fileWith(content: string | Uint8Array): string {
+  const path = join(mkdtempSync(join(root, 'given-')), 'pets.jsonl');
+  writeFileSync(path, content);
+  return path;
+}
+
+/** The line of an animal. */
+export function petLine(id: number, name = `pet ${id}`): string {
+  return `{"id":${id},"name":"${name}","categoryId":5,"status":"available"}\n`;
+}
+
+/** Batches with their commit lines, each of so many animals, ids from 1. */
+export function batches(...sizes: readonly number[]): Buffer {
+  let file = Buffer.alloc(0);
+  let id = 0;
+  for (const size of sizes) {
+    const body = Buffer.from(Array.from({ length: size }, () => petLine(++id)).join(''));
+    file = Buffer.concat([file, body, commitOf(body, file.length)]);
+  }
+  return file;
+}
+
+/** The commit line of a batch that began at an offset; written here by hand, so that the code does not prove itself. */
+export function commitOf(body: Uint8Array, from: number): Buffer {
+  return Buffer.from(`{"commit":{"from":${from},"crc32":"${crc32(body).toString(16).padStart(8, '0')}"}}\n`);
+}
+
+/** The torn tails beside a data file. */
+export function tornTails(path: string): readonly Buffer[] {
+  const folder = join(path, '..');
+  const names = readdirSync(folder).filter((name) => name.includes('.torn-'));
+  return names.sort().map((name) => readFileSync(join(folder, name)));
+}
+
+/** This machine's disk with some functions replaced. */
+export function diskWith(changes: Partial<Disk>): Disk {
+  return { ...nodeDisk, ...changes };
+}
+
+/** A system error, as node:fs rejects with. */
+export function systemError(code: string): Error {
+  return Object.assign(new Error(`${code}: injected`), { code });
+}
+
+/** A promise with its ends in hand. */
+export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open: () => open() };
+}
