@@ -1,7 +1,8 @@
 /** Owns one connection: how many of its requests are under way, and how it ends where it is no HTTP. Knows no route. */
+import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { PetstoreError } from '../errors.js';
-import { replyText, type Exchange } from './message.js';
+import { Exchange, replyText } from './message.js';
 import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
 import { errorReply, type Reply } from './reply.js';
 
@@ -29,7 +30,8 @@ export class Connection {
   readonly #waiting: Exchange[] = [];
   #underWay = 0;
   #latest: Exchange | undefined;
-  #refusal: PetstoreError | undefined;
+  /** What ends the connection once every request before it has its answer (C52). */
+  #ending: (() => void) | undefined;
   #method: { readonly failure: MethodFailure; readonly since: number } | undefined;
   #sentBytes = 0;
   #sentAt = performance.now();
@@ -37,6 +39,8 @@ export class Connection {
   constructor(socket: Socket, service: Service) {
     this.#socket = socket;
     this.#service = service;
+    // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
+    socket.on('error', () => undefined);
   }
 
   /** Takes a request; its answer waits for those before it. */
@@ -47,8 +51,25 @@ export class Connection {
     this.#socket.pause();
   }
 
+  /**
+   * Takes a CONNECT in: a request like any other, answered in its turn, but the last one, as Node has let go of the
+   * socket by now and makes no response for it.
+   */
+  acceptConnect(request: IncomingMessage): void {
+    this.#socket.resume();
+    this.#endWith(() => {
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      response.assignSocket(this.#socket);
+      response.once('finish', () => this.#hangUp(''));
+      this.#service.serve(new Exchange(request, response, false));
+    });
+  }
+
   /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
   fail(error: ParserError): void {
+    // RFC 9112 section 9.6: nothing is read behind a request that asked for the end of the connection.
+    if (error.code === 'HPE_CLOSED_CONNECTION') return;
     const isOfHttp = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     if (!isOfHttp || this.#socket.bytesRead === 0) this.#socket.destroy();
     else if (error.code === 'HPE_INVALID_METHOD') this.#failMethod(error);
@@ -60,9 +81,8 @@ export class Connection {
    * is still arriving is what came last, and is answered on its own path.
    */
   refuse(error: PetstoreError): void {
-    if (this.#refusal !== undefined || this.#latest?.fail(error)) return;
-    this.#refusal = error;
-    if (this.#underWay === 0) this.#hangUpWith(error);
+    if (this.#ending === undefined && this.#latest?.fail(error)) return;
+    this.#endWith(() => this.#hangUpWith(error));
   }
 
   /** Ends the connection if no request of it is under way; one whose head has begun to arrive is (C48). */
@@ -84,7 +104,11 @@ export class Connection {
   }
 
   #failMethod(error: ParserError): void {
-    this.#method ??= { failure: new MethodFailure(), since: performance.now() };
+    if (this.#method === undefined) {
+      this.#method = { failure: new MethodFailure(), since: performance.now() };
+      // Before Node's own listener, which ends the connection without a word.
+      this.#socket.prependOnceListener('end', () => this.refuse(parseFailure({})));
+    }
     const failure = this.#method.failure.add(error);
     if (failure !== undefined) this.refuse(failure);
   }
@@ -100,8 +124,14 @@ export class Connection {
     const next = this.#waiting.shift();
     if (next !== undefined) return this.#start(next);
     this.#socket.resume();
-    if (this.#underWay === 0 && this.#refusal !== undefined) this.#hangUpWith(this.#refusal);
+    if (this.#underWay === 0) this.#ending?.();
   };
+
+  #endWith(ending: () => void): void {
+    if (this.#ending !== undefined) return;
+    this.#ending = ending;
+    if (this.#underWay === 0) ending();
+  }
 
   #hangUpWith(error: PetstoreError): void {
     const reply = errorReply(error);

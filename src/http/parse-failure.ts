@@ -14,6 +14,8 @@ export interface ParserError {
 /** The error that a failure of the parser is; see {@link MethodFailure} for the one that needs more bytes. */
 export function parseFailure({ code, reason }: ParserError): PetstoreError {
   if (code === 'HPE_HEADER_OVERFLOW') return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
+  // The parser knows the methods of RTSP, and refuses them once it has read their request line so far.
+  if (reason === 'Invalid method for HTTP/x.x request') return notImplemented();
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new PetstoreError('request_timeout', 'The request did not arrive in time.');
   return new PetstoreError('bad_request', `This is no valid HTTP/1.1${typeof reason === 'string' ? `: ${reason}` : ''}.`);
 }
@@ -32,10 +34,11 @@ export class MethodFailure {
   add({ rawPacket, bytesParsed, reason }: ParserError): PetstoreError | undefined {
     if (!Buffer.isBuffer(rawPacket)) return parseFailure({ reason });
     this.#line += rawPacket.toString('latin1', this.#line === '' ? methodStart(rawPacket, Number(bytesParsed)) : 0);
-    if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n/.test(this.#line)) {
-      return new PetstoreError('not_implemented', 'This method is not known here.');
+    // The method's beginning may be in an earlier packet, so that all of it that stands here is the space behind it.
+    if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]* [\x21-\x7e]+ HTTP\/1\.[01]\r\n/.test(this.#line)) {
+      return notImplemented();
     }
-    const mayBecome = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+(?: (?:[\x21-\x7e]+(?: [HTP/1.0]{0,8}\r?)?)?)?$/.test(this.#line);
+    const mayBecome = /^[!#$%&'*+.^_`|~0-9A-Za-z-]*(?: (?:[\x21-\x7e]+(?: [HTP/1.0]{0,8}\r?)?)?)?$/.test(this.#line);
     return mayBecome && this.#line.length <= maxLineBytes ? undefined : parseFailure({ reason });
   }
 }
@@ -45,4 +48,8 @@ function methodStart(packet: Buffer, stumbledAt: number): number {
   let start = stumbledAt;
   while (start > 0 && /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(String.fromCharCode(packet[start - 1] ?? 0))) start--;
   return start;
+}
+
+function notImplemented(): PetstoreError {
+  return new PetstoreError('not_implemented', 'This method is not known here.');
 }

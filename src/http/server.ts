@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { PetstoreError } from '../errors.js';
 import { Connection, type Service } from './connection.js';
 import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
@@ -60,8 +59,8 @@ export class HttpServer {
     server.on('request', (request, response) => this.#accept(request, response, false));
     server.on('checkContinue', (request, response) => this.#accept(request, response, true));
     server.on('checkExpectation', (request, response) => this.#accept(request, response, false));
-    server.on('connect', (_request, socket) => this.#connections.get(socket)?.refuse(new PetstoreError('not_found', 'There are no tunnels here.')));
-    server.on('clientError', (error: ParserError, socket) => this.#connections.get(socket)?.fail(error));
+    server.on('connect', (request, socket) => this.#connections.get(socket)?.acceptConnect(request));
+    server.on('clientError', (error: ParserError, socket) => this.#fail(error, socket));
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
     this.#sweeper.unref();
   }
@@ -124,6 +123,13 @@ export class HttpServer {
 
   #accept(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
     this.#connections.get(request.socket)?.accept(new Exchange(request, response, awaitsContinue));
+  }
+
+  #fail(error: ParserError, socket: Duplex): void {
+    const connection = this.#connections.get(socket);
+    // Without one it is a TLS socket that never shook hands, so that nothing can be answered.
+    if (connection === undefined) socket.destroy();
+    else connection.fail(error);
   }
 
   #sweep(): void {
