@@ -17,3 +17,4 @@ export type { Plugin, PluginHost, ReplyEvent } from './plugin.js';
 export type { PetQuery, PetStorage, PetText, PetTextPage, PetTexts } from './storage.js';
 export { memoryStorage } from './storage/memory.js';
 export { fileStorage } from './storage/file.js';
+export { checkFile, type FileReport } from './storage/check.js';

@@ -1,7 +1,96 @@
-/** Owns the place of the `import` command. */
-import { Refusal } from '../server/refusal.js';
+/** Owns the `import` command: animals from a file into a storage, all or, where a line is bad, none. */
+import { constants } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
+import { PetstoreError, type PetDraft, type PetStorage } from '../index.js';
+import { jsonLog } from '../server/json-log.js';
+import { reasonOf, Refusal } from '../server/refusal.js';
+import type { Settings } from '../server/settings.js';
+import { readStorage } from '../server/storage.js';
+import { draftLines, type DraftFile } from './draft-lines.js';
+import { Progress } from './progress.js';
 
-/** Says that it is not there. */
-export async function importAnimals(): Promise<number> {
-  throw new Refusal('the command import is not there yet; use a later version');
+/** How many animals wait for the disk at once: as many as that come out of one fdatasync. */
+const batchSize = 1_024;
+
+/**
+ * Runs `import FILE`: reads the file twice, first to check every line, then to add every animal.
+ * @throws Refusal for what is wrong with the file; PetstoreError `storage_…` for the storage.
+ */
+export async function importAnimals(operands: readonly string[], settings: Settings): Promise<number> {
+  const [path] = operands;
+  if (path === undefined || operands.length > 1) throw new Refusal('`import` needs one FILE of JSON Lines, such as data/animals.jsonl');
+  const setting = settings.get('storage');
+  const target = readStorage(setting);
+  if (!target.isDurable) throw new Refusal(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
+  const progress = new Progress(process.stderr);
+  const handle = await openToRead(path);
+  try {
+    const file = { path, handle, bytes: await sizeOf(path, handle) };
+    const total = await countChecked(file, progress);
+    const storage = await target.open(jsonLog(process.stderr));
+    try {
+      await addAll(file, total, storage, progress);
+    } finally {
+      await storage.close();
+    }
+    progress.clear();
+    process.stdout.write(`${total} animals added to ${target.text}\n`);
+    return 0;
+  } catch (error) {
+    progress.clear();
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function countChecked(file: DraftFile, progress: Progress): Promise<number> {
+  let count = 0;
+  for await (const { bytesRead } of draftLines(file)) progress.show('checking', bytesRead / file.bytes, ++count);
+  return count;
+}
+
+async function addAll(file: DraftFile, total: number, storage: PetStorage, progress: Progress): Promise<void> {
+  let added = 0;
+  let batch: PetDraft[] = [];
+  const addBatch = async (): Promise<void> => {
+    const results = await Promise.allSettled(batch.map((draft) => storage.insert(draft)));
+    batch = [];
+    added += results.filter(({ status }) => status === 'fulfilled').length;
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  };
+  try {
+    for await (const { draft } of draftLines(file)) {
+      batch.push(draft);
+      if (batch.length < batchSize) continue;
+      await addBatch();
+      progress.show('adding', added / total, added);
+    }
+    await addBatch();
+  } catch (error) {
+    if (error instanceof PetstoreError) throw new PetstoreError('storage_unusable', `${added} of ${total} animals were added, then: ${error.message}`, { cause: error });
+    if (error instanceof Refusal) throw changed(file.path, added, total, error.message);
+    throw error;
+  }
+  if (added !== total) throw changed(file.path, added, total, 'another number of lines');
+}
+
+function changed(path: string, added: number, total: number, what: string): Refusal {
+  return new Refusal(`${path} changed while it was imported (${what}); ${added} animals were added, where it had ${total}`);
+}
+
+async function openToRead(path: string): Promise<FileHandle> {
+  try {
+    // Without O_NONBLOCK a pipe of this name would be waited for.
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    throw new Refusal(`${path} cannot be read (${reasonOf(error)}); name a file of JSON Lines`);
+  }
+}
+
+async function sizeOf(path: string, handle: FileHandle): Promise<number> {
+  const facts = await handle.stat();
+  // It is read twice, which only a file can be.
+  if (!facts.isFile()) throw new Refusal(`${path} is not a regular file; name a file of JSON Lines`);
+  return facts.size;
 }
