@@ -3,16 +3,13 @@ import { optionList } from './options.js';
 
 /** The help, to be printed as it is. */
 export function helpText(): string {
-  const rows = optionList.map(([, { flag, env, value, about, ...option }]) => {
-    const name = flag === undefined ? `${env}` : value === undefined ? flag : `${flag} ${value}`;
-    const variable = flag === undefined || env === undefined ? '' : ` [${env}]`;
+  const rows = optionList.map(([, { flag = '', env = '', value, about, ...option }]) => {
+    const name = flag === '' || value === undefined ? flag : `${flag} ${value}`;
     const standard = option.default === undefined ? '' : ` (default ${option.default})`;
-    return `  ${name.padEnd(nameWidth)}${about}${standard}${variable}`;
+    return `  ${name.padEnd(25)} ${env.padEnd(27)} ${about}${standard}`;
   });
   return `${before}\n${rows.join('\n')}\n${after}`;
 }
-
-const nameWidth = 27;
 
 const before = `Petstore: a server of animals over HTTP and JSON.
 
@@ -30,7 +27,7 @@ Commands:
   import FILE       add animals from JSON Lines, every line checked before the first is stored
   check FILE        say what a storage file holds, and whether a server would start on it
 
-Options, with their environment variables; a flag beats the environment, which beats the default:`;
+Options and their environment variables; a flag beats the environment, which beats the default:`;
 
 const after = `
 Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used. SIGTERM and SIGINT finish the

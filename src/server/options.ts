@@ -22,42 +22,42 @@ export const options = {
     env: 'PETSTORE_STORAGE',
     value: 'STORAGE',
     default: 'file:data/pets.jsonl',
-    about: 'where the animals are: file:PATH, or memory: to forget them',
+    about: 'file:PATH or memory:',
   },
   apiKeys: { env: 'PETSTORE_API_KEYS', value: 'KEYS', isList: true, about: 'API keys, comma between' },
   keysFile: {
     flag: '--keys-file',
     env: 'PETSTORE_KEYS_FILE',
     value: 'FILE',
-    about: 'keys made with `keys add`; data/keys.json where it exists',
+    about: 'keys made by `keys add`; data/keys.json where it exists',
   },
   plugin: {
     flag: '--plugin',
     env: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
     isList: true,
-    about: 'a shipped name, a package, or a path that starts with ./ or /; repeatable, comma between in the environment',
+    about: 'shipped name, package, or path from ./ or /; repeatable, commas',
   },
   maxBodyBytes: {
     flag: '--max-body-bytes',
     env: 'PETSTORE_MAX_BODY_BYTES',
     value: 'BYTES',
     default: '65536',
-    about: 'longest request body, 1 to 268435456',
+    about: 'longest request body',
   },
-  baseUrl: { flag: '--base-url', env: 'PETSTORE_BASE_URL', value: 'URL', about: 'production address for the OpenAPI document' },
-  stagingBaseUrl: { flag: '--staging-base-url', env: 'PETSTORE_STAGING_BASE_URL', value: 'URL', about: 'staging address for it' },
-  tlsCert: { flag: '--tls-cert', env: 'PETSTORE_TLS_CERT', value: 'FILE', about: 'certificate chain in PEM; with --tls-key it serves HTTPS' },
-  tlsKey: { flag: '--tls-key', env: 'PETSTORE_TLS_KEY', value: 'FILE', about: 'private key in PEM' },
+  baseUrl: { flag: '--base-url', env: 'PETSTORE_BASE_URL', value: 'URL', about: 'production address, for the OpenAPI document' },
+  stagingBaseUrl: { flag: '--staging-base-url', env: 'PETSTORE_STAGING_BASE_URL', value: 'URL', about: 'staging address, for the same' },
+  tlsCert: { flag: '--tls-cert', env: 'PETSTORE_TLS_CERT', value: 'FILE', about: 'certificate chain in PEM; with its key it serves HTTPS' },
+  tlsKey: { flag: '--tls-key', env: 'PETSTORE_TLS_KEY', value: 'FILE', about: 'its private key in PEM' },
   log: {
     flag: '--log',
     env: 'PETSTORE_LOG',
     value: 'LEVEL',
     default: 'info',
-    about: 'JSON lines on standard output: silent, info, or requests for one line a request too',
+    about: 'silent, info, or requests: a line for each too',
   },
-  dev: { flag: '--dev', about: 'use a key of this machine, made once in data/dev-key, and print a curl line to try' },
-  expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long the key lives, such as 90d, 12h, 30m, 60s' },
+  dev: { flag: '--dev', about: 'make a key in data/dev-key once; print a curl line to try' },
+  expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s' },
   help: { flag: '--help', about: 'print this' },
   version: { flag: '--version', about: 'print the version' },
 } as const satisfies Readonly<Record<string, Option>>;
@@ -71,11 +71,9 @@ export type OptionNameWithDefault = {
 }[OptionName];
 
 /** The table with its names, for walking through. */
-export const optionList: readonly (readonly [OptionName, Option])[] = [
-  ...Object.keys(options)
-    .filter(isOptionName)
-    .map((name) => [name, options[name]] as const),
-];
+export const optionList: readonly (readonly [OptionName, Option])[] = Object.keys(options)
+  .filter(isOptionName)
+  .map((name) => [name, options[name]] as const);
 
 function isOptionName(name: string): name is OptionName {
   return Object.hasOwn(options, name);

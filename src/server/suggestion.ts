@@ -5,7 +5,7 @@ export function suggestion(word: string, known: readonly string[]): string {
   const near = known
     .map((candidate) => ({ candidate, edits: beginsAlike(word, candidate) ? 1 : editsBetween(word, candidate) }))
     .filter(({ candidate, edits }) => edits <= Math.max(2, candidate.length / 3))
-    .sort((one, other) => one.edits - other.edits)[0];
+    .sort((one, other) => one.edits - other.edits || one.candidate.localeCompare(other.candidate))[0];
   return near === undefined ? '; --help lists all' : `; did you mean ${near.candidate}?`;
 }
 

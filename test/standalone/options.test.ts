@@ -1,0 +1,153 @@
+// The command line and the environment: every name, who wins, and what is refused with exit 2 before anything is touched.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { apiKey, assertRefused, folder, root, run, start } from './process.js';
+
+const keyed = { PETSTORE_API_KEYS: apiKey };
+
+describe('options', { concurrency: 4 }, () => {
+  test('--help names every flag, variable, default and command, and exits 0', async (t) => {
+    const { code, stdout, stderr } = await run(['--help'], { cwd: folder(t) });
+    assert.equal(code, 0);
+    assert.equal(stderr, '');
+    const names = `--host --port --storage --keys-file --plugin --max-body-bytes --base-url --staging-base-url --tls-cert --tls-key --log --dev
+      --expires --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_MAX_BODY_BYTES
+      PETSTORE_BASE_URL PETSTORE_STAGING_BASE_URL PETSTORE_TLS_CERT PETSTORE_TLS_KEY PETSTORE_LOG 127.0.0.1 3000 file:data/pets.jsonl
+      data/keys.json 65536 data/dev-key`.split(/\s+/);
+    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'check FILE']) assert.ok(stdout.includes(name), name);
+    assert.ok(stdout.split('\n').every((line) => line.length <= 120));
+  });
+
+  test('--version prints the version of package.json', async (t) => {
+    const { code, stdout } = await run(['--version'], { cwd: folder(t) });
+    assert.equal(code, 0);
+    assert.equal(stdout, `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}\n`);
+  });
+
+  test('help needs no key, no good environment, and comes with a command too', async (t) => {
+    const cwd = folder(t);
+    assert.equal((await run(['keys', '--help'], { cwd, env: { PORT: 'bad' } })).code, 0);
+    assert.deepEqual(readdirSync(cwd), []);
+  });
+
+  const refusals: readonly (readonly [string, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
+    ['an unknown flag, with the nearest one', ['--prot', '1'], keyed, /--prot.*--port/],
+    ['a flag that is like none', ['--xyzzy'], keyed, /--xyzzy.*--help/],
+    ['a short flag', ['-h'], keyed, /-h;.*--help/],
+    ['a flag given twice', ['--port', '1', '--port=2'], keyed, /--port.*twice/],
+    ['a switch given twice', ['--dev', '--dev'], {}, /--dev.*twice/],
+    ['a missing value', ['--port'], keyed, /--port needs a value/],
+    ['an empty value', ['--port='], keyed, /--port needs a value/],
+    ['a flag where a value should be', ['--host', '--port', '1'], keyed, /--host needs a value/],
+    ['a value given to a switch', ['--dev=yes'], {}, /--dev takes no value/],
+    ['an unknown command', ['improt', 'x'], keyed, /improt.*import/],
+    ['a flag of another command', ['keys', 'list', '--port', '1'], {}, /--port.*keys/],
+    ['--expires at a start', ['--expires', '1d'], keyed, /--expires/],
+    ...['65536', '-1', '+80', '080', '1e3', '0x50', '80 ', 'http', '3000.0', '99999999999999999999'].map(
+      (port) => [`the port ${port}`, [`--port=${port}`], keyed, /^--port must be a whole number from 0 to 65535/] as const,
+    ),
+    ['a bad port in the environment', [], { ...keyed, PORT: 'eighty' }, /^PORT must be .*"eighty"/],
+    ['a bad host', ['--host', 'http://x'], keyed, /^--host/],
+    ['a bad host in the environment', [], { ...keyed, HOST: 'a b' }, /^HOST/],
+    ['a host that is not of this machine', ['--host', '203.0.113.1', '--storage', 'memory:'], keyed, /203\.0\.113\.1.*--host/],
+    ['postgres', ['--storage', 'postgres://ann:secret@db/pets'], keyed, /^--storage.*not yet supported; use file:PATH/],
+    ['postgres in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql://x' }, /^PETSTORE_STORAGE.*not yet supported/],
+    ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
+    ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
+    ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 268435456/],
+    ['a body limit that is too large', [], { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' }, /^PETSTORE_MAX_BODY_BYTES/],
+    ['a base URL that is no URL', ['--base-url', 'api.example.com'], keyed, /^--base-url must be an absolute URL/],
+    ['a base URL of another scheme', [], { ...keyed, PETSTORE_BASE_URL: 'ftp://x' }, /^PETSTORE_BASE_URL/],
+    ['a bad staging URL', [], { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' }, /^PETSTORE_STAGING_BASE_URL/],
+    ['an unknown log level', ['--log', 'debug'], keyed, /^--log must be one of silent, info, requests/],
+    ['an unknown log level in the environment', [], { ...keyed, PETSTORE_LOG: 'INFO' }, /^PETSTORE_LOG/],
+    ['control characters in a value, on one line', ['--log', 'a\nb\u2028\u001b[2J'], keyed, /^--log/],
+    ['control characters in a flag, on one line', ['--a\nb\u0085'], keyed, /unknown flag --a\\u000ab\\u0085/],
+    ['no key at all, saying how to make one', [], {}, /keys add NAME.*PETSTORE_API_KEYS.*--dev/],
+    ['keys of commas and spaces alone', [], { PETSTORE_API_KEYS: ' , ,' }, /no API key/],
+    ['a key that is not ASCII, without repeating it', [], { PETSTORE_API_KEYS: 'good,schlüssel' }, /^PETSTORE_API_KEYS: key 2 (?!.*schl)/],
+    ['a keys file that is not there', ['--keys-file', 'nowhere.json'], keyed, /nowhere\.json.*--keys-file/],
+    ['a keys file of the environment that is not there', [], { ...keyed, PETSTORE_KEYS_FILE: 'nowhere.json' }, /nowhere\.json.*PETSTORE_KEYS_FILE/],
+    ['a bad keys file even under --dev', ['--dev', '--keys-file', 'nowhere.json'], {}, /nowhere\.json/],
+  ];
+  for (const [what, args, env, line] of refusals) {
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const cwd = folder(t);
+      const port = 'PORT' in env || args.some((arg) => arg.startsWith('--port')) ? {} : { PORT: '0' };
+      const ended = await run(args, { cwd, env: { ...port, ...env } });
+      assertRefused(ended, 2, line);
+      assert.equal(ended.stdout, '');
+      assert.ok(!ended.stderr.includes('secret'));
+      assert.deepEqual(readdirSync(cwd), []);
+    });
+  }
+
+  test('a port in use is refused with exit 2, its number and the mend', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const address = taken.address();
+    const port = typeof address === 'object' ? String(address?.port) : '';
+    const ended = await run(['--port', port, '--storage', 'memory:'], { cwd: folder(t), env: keyed });
+    assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port`));
+  });
+
+  test('every variable of the table works, and an empty one counts as unset', async (t) => {
+    const cwd = folder(t);
+    const env = {
+      HOST: '127.0.0.2',
+      PETSTORE_STORAGE: 'memory:',
+      PETSTORE_KEYS_FILE: '',
+      PETSTORE_PLUGINS: '',
+      PETSTORE_MAX_BODY_BYTES: '40',
+      PETSTORE_BASE_URL: 'https://api.example.com/v1',
+      PETSTORE_STAGING_BASE_URL: 'https://staging.example.com/v1',
+      PETSTORE_TLS_CERT: '',
+      PETSTORE_LOG: '',
+    };
+    const server = await start(t, [], { cwd, env });
+    assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
+    assert.equal((await server.get('/v1/pets')).status, 200);
+    assert.equal((await server.add('x')).status, 201);
+    assert.equal((await server.add('x'.repeat(40))).status, 413);
+    const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
+    assert.deepEqual(servers, [{ url: '/v1' }, { url: 'https://api.example.com/v1' }, { url: 'https://staging.example.com/v1' }]);
+    assert.deepEqual(readdirSync(cwd), []);
+  });
+
+  test('a flag beats the environment, in both spellings, even a bad one', async (t) => {
+    const cwd = folder(t);
+    const env = { HOST: 'a b', PORT: 'bad', PETSTORE_STORAGE: 'bad', PETSTORE_MAX_BODY_BYTES: 'bad', PETSTORE_BASE_URL: 'bad', PETSTORE_LOG: 'bad' };
+    const flags = ['--host=127.0.0.1', '--port', '0', '--storage=memory:', '--max-body-bytes', '100', '--base-url=http://one/v1', '--staging-base-url', 'http://two/v1', '--log=info'];
+    const server = await start(t, flags, { cwd, env });
+    const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
+    assert.deepEqual(servers.length, 3);
+    assert.equal((await server.add('x'.repeat(100))).status, 413);
+  });
+
+  test('the default storage is file:data/pets.jsonl below the working folder', async (t) => {
+    const cwd = folder(t);
+    const server = await start(t, [], { cwd });
+    assert.equal((await server.said('listening'))['storage'], 'file:data/pets.jsonl');
+    assert.equal((await server.add('Rex')).status, 201);
+    assert.match(readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'), /^{"id":1,"name":"Rex","categoryId":1}\n/);
+  });
+
+  test('--host ::1 listens on IPv6', async (t) => {
+    const server = await start(t, ['--host', '::1', '--storage', 'memory:'], { cwd: folder(t) });
+    assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
+    assert.equal((await server.get('/healthz')).status, 200);
+  });
+
+  test('F7: a storage that cannot be used is refused with exit 3 and one line', async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'pets.jsonl'));
+    writeFileSync(join(cwd, 'file'), '');
+    assertRefused(await run(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }), 3, /pets\.jsonl.*folder/);
+    assertRefused(await run(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }), 3, /file\/pets\.jsonl/);
+    assertRefused(await run(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }), 3, /\/proc\/pets\.jsonl/);
+  });
+});
