@@ -1,5 +1,6 @@
 /** Assembles the petstore: the one path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { inspect } from 'node:util';
 import { messageOf, PetstoreError } from './errors.js';
 import { authenticate } from './http/auth.js';
 import type { Service } from './http/connection.js';
@@ -11,7 +12,7 @@ import { petRoutes } from './http/operations.js';
 import { Outbox } from './http/outbox.js';
 import { probeRoutes } from './http/probes.js';
 import { Query } from './http/query.js';
-import { emptyReply, errorReply, type Reply } from './http/reply.js';
+import { checkReply, emptyReply, errorReply, type Reply } from './http/reply.js';
 import { Resources, type Resource } from './http/resources.js';
 import type { Route } from './http/route.js';
 import { HttpServer, type ListenOptions } from './http/server.js';
@@ -32,7 +33,8 @@ export interface Petstore {
   readonly fetch: (request: Request) => Promise<Response>;
   /**
    * Opens a port, once the storage is open, and resolves to its address; may be called for several.
-   * Rejects with the storage's error, or with Node's (`EADDRINUSE`, …) where the port cannot be had.
+   * Rejects with the storage's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
+   * `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<{ readonly url: string; readonly port: number }>;
   /** Takes no more requests, lets those under way finish, closes plugins and storage. Calling it again is fine. */
@@ -52,7 +54,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const describers: ((document: OpenApiDocument) => void)[] = [];
   const closers: (() => void | Promise<void>)[] = [];
   const servers: HttpServer[] = [];
-  const outbox = new Outbox();
+  const outbox = new Outbox(failureReply);
   let closing: Promise<void> | undefined;
 
   const host: PluginHost = {
@@ -82,13 +84,13 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const operation = resource.operation(method);
       if (resource.needsKey && operation.isPublic !== true) {
         keyName = await authenticate(head.authorization, verifyKey);
-        if (closing !== undefined) throw new PetstoreError('unavailable', 'The petstore is stopping.');
+        if (closing !== undefined) throw stopping();
       }
       checkExpectation(head);
       if (operation.readsBody === true) checkContent(head, maxBodyBytes);
       const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
       const reply = await operation.handler({ method, params: match.params, query: new Query(query), body, keyName });
-      return { reply: withHeaders(reply, resource.headers), resource, keyName };
+      return { reply: withHeaders(checkReply(reply), resource.headers), resource, keyName };
     } catch (error) {
       return { reply: withHeaders(failureReply(error), resource?.headers ?? []), resource, keyName };
     }
@@ -98,7 +100,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   function failureReply(error: unknown): Reply {
     const reply = errorReply(error);
     if (reply !== undefined) return reply;
-    log('error', 'internal error', { error: error instanceof Error ? error.stack : String(error) });
+    log('error', 'internal error', { error: inspect(error) });
     return errorReply(new PetstoreError('internal_error', 'Something went wrong on our side.')) ?? emptyReply(500, []);
   }
 
@@ -132,7 +134,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   async function ready(): Promise<void> {
-    if (closing !== undefined) throw new PetstoreError('unavailable', 'The petstore is stopping.');
+    if (closing !== undefined) throw stopping();
     await storage.ready?.();
   }
 
@@ -144,7 +146,13 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   async function closeAll(): Promise<void> {
     await Promise.all(servers.map((server) => server.stop(closeTimeoutMs)));
-    for (const closer of closers) await closer();
+    for (const closer of closers) {
+      try {
+        await closer();
+      } catch (error) {
+        log('error', 'a plugin failed to close', { error: messageOf(error) });
+      }
+    }
     await storage.close();
   }
 
@@ -154,12 +162,20 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const startedAt = performance.now();
       const { reply, resource, keyName } = await answer(messageOfRequest(request));
       notify(request.method, reply.status, startedAt, resource, keyName);
-      return responseOf(reply, request.method);
+      try {
+        return responseOf(reply, request.method);
+      } catch (error) {
+        return responseOf(failureReply(error), request.method);
+      }
     },
     listen: async (listenOptions = {}) => {
       await opening;
       const server = await HttpServer.listen(service, listenOptions);
       servers.push(server);
+      if (closing !== undefined) {
+        await server.stop(0);
+        throw stopping();
+      }
       return { url: server.url, port: server.port };
     },
     close: () => (closing ??= closeAll()),
@@ -172,6 +188,10 @@ interface Answer {
   readonly reply: Reply;
   readonly resource: Resource | undefined;
   readonly keyName: string | undefined;
+}
+
+function stopping(): PetstoreError {
+  return new PetstoreError('unavailable', 'The petstore is stopping.');
 }
 
 function withHeaders(reply: Reply, headers: readonly string[]): Reply {

@@ -23,7 +23,8 @@ export async function authenticate(authorization: string | undefined, verifyKey:
   // One token of visible characters; a second header has joined ", " to it, which none can hold.
   const token = /^ +([\x21-\x7e]+)$/.exec(authorization.slice('bearer'.length))?.[1];
   const name = token === undefined ? undefined : await verifyKey(token);
-  if (name === undefined) throw invalidToken;
+  // A verifier without types may say no by null or false; whatever is no name must not open the door.
+  if (typeof name !== 'string') throw invalidToken;
   return name;
 }
 

@@ -1,4 +1,5 @@
 /** Owns the step between the web platform's Request and Response and ours. Knows no route. */
+import { PetstoreError } from '../errors.js';
 import { tooLarge } from './content.js';
 import { Head } from './head.js';
 import type { Message } from './message.js';
@@ -30,9 +31,14 @@ function targetOf(url: string): string {
 async function readBody(request: Request, maxBytes: number): Promise<string> {
   let body = '';
   if (request.body === null) return body;
-  for await (const chunk of request.body) {
-    body += Buffer.from(chunk).toString('latin1');
-    if (body.length > maxBytes) throw tooLarge(maxBytes);
+  try {
+    for await (const chunk of request.body) {
+      body += Buffer.from(chunk).toString('latin1');
+      if (body.length > maxBytes) break;
+    }
+  } catch (cause) {
+    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
   }
+  if (body.length > maxBytes) throw tooLarge(maxBytes);
   return body;
 }

@@ -64,8 +64,11 @@ export class Exchange implements Message {
     return true;
   }
 
-  readBody(maxBytes: number): Promise<string> {
+  async readBody(maxBytes: number): Promise<string> {
     const request = this.#request;
+    // Both would be waited for in vain: a body that a framework around us has read, and one whose client has gone.
+    if (request.readableEnded) throw new TypeError('the body was read before the petstore could; mount it ahead of any body parser');
+    if (request.destroyed) throw brokenOff();
     if (this.#awaitsContinue) this.#response.writeContinue();
     return new Promise((resolve, reject) => {
       let body = '';
@@ -77,7 +80,7 @@ export class Exchange implements Message {
         stop();
         resolve(body);
       };
-      const onClose = (): void => fail(new PetstoreError('bad_request', 'The connection ended in the middle of the body.'));
+      const onClose = (): void => fail(brokenOff());
       const fail = (error: PetstoreError): void => {
         stop();
         reject(error);
@@ -96,6 +99,8 @@ export class Exchange implements Message {
   send(reply: Reply): void {
     const request = this.#request;
     const response = this.#response;
+    // A framework around us may have answered meanwhile, out of patience for one.
+    if (response.headersSent) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
     response.writeHead(actual.status, wireHeaders(request.complete ? actual : { ...actual, closes: true }));
     const body = this.method === 'HEAD' ? undefined : actual.body;
@@ -126,6 +131,10 @@ export class Exchange implements Message {
     const timer = setTimeout(end, drainMs);
     request.on('data', onData).on('end', end).on('close', end);
   }
+}
+
+function brokenOff(): PetstoreError {
+  return new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
 }
 
 /** The bytes of a reply to what never became a request, so that Node has no response object for it. */

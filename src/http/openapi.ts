@@ -69,6 +69,7 @@ export function errorResponse(description: string, headers: Readonly<Record<stri
 
 /**
  * The document of some routes; an operation without a description of its own is left out.
+ * It is a copy, so that a plugin that changes it changes no other petstore's.
  * @param baseUrls Absolute base addresses that follow `/v1` in `servers`: production, then staging.
  */
 export function openApiDocument(routes: Iterable<Route>, baseUrls: readonly string[]): OpenApiDocument {
@@ -82,14 +83,14 @@ export function openApiDocument(routes: Iterable<Route>, baseUrls: readonly stri
     if (route.path.startsWith(`${basePath}/`)) paths[route.path.slice(basePath.length)] = operations;
     else paths[route.path] = { servers: [{ url: '/' }], ...operations };
   }
-  return {
+  return structuredClone({
     openapi: '3.1.0',
     info: { title: 'Petstore', version: '1.0.0', description: 'Manages the animals that a store offers.' },
     servers: [basePath, ...baseUrls].map((url) => ({ url })),
     security: [{ bearerAuth: [] }],
     paths,
     components: { schemas, securitySchemes: { bearerAuth: { type: 'http', scheme: 'bearer' } } },
-  };
+  });
 }
 
 /**

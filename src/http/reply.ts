@@ -53,6 +53,15 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
   return { status, headers };
 }
 
+/**
+ * What a handler answered, unless it is no reply at all.
+ * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
+ */
+export function checkReply(reply: Reply): Reply {
+  if (reply?.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers)) return reply;
+  throw new TypeError('a handler must answer a reply with status and headers');
+}
+
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
   if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;

@@ -1,0 +1,137 @@
+/** The contract of keys, C36 to C41. */
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import { test } from 'node:test';
+import { digestOfKey, KeyRing } from '../../dist/index.js';
+import { assertError, header } from './client.js';
+import { ask, exchange, key, start } from './fixture.js';
+
+const plain = 'Bearer realm="petstore"';
+const invalidToken = 'Bearer realm="petstore", error="invalid_token"';
+
+test('C36 without an Authorization header every operation answers 401 with the bare challenge', async (t) => {
+  const { port } = await start(t);
+  for (const [method, path] of [['GET', '/v1/pets'], ['POST', '/v1/pets'], ['GET', '/v1/pets/1'], ['GET', '/v1/pets?limit=0']] as const) {
+    const answer = await ask(port, method, path, { authorization: null });
+    assertError(answer, 401, 'unauthorized');
+    assert.deepEqual([header(answer, 'WWW-Authenticate'), answer.kept], [plain, true]);
+  }
+  const head = await ask(port, 'HEAD', '/v1/pets', { authorization: null });
+  assert.deepEqual([head.status, head.body, header(head, 'WWW-Authenticate')], [401, '', plain]);
+});
+
+test('C37 any other credentials answer 401, and only a Bearer attempt hears invalid_token', async (t) => {
+  const { port } = await start(t);
+  const attempts = ['Bearer wrong', `Bearer ${key}x`, `Bearer ${key.slice(1)}`, `Bearer ${key.toUpperCase()}`, 'Bearer', 'Bearer ', 'bearer  ', `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
+  for (const authorization of attempts) {
+    const answer = await ask(port, 'GET', '/v1/pets', { authorization });
+    assertError(answer, 401, 'unauthorized');
+    assert.equal(header(answer, 'WWW-Authenticate'), invalidToken, authorization.slice(0, 40));
+    assert.ok(!answer.body.includes(key));
+  }
+  for (const authorization of ['Basic dXNlcjpwYXNz', key, `Token ${key}`, `Bearer${key}`, `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`]) {
+    const answer = await ask(port, 'GET', '/v1/pets', { authorization });
+    assertError(answer, 401, 'unauthorized');
+    assert.equal(header(answer, 'WWW-Authenticate'), plain, authorization);
+  }
+  const good = `Authorization: Bearer ${key}`;
+  for (const second of [good, 'Authorization: Bearer wrong', 'Authorization:', 'authorization: Basic x']) {
+    for (const lines of [[good, second], [second, good]]) {
+      assertError(await exchange(port, `GET /v1/pets HTTP/1.1\r\nHost: a\r\n${lines.join('\r\n')}\r\n\r\n`), 401, 'unauthorized');
+    }
+  }
+});
+
+test('C38 the scheme comes in any case and with one or more spaces', async (t) => {
+  const { port } = await start(t);
+  for (const authorization of [`bearer ${key}`, `BEARER ${key}`, `bEaReR    ${key}`, `Bearer ${key}   `]) {
+    assert.equal((await ask(port, 'GET', '/v1/pets', { authorization })).status, 200, authorization);
+  }
+});
+
+test('C39 a key in a query or a body is never read', async (t) => {
+  const { port } = await start(t);
+  for (const query of [`access_token=${key}`, `key=${key}`, `api_key=${key}`, `authorization=Bearer%20${key}`]) {
+    assertError(await ask(port, 'GET', `/v1/pets?${query}`, { authorization: null }), 401, 'unauthorized');
+  }
+  assertError(await ask(port, 'POST', '/v1/pets', { authorization: null, body: `{"access_token":"${key}","name":"a","categoryId":1}` }), 401, 'unauthorized');
+  assertError(await ask(port, 'GET', '/v1/pets', { authorization: null, headers: [`X-Api-Key: ${key}`, `Cookie: key=${key}`, `Proxy-Authorization: Bearer ${key}`] }), 401, 'unauthorized');
+});
+
+test('C40 any of several keys is accepted, and none appears in logs, errors or events', async (t) => {
+  const keys = ['first-key-aaaaaaaa', 'second-key-bbbbbbbb', "!#$%&'()*+~third"];
+  const seen: unknown[] = [];
+  const { port, petstore } = await start(t, {
+    keys,
+    log: (...line) => seen.push(line),
+    plugins: [
+      (host) => {
+        host.onReply((event) => seen.push(event));
+        host.route({ path: '/v1/broken', methods: { GET: { handler: () => Promise.reject(new Error('broken')) } } });
+      },
+    ],
+  });
+  for (const own of keys) {
+    assert.equal((await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}` })).status, 200);
+    for (const path of ['/v1/broken', '/v1/pets?limit=0', '/v1/nothing']) {
+      const answer = await ask(port, 'GET', path, { authorization: `Bearer ${own}` });
+      assert.ok(!`${answer.head}${answer.body}`.includes(own));
+    }
+    assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}z` }), 401, 'unauthorized');
+  }
+  const everything = inspect([seen, petstore], { depth: 20, showHidden: true });
+  for (const own of keys) assert.ok(!everything.includes(own));
+  assert.match(everything, /keyName: 'key-2'/);
+});
+
+test('C40 a key ring knows digests: an expired key is none, a clock set back makes it one again', () => {
+  let now = 1_000;
+  const ring = new KeyRing(
+    [
+      { name: 'forever', digest: digestOfKey('a') },
+      { name: 'until', digest: digestOfKey('b'), expiresAt: 2_000 },
+    ],
+    () => now,
+  );
+  assert.deepEqual([ring.verify('a'), ring.verify('b'), ring.verify('c'), ring.verify('')], ['forever', 'until', undefined, undefined]);
+  now = 1_999;
+  assert.equal(ring.verify('b'), 'until');
+  now = 2_000;
+  assert.deepEqual([ring.verify('a'), ring.verify('b')], ['forever', undefined]);
+  assert.equal(digestOfKey('a').length, 32);
+  assert.ok(!inspect(ring, { depth: 9, showHidden: true }).includes("'a'"));
+  for (let i = 0; i < 3_000; i++) assert.equal(ring.verify(`guess ${i}`), undefined);
+});
+
+test('C40 a verifier of one’s own names the key or answers nothing; what is no name is no key', async (t) => {
+  const seen: (string | undefined)[] = [];
+  const answers = new Map<string, unknown>([['n', null], ['f', false], ['t', true], ['z', 0], ['o', {}], ['u', undefined]]);
+  // What a program without types might do.
+  const verify = (token: string): string | undefined => (answers.has(token) ? JSON.parse(JSON.stringify(answers.get(token) ?? null)) : `name of ${token}`);
+  const { port } = await start(t, { keys: verify, plugins: [(host) => host.onReply(({ keyName }) => seen.push(keyName))] });
+  for (const token of answers.keys()) assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${token}` }), 401, 'unauthorized');
+  assert.equal((await ask(port, 'GET', '/v1/pets', { authorization: 'Bearer abc' })).status, 200);
+  assert.ok(seen.includes('name of abc'));
+});
+
+test('C40 a verifier that fails or is slow is our fault or our wait, never an open door', async (t) => {
+  const logged: unknown[] = [];
+  const slow = await start(t, { keys: async (token) => (await new Promise((resolve) => setTimeout(resolve, 20)), token === 'ok' ? 'me' : undefined) });
+  assert.equal((await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer ok' })).status, 200);
+  assertError(await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer no' }), 401, 'unauthorized');
+  const failing = await start(t, { keys: () => Promise.reject(new Error('the directory is away')), log: (...line) => logged.push(line) });
+  const answer = await ask(failing.port, 'GET', '/v1/pets');
+  assertError(answer, 500, 'internal_error');
+  assert.ok(!answer.body.includes('directory'));
+  assert.match(inspect(logged, { depth: 9 }), /the directory is away/);
+});
+
+test('C41 outside /v1 no key is needed, and a wrong one does not matter', async (t) => {
+  const { port } = await start(t);
+  for (const path of ['/openapi.json', '/healthz', '/readyz']) {
+    for (const authorization of [null, 'Bearer wrong', 'nonsense']) {
+      const answer = await ask(port, 'GET', path, { authorization });
+      assert.deepEqual([answer.status, header(answer, 'Content-Type')], [200, 'application/json'], path);
+    }
+  }
+});
