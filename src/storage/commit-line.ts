@@ -36,11 +36,11 @@ export function readCommitLine(bytes: Buffer, from: number, to: number): CommitL
   return match === null ? undefined : { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) };
 }
 
-/** Where the first commit line from an offset on ends, behind its newline, wherever it stands in a line; -1 for none. */
-export function endOfNextCommitLine(bytes: Buffer, from: number): number {
-  for (let at = bytes.indexOf(head, from); at >= 0; at = bytes.indexOf(head, at + 1)) {
+/** The first commit line from an offset on, wherever it stands in a line, and where it ends, behind its newline. */
+export function nextCommitLine(bytes: Buffer, offset: number): { readonly from: number; readonly end: number } | undefined {
+  for (let at = bytes.indexOf(head, offset); at >= 0; at = bytes.indexOf(head, at + 1)) {
     const match = standing.exec(bytes.toString('latin1', at, at + maxCommitLineBytes));
-    if (match !== null) return at + match[0].length;
+    if (match !== null) return { from: Number(match[1]), end: at + match[0].length };
   }
-  return -1;
+  return undefined;
 }

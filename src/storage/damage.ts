@@ -2,7 +2,7 @@
  * Owns the one question behind a bad line: could a crash have left the file like this (F2), or is it damage (F3)?
  * Knows no animal and changes nothing.
  */
-import { endOfNextCommitLine, maxCommitLineBytes } from './commit-line.js';
+import { maxCommitLineBytes, nextCommitLine } from './commit-line.js';
 import { readPieces, type Stretch } from './pieces.js';
 
 /** Where the unfinished batch began, and the size of the disk's blocks, in bytes. */
@@ -15,28 +15,30 @@ export interface CrashScene {
  * Whether a crash explains the rest of a file from the beginning of its first bad line.
  *
  * A crash cuts the last batch only. Mostly its commit line is then missing or broken, so none stands in the rest. The
- * disk may also write a batch's blocks in any order: then its commit line stands at the very end and a block before it
- * is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
+ * disk may also write a batch's blocks in any order: then that batch's own commit line stands at the very end and a
+ * block before it is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
  */
 export async function explainedByCrash(rest: Stretch, scene: CrashScene): Promise<boolean> {
-  const { commits, lastCommitEnd, firstZero } = await survey(rest);
-  if (commits === 0) return true;
-  return commits === 1 && lastCommitEnd === rest.to && firstZero !== undefined && missesBlock(rest, scene, firstZero);
+  const { commits, last, firstZero } = await survey(rest);
+  if (last === undefined) return true;
+  const ownCommit = commits === 1 && last.end === rest.to && last.from === scene.batchFrom;
+  return ownCommit && firstZero !== undefined && missesBlock(rest, scene, firstZero);
 }
 
 interface Survey {
   readonly commits: number;
-  readonly lastCommitEnd: number;
+  /** Where the batch of the last commit line began, as it says, and where the line ends. */
+  readonly last: { readonly from: number; readonly end: number } | undefined;
   /** The offset of the first zero byte of the first line, undefined where it has none. */
   readonly firstZero: number | undefined;
 }
 
 async function survey(rest: Stretch): Promise<Survey> {
   let commits = 0;
-  let lastCommitEnd = -1;
+  let last: Survey['last'];
   let firstZero: number | undefined;
   let inFirstLine = true;
-  await readPieces(rest, (piece, at, last) => {
+  await readPieces(rest, (piece, at, isLast) => {
     if (inFirstLine) {
       const newline = piece.indexOf(0x0a);
       const zero = piece.indexOf(0);
@@ -44,15 +46,15 @@ async function survey(rest: Stretch): Promise<Survey> {
       inFirstLine = newline < 0;
     }
     let done = 0;
-    for (let end = endOfNextCommitLine(piece, 0); end >= 0; end = endOfNextCommitLine(piece, end)) {
+    for (let next = nextCommitLine(piece, 0); next !== undefined; next = nextCommitLine(piece, done)) {
       commits++;
-      lastCommitEnd = at + end;
-      done = end;
+      last = { from: next.from, end: at + next.end };
+      done = next.end;
     }
     // A commit line may begin in this piece and end in the next.
-    return last ? piece.length : Math.max(done, piece.length - maxCommitLineBytes);
+    return isLast ? piece.length : Math.max(done, piece.length - maxCommitLineBytes);
   });
-  return { commits, lastCommitEnd, firstZero };
+  return { commits, last, firstZero };
 }
 
 /** Whether zeros begin where a block or the batch does, and go on to the end of that block. */

@@ -1,6 +1,7 @@
 /** Owns reading the animals of a journal line by line, in order. Knows no file. */
 import { PetstoreError } from '../errors.js';
 import { parsePet, petJson, type PetStatus } from '../pet.js';
+import { canonicalPet } from './canonical.js';
 import { ownText } from './catalogue.js';
 import type { AcceptLine } from './replay.js';
 
@@ -14,9 +15,16 @@ export type TakePet = (id: bigint, status: PetStatus | undefined, json: string) 
 export function petLines(take: TakePet): AcceptLine {
   let lastId = 0n;
   return (bytes, from, to) => {
-    const pet = parsePet(bytes.toString('latin1', from, to));
+    const line = bytes.toString('latin1', from, to);
+    const ours = canonicalPet(bytes, from, to);
+    const pet = ours === undefined ? rewritten(line) : { ...ours, json: line };
     if (pet.id <= lastId) throw new PetstoreError('invalid_body', `id ${pet.id} stands behind id ${lastId}; ids must grow.`);
     lastId = pet.id;
-    take(pet.id, pet.status, ownText(petJson(pet.id, pet)));
+    take(pet.id, pet.status, pet.json);
   };
+}
+
+function rewritten(line: string): { readonly id: bigint; readonly status: PetStatus | undefined; readonly json: string } {
+  const pet = parsePet(line);
+  return { id: pet.id, status: pet.status, json: ownText(petJson(pet.id, pet)) };
 }
