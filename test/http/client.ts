@@ -30,7 +30,10 @@ export class Client {
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => this.#note(chunk.toString('latin1')));
-    socket.on('end', () => this.#finish());
+    socket.on('end', () => {
+      this.#finish();
+      socket.end();
+    });
     socket.on('error', (error) => this.#finish(error));
     socket.on('close', () => this.#finish());
   }

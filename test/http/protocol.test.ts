@@ -1,0 +1,395 @@
+/** The contract of expectations, pipelining, early answers and clients that go away: C45 to C54, over a socket. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { inspect } from 'node:util';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
+import { replyErrorCodes } from '../../dist/http/reply.js';
+import { assertCommonHeaders, assertError, Client, header } from './client.js';
+import { add, ask, bytesOf, exchange, key, start, stored, type Running } from './fixture.js';
+
+const body = '{"name":"a","categoryId":1}';
+const expecting = ['Expect: 100-continue'];
+
+async function connect(t: { after(done: () => void): void }, { port }: Running): Promise<Client> {
+  const client = await Client.connect(port);
+  t.after(() => client.destroy());
+  return client;
+}
+
+test('C45 100 Continue comes only behind route, key, type and declared size', async (t) => {
+  const running = await start(t);
+  for (const expect of ['Expect: 100-continue', 'expect: 100-Continue']) {
+    const client = await connect(t, running);
+    client.send(bytesOf('POST', '/v1/pets', { headers: [expect, 'Content-Length: 27'] }));
+    const interim = await client.answer('POST');
+    assert.deepEqual([interim.status, interim.head], [100, 'HTTP/1.1 100 Continue']);
+    await sleep(20);
+    assert.equal(client.rest, '', 'no final answer before the body');
+    client.send(body);
+    assert.equal((await client.answer('POST')).status, 201);
+    client.send(bytesOf('GET', '/v1/pets?limit=1'));
+    assert.equal((await client.answer()).status, 200);
+  }
+  const refused = [
+    [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'], authorization: 'Bearer no' })],
+    [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'], authorization: null })],
+    [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers: [...expecting, 'Content-Length: 27'] })],
+    [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'] })],
+    [415, 'unsupported_media_type', bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Type: text/plain', 'Content-Length: 27'] })],
+    [413, 'content_too_large', bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 65537'] })],
+  ] as const;
+  await Promise.all(
+    refused.map(async ([status, code, bytes]) => {
+      const refusal = (await connect(t, running)).send(bytes);
+      const answer = await refusal.answer('POST', 500);
+      assertError(answer, status, code);
+      assert.equal(header(answer, 'Connection'), 'close', 'nobody can tell whether the body still comes');
+      assert.ok((await refusal.closed()) < 1_300);
+    }),
+  );
+  const client = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Transfer-Encoding: chunked'] }));
+  assert.equal((await client.answer('POST')).status, 100);
+  client.send(`1b\r\n${body}\r\n0\r\n\r\n`);
+  assert.equal((await client.answer('POST')).status, 201);
+  assert.equal((await stored(running)).length, 3);
+});
+
+test('C45 another Expect answers 417, behind route and key; a GET that expects gets its answer', async (t) => {
+  const { port } = await start(t);
+  for (const expect of ['foo', '100-continue, foo', '100', '100-continue; a=b', '', '200-ok']) {
+    for (const method of ['GET', 'POST']) {
+      const words = { headers: [`Expect: ${expect}`], ...(method === 'POST' && { body }) };
+      assertError(await ask(port, method, '/v1/pets', words), 417, 'expectation_failed');
+      assertError(await ask(port, method, '/v1/pets', { ...words, authorization: null }), 401, 'unauthorized');
+      assertError(await ask(port, method, '/v1/nothing', words), 404, 'not_found');
+    }
+  }
+  assert.equal((await ask(port, 'GET', '/v1/pets', { headers: expecting })).body, '[]');
+  assert.equal((await ask(port, 'HEAD', '/v1/pets', { headers: expecting })).status, 200);
+});
+
+test('C46 Accept is ignored', async (t) => {
+  const { port } = await start(t);
+  for (const accept of ['text/html', 'application/xml;q=1', '*/*;q=0', '', 'nonsense', 'application/json;q=0']) {
+    const answer = await ask(port, 'GET', '/v1/pets', { headers: [`Accept: ${accept}`, 'Accept-Encoding: gzip', 'Accept-Charset: x'] });
+    assert.deepEqual([answer.status, header(answer, 'Content-Type'), header(answer, 'Content-Encoding')], [200, 'application/json', undefined]);
+  }
+});
+
+test('C47 every answer under /v1 forbids caching and sniffing, whatever its status', async (t) => {
+  const { port } = await start(t);
+  const answers = [
+    await ask(port, 'GET', '/v1/pets'),
+    await ask(port, 'POST', '/v1/pets', { body }),
+    await ask(port, 'HEAD', '/v1/pets/1'),
+    await ask(port, 'OPTIONS', '/v1/pets'),
+    await ask(port, 'PUT', '/v1/pets'),
+    await ask(port, 'GET', '/v1/pets', { authorization: null }),
+    await ask(port, 'GET', '/v1/nothing'),
+    await ask(port, 'GET', '/v1/pets?limit=x'),
+    await ask(port, 'FOO', '/v1/pets'),
+    await ask(port, 'GET', '/v1/pets', { version: '1.2' }),
+    await ask(port, 'GET', `/v1/pets?${'a'.repeat(50_000)}`),
+    await ask(port, 'CONNECT', '/v1/pets'),
+  ];
+  assert.deepEqual(answers.map(({ status }) => status), [200, 201, 200, 204, 405, 401, 404, 400, 501, 400, 431, 405]);
+  for (const answer of answers) assertCommonHeaders(answer);
+});
+
+test('C48 a storage that refuses writes answers 503 with Retry-After, while reads go on', async (t) => {
+  const storage = memoryStorage();
+  await storage.insert({ name: 'old', categoryId: 1n });
+  const refusing = (): Promise<never> => Promise.reject(new PetstoreError('unavailable', 'The disk is full.', { cause: new Error('ENOSPC at /secret') }));
+  const running = await start(t, { storage: { durable: true, insert: refusing, ready: refusing, get: storage.get, list: storage.list, close: storage.close } });
+  const answer = await ask(running.port, 'POST', '/v1/pets', { body });
+  assert.equal(assertError(answer, 503, 'unavailable'), 'The disk is full.');
+  assert.match(header(answer, 'Retry-After') ?? '', /^[123]$/);
+  assert.ok(!answer.body.includes('secret'));
+  assert.equal(answer.kept, true);
+  assert.equal((await ask(running.port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"old","categoryId":1}]');
+  assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).status, 200);
+  const ready = await ask(running.port, 'GET', '/readyz', { authorization: null });
+  assertError(ready, 503, 'unavailable');
+  assert.match(header(ready, 'Retry-After') ?? '', /^[123]$/);
+  assert.equal((await ask(running.port, 'GET', '/healthz')).status, 200);
+});
+
+test('C48 while it stops, requests under way finish and new ones are told 503; then the port is closed', async (t) => {
+  let release = (): void => undefined;
+  const gate = new Promise<void>((resolve) => (release = resolve));
+  const memory = memoryStorage();
+  const storage: PetStorage = { durable: false, insert: (draft) => gate.then(() => memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+  const running = await start(t, { storage });
+  const [busy, half, idle] = [await connect(t, running), await connect(t, running), await connect(t, running)];
+  idle.send(bytesOf('GET', '/healthz'));
+  assert.equal((await idle.answer()).status, 200);
+  busy.send(bytesOf('POST', '/v1/pets', { body }));
+  half.send('GET /v1/pets HTTP/1.1\r\nHo');
+  await sleep(30);
+  const closing = running.petstore.close();
+  await idle.closed(500);
+  half.send(`st: a\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  const refused = await half.answer();
+  assertError(refused, 503, 'unavailable');
+  assert.deepEqual([header(refused, 'Connection'), header(refused, 'Retry-After')], ['close', '1']);
+  await half.closed();
+  await assert.rejects(Client.connect(running.port), { code: 'ECONNREFUSED' });
+  release();
+  const answer = await busy.answer('POST');
+  assert.deepEqual([answer.status, header(answer, 'Connection')], [201, 'close']);
+  await busy.closed();
+  await closing;
+});
+
+test('C49 our fault answers 500 without a word of why, and the log has all of it', async (t) => {
+  const logged: unknown[][] = [];
+  const failing = (): Promise<never> => Promise.reject(new TypeError('a bug at /srv/secret', { cause: new Error('the deeper reason') }));
+  const odd: readonly unknown[] = [Object.create(null), null, undefined, 'text', 7n, Symbol('s'), { code: 'not_found' }];
+  const storage: PetStorage = {
+    durable: true,
+    insert: () => Promise.reject(new PetstoreError('storage_damaged', 'line 3 of /srv/secret')),
+    get: (id) => Promise.reject(odd[Number(id)]),
+    list: failing,
+    close: async () => undefined,
+  };
+  const running = await start(t, { storage, log: (...line) => logged.push(line) });
+  const answer = await ask(running.port, 'GET', '/v1/pets');
+  assert.equal(assertError(answer, 500, 'internal_error'), 'Something went wrong on our side.');
+  assert.equal(answer.kept, true);
+  assert.equal(logged.length, 1);
+  assert.match(inspect(logged), /a bug at \/srv\/secret[\s\S]*protocol\.test[\s\S]*the deeper reason/);
+  const inserting = await ask(running.port, 'POST', '/v1/pets', { body });
+  assert.ok(!assertError(inserting, 500, 'internal_error').includes('secret'));
+  assert.match(inspect(logged), /line 3 of \/srv\/secret/);
+  for (const id of odd.keys()) assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
+  assert.equal(logged.length, 2 + odd.length);
+  for (const [level, , fields] of logged) {
+    assert.equal(level, 'error');
+    assert.equal(typeof JSON.stringify(fields), 'string');
+  }
+});
+
+test('C50 the codes are a closed set, each with one status', () => {
+  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout content_too_large unsupported_media_type expectation_failed too_many_requests headers_too_large internal_error not_implemented unavailable';
+  assert.deepEqual(replyErrorCodes, codes.split(' '));
+});
+
+test('C51 an answer before the body was read is delivered whole, then the connection closes within 1 s or 64 KiB', async (t) => {
+  const running = await start(t);
+  const length = ['Content-Length: 10000000'];
+  const early = [
+    [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: length, authorization: null })],
+    [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers: length })],
+    [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers: length })],
+    [413, 'content_too_large', bytesOf('POST', '/v1/pets', { headers: length })],
+    [415, 'unsupported_media_type', bytesOf('POST', '/v1/pets', { headers: [...length, 'Content-Type: a/b'] })],
+    [417, 'expectation_failed', bytesOf('POST', '/v1/pets', { headers: [...length, 'Expect: x'] })],
+    [400, 'bad_request', `POST /v1/pets HTTP/1.1\r\n${length}\r\n\r\n`],
+    [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'], authorization: null }).concat('f4240\r\n')],
+  ] as const;
+  await Promise.all(
+    early.flatMap(([status, code, bytes]) => [
+      // One that waits for the answer, one that sends on slowly, and one that sends all it can.
+      (async () => {
+        const client = (await connect(t, running)).send(bytes);
+        const answer = await client.answer('POST', 500);
+        assertError(answer, status, code);
+        assert.equal(header(answer, 'Connection'), 'close');
+        const ms = await client.closed();
+        assert.ok(ms < 1_200, `${status} closed after ${ms} ms`);
+      })(),
+      (async () => {
+        const client = (await connect(t, running)).send(bytes);
+        const since = performance.now();
+        while (!client.ended && performance.now() - since < 3_000) {
+          client.send('x'.repeat(100));
+          await sleep(20);
+        }
+        assertError(await client.answer('POST', 500), status, code);
+        assert.ok(performance.now() - since < 1_500);
+      })(),
+      (async () => {
+        const client = (await connect(t, running)).send(bytes);
+        for (let i = 0; i < 100 && !client.ended; i++) {
+          client.send('x'.repeat(10_000));
+          await sleep(1);
+        }
+        assertError(await client.answer('POST', 500), status, code);
+        await client.closed(1_000);
+      })(),
+    ]),
+  );
+  assert.deepEqual(await stored(running), []);
+});
+
+test('C52 a hundred requests in one packet are answered in order, and at most 32 are under way', async (t) => {
+  let underWay = 0;
+  let most = 0;
+  const memory = memoryStorage();
+  const insert: PetStorage['insert'] = async (draft) => {
+    most = Math.max(most, ++underWay);
+    // Later ones are quicker.
+    await sleep(Math.max(0, 30 - Number(draft.categoryId) / 4));
+    underWay--;
+    return memory.insert(draft);
+  };
+  const running = await start(t, { storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close } });
+  const client = await connect(t, running);
+  const count = 200;
+  client.send(Array.from({ length: count }, (_, i) => bytesOf('POST', '/v1/pets', { body: `{"name":"${i}","categoryId":${i}}` })).join(''));
+  for (let i = 0; i < count; i++) assert.match((await client.answer('POST')).body, new RegExp(`"name":"${i}","categoryId":${i}\\}`));
+  assert.equal(most, 32);
+  client.send(bytesOf('GET', '/healthz'));
+  assert.equal((await client.answer()).status, 200);
+});
+
+test('C52 pipelined requests of all kinds get their own answers, in order, in one packet and byte by byte', async (t) => {
+  const running = await start(t);
+  await add(running.port, body);
+  const requests: readonly (readonly [method: string, status: number, bytes: string])[] = [
+    ['GET', 200, bytesOf('GET', '/v1/pets')],
+    ['POST', 201, bytesOf('POST', '/v1/pets', { body })],
+    ['HEAD', 200, bytesOf('HEAD', '/v1/pets')],
+    ['POST', 400, bytesOf('POST', '/v1/pets', { body: '{' })],
+    ['OPTIONS', 204, bytesOf('OPTIONS', '/v1/pets')],
+    ['GET', 401, bytesOf('GET', '/v1/pets', { authorization: null })],
+    ['POST', 415, bytesOf('POST', '/v1/pets', { body, headers: ['Content-Type: a/b'] })],
+    ['DELETE', 405, bytesOf('DELETE', '/v1/pets')],
+    ['POST', 201, bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat(`1b\r\n${body}\r\n0\r\n\r\n`)],
+    ['GET', 404, bytesOf('GET', '/nowhere')],
+    ['GET', 200, bytesOf('GET', '/v1/pets/1')],
+    ['FOO', 501, bytesOf('FOO', '/v1/pets')],
+  ];
+  const client = (await connect(t, running)).send(requests.map(([, , bytes]) => bytes).join(''));
+  for (const [method, status] of requests) assert.equal((await client.answer(method)).status, status, method);
+  await client.closed();
+  const slow = await connect(t, running);
+  // An early answer to a body that has not come yet ends the connection, so those stay out.
+  const dripped = requests.filter(([, status]) => status !== 415);
+  await slow.drip(dripped.map(([, , bytes]) => bytes).join(''));
+  for (const [method, status] of dripped) assert.equal((await slow.answer(method)).status, status, method);
+});
+
+test('C52 an error behind a good request leaves that request its answer, and then gets its own', async (t) => {
+  const running = await start(t);
+  const behind: readonly (readonly [number, string, string])[] = [
+    [400, 'bad_request', '\0\x01\x02'],
+    [400, 'bad_request', 'GARBAGE\r\n\r\n'],
+    [400, 'bad_request', 'GET / HTTP/9.9\r\n\r\n'],
+    [400, 'bad_request', 'GET / HTTP/1.1\r\n\r\n'],
+    [400, 'bad_request', `GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n`],
+    [400, 'bad_request', bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat('zz\r\n')],
+    [400, 'bad_request', `POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n`],
+    [501, 'not_implemented', bytesOf('FOO', '/')],
+    [431, 'headers_too_large', bytesOf('GET', `/${'a'.repeat(60_000)}`)],
+    [404, 'not_found', bytesOf('CONNECT', 'a:1')],
+  ];
+  let id = 0;
+  for (const slowMs of [0, 20]) {
+    const memory = memoryStorage();
+    const storage: PetStorage = { durable: false, insert: async (draft) => (await sleep(slowMs), memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+    const slow = await start(t, { storage });
+    id = 0;
+    for (const [status, code, bytes] of behind) {
+      for (const pauseMs of [0, 5]) {
+        const client = (await connect(t, slow)).send(bytesOf('POST', '/v1/pets', { body }) + (pauseMs ? '' : bytes));
+        if (pauseMs) {
+          await sleep(pauseMs);
+          client.send(bytes);
+        }
+        const first = await client.answer('POST');
+        assert.deepEqual([first.status, first.body], [201, `{"id":${++id},"name":"a","categoryId":1}`]);
+        const second = await client.answer();
+        assertError(second, status, code);
+        assert.equal(header(second, 'Connection'), 'close');
+        await client.closed();
+      }
+    }
+  }
+  const { port } = running;
+  for (const rest of ['garbage\r\n\r\n', bytesOf('GET', '/v1/pets'), '\0', 'x'.repeat(5_000)]) {
+    const answer = await exchange(port, bytesOf('GET', '/v1/pets', { headers: ['Connection: close'] }) + rest);
+    assert.deepEqual([answer.status, answer.body, answer.kept], [200, '[]', false], 'nothing behind a close is answered');
+  }
+});
+
+test('C52 a client that closes its sending side behind its requests gets all answers', async (t) => {
+  const running = await start(t);
+  const one = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body })).half();
+  assert.equal((await one.answer('POST')).status, 201);
+  assert.ok((await one.closed()) < 500);
+  const many = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(100)).half();
+  for (let i = 0; i < 100; i++) assert.equal((await many.answer('POST')).status, 201);
+  assert.ok((await many.closed()) < 500);
+  const silent = (await connect(t, running)).half();
+  assert.ok((await silent.closed()) < 500);
+});
+
+test('C53 a client gone in the middle of a body stores nothing, one gone behind it is stored, and nothing crashes', async (t) => {
+  const logged: unknown[] = [];
+  const running = await start(t, { log: (...line) => logged.push(line) });
+  const whole = bytesOf('POST', '/v1/pets', { body });
+  const chunked = bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat(`1b\r\n${body}\r\n0\r\n\r\n`);
+  for (const bytes of [whole, chunked]) {
+    for (const how of ['destroy', 'reset', 'half'] as const) {
+      for (const cut of [whole.length, bytes.length - 1, bytes.length - 3, bytes.length - 20]) {
+        if (cut >= bytes.length) continue;
+        const client = (await connect(t, running)).send(bytes.slice(0, cut));
+        await sleep(3);
+        client[how]();
+      }
+    }
+  }
+  await sleep(50);
+  assert.deepEqual(await stored(running), []);
+  for (const how of ['destroy', 'reset', 'half'] as const) {
+    const client = (await connect(t, running)).send(whole);
+    await sleep(30);
+    client[how]();
+  }
+  await sleep(50);
+  assert.equal((await stored(running)).length, 3);
+  assert.deepEqual(logged, []);
+  await add(running.port, body);
+});
+
+test('C53 a client gone while its animal is being stored does no harm', async (t) => {
+  const memory = memoryStorage();
+  const storage: PetStorage = { durable: false, insert: async (draft) => (await sleep(40), memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+  const running = await start(t, { storage });
+  for (const how of ['destroy', 'reset'] as const) {
+    const client = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(5));
+    await sleep(10);
+    client[how]();
+  }
+  await sleep(150);
+  assert.ok((await stored(running)).length >= 10);
+  assert.equal((await ask(running.port, 'GET', '/v1/pets')).status, 200);
+});
+
+test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {
+  const script = `
+    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
+    import { connect } from 'node:net';
+    import { readFileSync } from 'node:fs';
+    const petstore = createPetstore({ keys: ['k'] });
+    const { port } = await petstore.listen({ port: 0 });
+    // Each connection takes two files here, its two ends being in one process; so the clients are counted too.
+    const sockets = [];
+    let served = 0, dropped = 0;
+    for (let i = 0; i < 60; i++) {
+      const socket = connect(port, '127.0.0.1');
+      sockets.push(socket);
+      socket.on('error', () => {}).on('data', () => served++).on('close', () => dropped++);
+      socket.write('GET /healthz HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n');
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    console.log(JSON.stringify({ limit: Number(/^Max open files +(\\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))[1]), served, dropped }));
+    process.exit();`;
+  const { stdout, stderr } = spawnSync('prlimit', ['--nofile=104:104', process.execPath, '--input-type=module', '--eval', script], { encoding: 'utf8' });
+  assert.equal(stderr, '');
+  assert.deepEqual(JSON.parse(stdout), { limit: 104, served: 40, dropped: 20 });
+});
