@@ -1,0 +1,73 @@
+// --dev: a key of this machine, and one line to paste.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { assertRefused, folder, freePort, run, Running, RunningServer, serverFile, start, until } from './process.js';
+
+const unkeyed = { PETSTORE_API_KEYS: '' };
+
+function banner(server: Running): Promise<string> {
+  return until('the curl line', () => server.stdout.split('\n').slice(0, -1).find((line) => line.startsWith('curl ')));
+}
+
+describe('--dev', { concurrency: 4 }, () => {
+  test('prints one line that a shell runs to add an animal and list it', async (t) => {
+    const cwd = folder(t);
+    const server = await start(t, ['--dev'], { cwd, env: unkeyed });
+    const { code, stdout, stderr } = await new Running('sh', ['-c', await banner(server)], { cwd }).ended;
+    assert.equal(code, 0, stderr);
+    const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
+    assert.equal(stdout, `${animal}[${animal}]`);
+    assert.equal(server.stdout.split('\n').length, 3);
+  });
+
+  test('C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log', async (t) => {
+    const cwd = folder(t);
+    const first = await start(t, ['--dev', '--log', 'requests'], { cwd, env: unkeyed });
+    const key = readFileSync(join(cwd, 'data/dev-key'), 'latin1').trim();
+    assert.match(key, /^psk_[A-Za-z0-9_-]{43}$/);
+    assert.equal(statSync(join(cwd, 'data/dev-key')).mode & 0o777, 0o600);
+    assert.equal(statSync(join(cwd, 'data')).mode & 0o777, 0o700);
+    assert.ok((await banner(first)).includes(`Bearer ${key}'`));
+    assert.equal((await first.get('/v1/pets', key)).status, 200);
+    await first.end();
+    assert.ok(!JSON.stringify(first.log).includes(key));
+    assert.equal(first.log.find(({ msg }) => msg === 'request')?.['key'], 'dev');
+    const second = await start(t, ['--dev'], { cwd, env: unkeyed });
+    assert.equal((await second.get('/v1/pets', key)).status, 200);
+  });
+
+  test('works beside other keys, and its line comes under --log silent too', async (t) => {
+    const cwd = folder(t);
+    const port = await freePort();
+    const server = new RunningServer(process.execPath, [serverFile, '--dev', '--log', 'silent', '--port', port], { cwd, env: { PETSTORE_API_KEYS: 'other' } });
+    t.after(() => server.end('SIGKILL'));
+    const line = await banner(server);
+    assert.equal(server.stdout, `${line}\n`);
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers: { Authorization: 'Bearer other' } });
+    assert.equal(answer.status, 200);
+  });
+
+  test('on all addresses the line names one that can be reached', async (t) => {
+    const server = await start(t, ['--dev', '--host', '0.0.0.0', '--storage', 'memory:'], { cwd: folder(t), env: unkeyed });
+    assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
+    const six = await start(t, ['--dev', '--host', '::', '--storage', 'memory:'], { cwd: folder(t), env: unkeyed });
+    assert.equal((await new Running('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code, 0);
+  });
+
+  test('a dev-key that is no key is refused with exit 2', async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'data'));
+    writeFileSync(join(cwd, 'data/dev-key'), 'secret-but-no-key\n');
+    const ended = await run(['--dev', '--port', '0'], { cwd });
+    assertRefused(ended, 2, /data\/dev-key holds no key; delete it/);
+    assert.ok(!ended.stderr.includes('secret'));
+  });
+
+  test('a place where no key can be made is refused with exit 2', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'data'), '');
+    assertRefused(await run(['--dev', '--port', '0'], { cwd }), 2, /data\/dev-key/);
+  });
+});

@@ -1,0 +1,248 @@
+// Keys: made, listed, revoked, expired, and changed under a running server (C40, C41).
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { apiKey, assertRefused, folder, run, start, until } from './process.js';
+
+const memory = { PETSTORE_STORAGE: 'memory:' };
+const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
+
+async function addKey(cwd: string, name: string, ...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(['keys', 'add', name, ...args], { cwd });
+  assert.equal(code, 0, stderr);
+  return stdout.trim();
+}
+
+function entry(name: string, key: string, more: object = {}): object {
+  return { name, sha256: createHash('sha256').update(key).digest('hex'), created: '2026-11-20T08:00:00Z', ...more };
+}
+
+function keysFile(cwd: string, ...keys: readonly object[]): string {
+  mkdirSync(join(cwd, 'data'), { recursive: true });
+  const path = join(cwd, 'data/keys.json');
+  writeFileSync(path, JSON.stringify({ keys }));
+  return path;
+}
+
+describe('the keys command', { concurrency: 4 }, () => {
+  test('C40: keys add prints psk_ and 43 base64url characters once, and stores its digest, mode 600 in a folder of mode 700', async (t) => {
+    const cwd = folder(t);
+    const { code, stdout, stderr } = await run(['keys', 'add', 'alice'], { cwd });
+    assert.equal(code, 0);
+    assert.match(stdout, /^psk_[A-Za-z0-9_-]{43}\n$/);
+    assert.match(stderr, /data\/keys\.json/);
+    const text = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
+    assert.ok(!text.includes(stdout.trim()));
+    assert.equal(JSON.parse(text).keys[0].sha256, createHash('sha256').update(stdout.trim()).digest('hex'));
+    assert.equal(statSync(join(cwd, 'data/keys.json')).mode & 0o777, 0o600);
+    assert.equal(statSync(join(cwd, 'data')).mode & 0o777, 0o700);
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  });
+
+  test('keys list prints names and times, never a key or a digest; keys revoke takes one out', async (t) => {
+    const cwd = folder(t);
+    const key = await addKey(cwd, 'alice');
+    await addKey(cwd, 'bob the builder', '--expires', '90d');
+    const { stdout } = await run(['keys', 'list'], { cwd });
+    assert.match(stdout, /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/);
+    assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
+    const { code } = await run(['keys', 'revoke', 'alice'], { cwd });
+    assert.equal(code, 0);
+    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
+  });
+
+  for (const [text, ms] of [['90d', 7_776_000_000], ['12h', 43_200_000], ['30m', 1_800_000], ['60s', 60_000]] as const) {
+    test(`--expires ${text} ends a key after that time`, async (t) => {
+      const cwd = folder(t);
+      await addKey(cwd, 'alice', `--expires=${text}`);
+      const [{ created, expires }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
+      assert.equal(Date.parse(expires) - Date.parse(created), ms);
+    });
+  }
+
+  test('an expired key is listed as expired', async (t) => {
+    const cwd = folder(t);
+    keysFile(cwd, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
+    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
+  });
+
+  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
+    ['nothing to do', ['keys'], /add NAME, list, revoke NAME/],
+    ['an unknown action', ['keys', 'remove', 'x'], /add NAME, list, revoke NAME/],
+    ['no name', ['keys', 'add'], /NAME/],
+    ['two names', ['keys', 'add', 'a', 'b'], /one NAME/],
+    ['an empty name', ['keys', 'add', ''], /1 to 100/],
+    ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
+    ['a name for the list', ['keys', 'list', 'a'], /no name/],
+    ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
+    ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map((time) => [`the time ${time}`, ['keys', 'add', 'a', `--expires=${time}`], /^--expires must be a time such as 90d/] as const),
+    ['--expires for the list', ['keys', 'list', '--expires', '1d'], /--expires/],
+    ['a file that cannot be made', ['keys', 'add', 'a', '--keys-file', '/proc/keys.json'], /\/proc\/keys\.json.*--keys-file/],
+  ];
+  for (const [what, args, line] of refusals) {
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const cwd = folder(t);
+      assertRefused(await run(args, { cwd }), 2, line);
+      assert.deepEqual(readdirSync(cwd), []);
+    });
+  }
+
+  test('a name that is taken is refused with exit 2 and the file stays', async (t) => {
+    const cwd = folder(t);
+    await addKey(cwd, 'alice');
+    const before = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
+    assertRefused(await run(['keys', 'add', 'alice'], { cwd }), 2, /named alice/);
+    assertRefused(await run(['keys', 'revoke', 'bob'], { cwd }), 2, /no key named bob/);
+    assert.equal(readFileSync(join(cwd, 'data/keys.json'), 'utf8'), before);
+  });
+
+  test('--keys-file and PETSTORE_KEYS_FILE name another file', async (t) => {
+    const cwd = folder(t);
+    await addKey(cwd, 'alice', '--keys-file', 'one.json');
+    await run(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
+    assert.deepEqual(readdirSync(cwd), ['one.json']);
+    assert.equal((await run(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length, 3);
+  });
+
+  test('of many keys added at once none is lost', async (t) => {
+    const cwd = folder(t);
+    const names = Array.from({ length: 12 }, (_, index) => `key${index}`);
+    const made = await Promise.all(names.map((name) => addKey(cwd, name)));
+    assert.equal(new Set(made).size, names.length);
+    const { keys } = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8'));
+    assert.deepEqual(keys.map(({ name }: { name: string }) => name).sort(), [...names].sort());
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  });
+
+  test('a lock that a crash left behind holds nobody up for long', async (t) => {
+    const cwd = folder(t);
+    await addKey(cwd, 'alice');
+    const lock = join(cwd, 'data/keys.json.lock');
+    writeFileSync(lock, '');
+    const longAgo = Date.now() / 1_000 - 11;
+    utimesSync(lock, longAgo, longAgo);
+    await addKey(cwd, 'bob');
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  });
+
+  const badFiles: readonly (readonly [string, string])[] = [
+    ['no JSON', '{'],
+    ['an array', '[]'],
+    ['no keys', '{}'],
+    ['keys that are no array', '{"keys":{}}'],
+    ['an unknown member', '{"keys":[],"version":1}'],
+    ['a key that is no object', '{"keys":["psk_x"]}'],
+    ['no name', JSON.stringify({ keys: [{ ...entry('a', 'x'), name: undefined }] })],
+    ['a short digest', JSON.stringify({ keys: [entry('a', 'x', { sha256: 'abc' })] })],
+    ['no creation time', JSON.stringify({ keys: [entry('a', 'x', { created: undefined })] })],
+    ['an expiry that is no time', JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] })],
+    ['an expiry that is no day of the calendar', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] })],
+    ['an expiry without a zone', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] })],
+    ['a misspelt expiry', JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] })],
+    ['a member twice', JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"')],
+    ['a name twice', JSON.stringify({ keys: [entry('a', 'x'), entry('a', 'y')] })],
+  ];
+  for (const [what, text] of badFiles) {
+    test(`a keys file with ${what} is refused with exit 2 and left as it is`, async (t) => {
+      const cwd = folder(t);
+      const path = keysFile(cwd);
+      writeFileSync(path, text);
+      assertRefused(await run([], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, /keys file data\/keys\.json/);
+      assertRefused(await run(['keys', 'add', 'new'], { cwd }), 2, /keys file data\/keys\.json/);
+      assert.equal(readFileSync(path, 'utf8'), text);
+      assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    });
+  }
+});
+
+describe('keys of a running server', { concurrency: 4 }, () => {
+  test('C40: any active key of the environment and the file is accepted', async (t) => {
+    const cwd = folder(t);
+    const alice = await addKey(cwd, 'alice');
+    const server = await start(t, [], { cwd, env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' } });
+    for (const key of [alice, 'one', 'two']) assert.equal((await server.get('/v1/pets', key)).status, 200, key);
+    const [{ sha256 }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
+    for (const key of ['alice', 'three', 'one,', sha256]) assert.equal((await server.get('/v1/pets', key)).status, 401);
+  });
+
+  test('C41: outside /v1 no key is needed', async (t) => {
+    const server = await start(t, [], { cwd: folder(t), env: memory });
+    for (const path of ['/openapi.json', '/healthz', '/readyz']) assert.equal((await fetch(server.url + path)).status, 200, path);
+    assert.equal((await fetch(`${server.url}/v1/pets`)).status, 401);
+  });
+
+  test('a key ends when it expires; a start with expired keys alone is refused', async (t) => {
+    const cwd = folder(t);
+    const key = await addKey(cwd, 'alice', '--expires', '2s');
+    const server = await start(t, [], { cwd, env: unkeyed });
+    assert.equal((await server.get('/v1/pets', key)).status, 200);
+    await until('the end of the key', async () => (await server.get('/v1/pets', key)).status === 401);
+    const [{ expires }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
+    assert.ok(Date.now() >= Date.parse(expires));
+    assertRefused(await run([], { cwd, env: { ...memory, PORT: '0' } }), 2, /every API key has expired/);
+  });
+
+  test('a key that is added, then revoked, is followed within 2 seconds', async (t) => {
+    const cwd = folder(t);
+    await addKey(cwd, 'alice');
+    const server = await start(t, [], { cwd, env: unkeyed });
+    const bob = await addKey(cwd, 'bob');
+    const addedAt = performance.now();
+    await until('the new key', async () => (await server.get('/v1/pets', bob)).status === 200);
+    assert.ok(performance.now() - addedAt < 2_000);
+    assert.equal((await server.said('keys read again'))['keys'], 2);
+    await run(['keys', 'revoke', 'bob'], { cwd });
+    const revokedAt = performance.now();
+    await until('the end of the key', async () => (await server.get('/v1/pets', bob)).status === 401);
+    assert.ok(performance.now() - revokedAt < 2_000);
+    assert.ok(!server.stdout.includes(bob));
+  });
+
+  test('a file of the same size, rewritten in place, is seen too; SIGHUP makes it at once', async (t) => {
+    const cwd = folder(t);
+    const path = keysFile(cwd, entry('a', 'one'));
+    const server = await start(t, [], { cwd, env: unkeyed });
+    writeFileSync(path, JSON.stringify({ keys: [entry('a', 'two')] }));
+    server.child.kill('SIGHUP');
+    await server.said('keys read again');
+    assert.equal((await server.get('/v1/pets', 'two')).status, 200);
+    assert.equal((await server.get('/v1/pets', 'one')).status, 401);
+  });
+
+  test('a bad file, and one that vanished, leave the last good keys, and the log says why', async (t) => {
+    const cwd = folder(t);
+    const path = keysFile(cwd, entry('a', 'one'));
+    const server = await start(t, [], { cwd, env: unkeyed });
+    writeFileSync(path, '{"keys":[');
+    const warning = await server.said('keys not read again: the last good ones stay');
+    assert.equal(warning['level'], 'warn');
+    assert.match(String(warning['error']), /data\/keys\.json.*Not valid JSON/);
+    assert.equal((await server.get('/v1/pets', 'one')).status, 200);
+    rmSync(path);
+    await until('a second warning', () => server.log.filter(({ level }) => level === 'warn').length === 2);
+    assert.equal((await server.get('/v1/pets', 'one')).status, 200);
+    writeFileSync(`${path}.new`, JSON.stringify({ keys: [entry('a', 'two')] }));
+    renameSync(`${path}.new`, path);
+    await until('the new key', async () => (await server.get('/v1/pets', 'two')).status === 200);
+    assert.equal((await server.get('/v1/pets', 'one')).status, 401);
+  });
+
+  test('the default file is followed even where it came after the start', async (t) => {
+    const cwd = folder(t);
+    const server = await start(t, [], { cwd, env: memory });
+    const alice = await addKey(cwd, 'alice');
+    await until('the new key', async () => (await server.get('/v1/pets', alice)).status === 200);
+    assert.equal((await server.get('/v1/pets')).status, 200);
+  });
+
+  test('revoking the last key locks everyone out, and the server stays', async (t) => {
+    const cwd = folder(t);
+    const alice = await addKey(cwd, 'alice');
+    const server = await start(t, [], { cwd, env: unkeyed });
+    await run(['keys', 'revoke', 'alice'], { cwd });
+    await until('the end of the key', async () => (await server.get('/v1/pets', alice)).status === 401);
+    assert.equal((await server.get('/healthz')).status, 200);
+  });
+});
