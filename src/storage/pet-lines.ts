@@ -14,17 +14,16 @@ export type TakePet = (id: bigint, status: PetStatus | undefined, json: string) 
  */
 export function petLines(take: TakePet): AcceptLine {
   let lastId = 0n;
+  const takeInOrder: TakePet = (id, status, json) => {
+    if (id <= lastId) throw new PetstoreError('invalid_body', `id ${id} stands behind id ${lastId}; ids must grow.`);
+    lastId = id;
+    take(id, status, json);
+  };
   return (bytes, from, to) => {
     const line = bytes.toString('latin1', from, to);
     const ours = canonicalPet(bytes, from, to);
-    const pet = ours === undefined ? rewritten(line) : { ...ours, json: line };
-    if (pet.id <= lastId) throw new PetstoreError('invalid_body', `id ${pet.id} stands behind id ${lastId}; ids must grow.`);
-    lastId = pet.id;
-    take(pet.id, pet.status, pet.json);
+    if (ours !== undefined) return takeInOrder(ours.id, ours.status, line);
+    const pet = parsePet(line);
+    takeInOrder(pet.id, pet.status, ownText(petJson(pet.id, pet)));
   };
-}
-
-function rewritten(line: string): { readonly id: bigint; readonly status: PetStatus | undefined; readonly json: string } {
-  const pet = parsePet(line);
-  return { id: pet.id, status: pet.status, json: ownText(petJson(pet.id, pet)) };
 }
