@@ -157,6 +157,16 @@ test('a canonical line is read as the reader of the contract reads it, and serve
   );
 });
 
+test('a number that JSON or our own text writes in another way is not taken as it stands', () => {
+  const parts = ['0', '-0', '00', '01', '-01', '-', '', '7', '-7', '+7', '1e2', '1.0', '9'.repeat(15), '9'.repeat(19), '9'.repeat(20)];
+  for (const id of parts) {
+    for (const categoryId of parts) {
+      const line = Buffer.from(`{"id":${id},"name":"","categoryId":${categoryId}}`);
+      assert.deepEqual(viaLines(line), viaParse(line), String(line));
+    }
+  }
+});
+
 test('a line changed in any way is read, or refused, as the reader of the contract does', () => {
   const edit = fc.tuple(fc.nat(), fc.nat({ max: 3 }), fc.oneof(fc.nat({ max: 255 }), fc.constantFrom(...Buffer.from('"\\,{}:0123456789-.e \t'))));
   fc.assert(
