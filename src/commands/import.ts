@@ -27,7 +27,10 @@ export async function importAnimals(operands: readonly string[], settings: Setti
   try {
     const file = { path, handle, bytes: await sizeOf(path, handle) };
     const total = await countChecked(file, progress);
-    const storage = await target.open(jsonLog(process.stderr));
+    let log = jsonLog(process.stderr);
+    const storage = await target.open((...said) => log(...said));
+    // What it says later, such as a full disk, is said once, with the count.
+    log = () => undefined;
     try {
       await addAll(file, total, storage, progress);
     } finally {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import type { Plugin, PluginHost } from '../index.js';
 import { reasonOf, Refusal } from './refusal.js';
 import type { Setting } from './settings.js';
@@ -42,8 +42,8 @@ async function importPlugin(name: string): Promise<Readonly<Record<string, unkno
 function locate(name: string): URL {
   if (name.startsWith('file:')) return new URL(name);
   if (name.startsWith('.') || isAbsolute(name)) return pathToFileURL(resolve(name));
-  const shipped = new URL(`../plugins/${encodeURIComponent(name)}.js`, import.meta.url);
-  if (existsSync(fileURLToPath(shipped))) return shipped;
+  const shipped = new URL(`../plugins/${name}.js`, import.meta.url);
+  if (/^[a-z0-9-]+$/.test(name) && existsSync(shipped)) return shipped;
   // As a program in the working folder would find it: there its operator installs packages.
   return pathToFileURL(createRequire(join(process.cwd(), 'plugins.js')).resolve(name));
 }

@@ -1,0 +1,108 @@
+// The storage file seen from outside: kill -9, a second process, torn tails and damage (F1 to F4).
+import assert from 'node:assert/strict';
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { apiKey, assertRefused, folder, run, start, until, type RunningServer } from './process.js';
+
+const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+const pets = 'data/pets.jsonl';
+
+/** Adds animals from many sides until the server is gone; answers the body of every 201. */
+async function addUntilGone(server: RunningServer, prefix: string): Promise<readonly string[]> {
+  const bodies: string[] = [];
+  const adder = async (name: string): Promise<void> => {
+    for (let count = 0; ; count++) {
+      try {
+        const response = await server.add(`${name}-${count}`);
+        const text = await response.text();
+        if (response.status === 201) bodies.push(text);
+      } catch {
+        return;
+      }
+    }
+  };
+  const adders = Array.from({ length: 16 }, (_, index) => adder(`${prefix}-${index}`));
+  await until('some animals', () => bodies.length > 40);
+  server.child.kill('SIGKILL');
+  await Promise.all(adders);
+  return bodies;
+}
+
+describe('the storage file from outside', { concurrency: 4 }, () => {
+  test('F1: after kill -9 in the middle of adding, every animal that was answered 201 is there, byte for byte', async (t) => {
+    const cwd = folder(t);
+    const bodies: string[] = [];
+    for (let round = 0; round < 4; round++) {
+      const server = await start(t, [], { cwd });
+      assert.ok(Number((await server.said('listening'))['pets']) >= bodies.length);
+      bodies.push(...(await addUntilGone(server, `round${round}`)));
+    }
+    const server = await start(t, [], { cwd });
+    const lines = new Set(readFileSync(join(cwd, pets), 'utf8').split('\n'));
+    for (const body of bodies) assert.ok(lines.has(body), body);
+    const ids = bodies.map((body) => JSON.parse(body).id);
+    assert.equal(new Set(ids).size, ids.length);
+    const last = bodies.at(-1) ?? '';
+    assert.equal(await (await server.get(`/v1/pets/${JSON.parse(last).id}`)).text(), last);
+  });
+
+  test('F1: a batch is lines as they are answered, then a commit with its offset and CRC-32', async (t) => {
+    const cwd = folder(t);
+    const server = await start(t, [], { cwd });
+    const body = await (await server.add('Señor Patas')).text();
+    await server.end();
+    const crc = crc32(`${body}\n`).toString(16).padStart(8, '0');
+    assert.equal(readFileSync(join(cwd, pets), 'utf8'), `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`);
+  });
+
+  test('F2: a torn tail is cut, kept beside the file and said in the log', async (t) => {
+    const cwd = folder(t);
+    const first = await start(t, [], { cwd });
+    await first.add('Rex');
+    await first.end();
+    appendFileSync(join(cwd, pets), '{"id":2,"na');
+    const second = await start(t, [], { cwd });
+    assert.equal((await second.said('listening'))['pets'], 1);
+    assert.equal(second.log[0]?.['level'], 'warn');
+    const torn = readdirSync(join(cwd, 'data')).find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
+    assert.equal(readFileSync(join(cwd, 'data', torn), 'utf8'), '{"id":2,"na');
+    assert.match(await (await second.add('Tom')).text(), /"id":2,/);
+  });
+
+  test('F3: damage is refused with exit 3 and file, line and byte, names check, and changes nothing', async (t) => {
+    const cwd = folder(t);
+    const server = await start(t, [], { cwd });
+    await server.add('Rex');
+    await server.end();
+    const path = join(cwd, pets);
+    const damaged = readFileSync(path, 'utf8').replace('Rex', 'Rox');
+    writeFileSync(path, damaged);
+    const ended = await run([], { cwd, env });
+    assertRefused(ended, 3, /pets\.jsonl line 2, byte 37: .*check/);
+    assert.equal(ended.stdout, '');
+    assert.equal(readFileSync(path, 'utf8'), damaged);
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['pets.jsonl']);
+  });
+
+  test('F4: a second process is refused at once with exit 3 and the pid of the owner; kill -9 frees the file', async (t) => {
+    const cwd = folder(t);
+    const owner = await start(t, [], { cwd });
+    const second = await run([], { cwd, env });
+    assertRefused(second, 3, new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`));
+    writeFileSync(join(cwd, 'more.jsonl'), '{"name":"x","categoryId":1}\n');
+    assertRefused(await run(['import', 'more.jsonl'], { cwd }), 3, new RegExp(`in use by process ${owner.child.pid}\\b`));
+    assert.equal((await owner.add('Rex')).status, 201);
+    await owner.end('SIGKILL');
+    const next = await start(t, [], { cwd });
+    assert.equal((await next.said('listening'))['pets'], 1);
+  });
+
+  test('F7: exit 3 comes before a port in use, so that two of one file say what is wrong', async (t) => {
+    const cwd = folder(t);
+    const owner = await start(t, [], { cwd });
+    const second = await run(['--port', new URL(owner.url).port], { cwd, env });
+    assertRefused(second, 3, /in use by process/);
+  });
+});

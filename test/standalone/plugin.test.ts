@@ -1,0 +1,80 @@
+// Plugins of the operator: by path, by package, and refused.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { apiKey, assertRefused, folder, run, start } from './process.js';
+
+const env = { PETSTORE_STORAGE: 'memory:' };
+const counting = `
+export default function (host) {
+  let replies = 0;
+  const handler = () => ({ status: 200, headers: [], body: JSON.stringify({ replies }) });
+  const document = { operationId: 'countReplies', responses: { 200: { description: 'The count.' } } };
+  host.route({ path: '/v1/replies', methods: { GET: { handler, document } } });
+  host.route({ path: '/replies', methods: { GET: { handler } } });
+  host.onReply(({ keyName }) => { if (keyName !== undefined) replies += 1; });
+  host.describe((document) => { document['x-counts'] = true; });
+  host.onClose(() => host.log('info', 'counted', { replies }));
+}`;
+const named = (path: string): string => `exports.plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: () => ({ status: 200, headers: [], body: '1' }) } } });`;
+
+/** A package as npm would install it. */
+function install(cwd: string, name: string, text: string): void {
+  mkdirSync(join(cwd, 'node_modules', name), { recursive: true });
+  writeFileSync(join(cwd, 'node_modules', name, 'index.js'), text);
+  writeFileSync(join(cwd, 'node_modules', name, 'package.json'), JSON.stringify({ name, version: '1.0.0' }));
+}
+
+describe('plugins', { concurrency: 4 }, () => {
+  test('C41: a plugin adds a route below /v1 with a key and one outside without, watches replies, describes, closes', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'counting.mjs'), counting);
+    const server = await start(t, ['--plugin', './counting.mjs'], { cwd, env });
+    assert.equal((await fetch(`${server.url}/v1/replies`)).status, 401);
+    assert.equal(await (await server.get('/v1/replies')).text(), '{"replies":0}');
+    assert.equal(await (await fetch(`${server.url}/replies`)).text(), '{"replies":1}');
+    const document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text());
+    assert.equal(document['x-counts'], true);
+    assert.equal(document.paths['/replies'].get.operationId, 'countReplies');
+    assert.equal((await server.end()).code, 0);
+    assert.equal(server.log.find(({ msg }) => msg === 'counted')?.['replies'], 1);
+  });
+
+  test('--plugin can be repeated: a path, a file URL, a package of the working folder', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
+    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
+    install(cwd, '@some/plugin', named('/three'));
+    const flags = ['--plugin', './one.cjs', `--plugin=${pathToFileURL(join(cwd, 'two.cjs')).href}`, '--plugin', '@some/plugin'];
+    const server = await start(t, flags, { cwd, env: { ...env, PETSTORE_PLUGINS: './nowhere.js' } });
+    for (const path of ['/one', '/two', '/three']) assert.equal((await fetch(server.url + path)).status, 200, path);
+  });
+
+  test('PETSTORE_PLUGINS holds several with commas between', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
+    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
+    const server = await start(t, [], { cwd, env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` } });
+    for (const path of ['/one', '/two']) assert.equal((await fetch(server.url + path)).status, 200, path);
+  });
+
+  const refusals: readonly (readonly [string, string, string, RegExp])[] = [
+    ['that is not there', './nowhere.js', '', /^--plugin \.\/nowhere\.js cannot be loaded .*name a shipped plugin/],
+    ['of an unknown name', 'no-such-plugin', '', /^--plugin no-such-plugin cannot be loaded/],
+    ['that leads out of the shipped ones', '..%2fserver', '', /cannot be loaded/],
+    ['with a syntax error', './plugin.mjs', 'export default function (', /^--plugin \.\/plugin\.mjs cannot be loaded/],
+    ['that throws several lines', './plugin.mjs', 'throw new Error("no\\nluck");', /cannot be loaded \(no\);/],
+    ['that exports no function', './plugin.mjs', 'export default {};', /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/],
+    ['whose path is taken', './plugin.cjs', named('/v1/pets'), /^--plugin \.\/plugin\.cjs failed to start \(.*\/v1\/pets/],
+  ];
+  for (const [what, name, text, line] of refusals) {
+    test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
+      const cwd = folder(t);
+      if (text !== '') writeFileSync(join(cwd, name), text);
+      assertRefused(await run(['--plugin', name], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
+      assert.ok(!readdirSync(cwd).includes('data'));
+    });
+  }
+});

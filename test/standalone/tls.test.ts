@@ -1,0 +1,72 @@
+// HTTPS: certificates that work and ones that are refused.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { get } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { apiKey, assertRefused, folder, run, Running, start, until } from './process.js';
+
+let made = '';
+before(() => {
+  made = mkdtempSync(join(tmpdir(), 'petstore-tls-'));
+  for (const name of ['one', 'two']) {
+    const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1`;
+    execFileSync('openssl', [...request.split(' '), '-keyout', join(made, `${name}.key`), '-out', join(made, `${name}.crt`)], { stdio: 'ignore' });
+  }
+});
+after(() => rmSync(made, { recursive: true, force: true }));
+
+const tlsFlags = (cert: string, key: string): readonly string[] => ['--tls-cert', join(made, cert), '--tls-key', join(made, key)];
+
+function statusOf(url: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    get(url, { ca: readFileSync(join(made, 'one.crt')), headers: { Authorization: `Bearer ${apiKey}` }, agent: false }, (response) => {
+      response.resume().once('end', () => resolve(response.statusCode));
+    }).once('error', reject);
+  });
+}
+
+describe('HTTPS', { concurrency: 4 }, () => {
+  test('--tls-cert and --tls-key serve HTTPS', async (t) => {
+    const server = await start(t, [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'], { cwd: folder(t) });
+    assert.match(server.url, /^https:/);
+    assert.equal(await statusOf(`${server.url}/v1/pets`), 200);
+    assert.equal((await server.end()).code, 0);
+  });
+
+  test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
+    const cwd = folder(t);
+    const env = { PETSTORE_TLS_CERT: join(made, 'one.crt'), PETSTORE_TLS_KEY: join(made, 'one.key'), PETSTORE_STORAGE: 'memory:' };
+    const server = await start(t, ['--dev'], { cwd, env });
+    assert.equal(await statusOf(`${server.url}/healthz`), 200);
+    const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
+    const { code, stdout } = await new Running('sh', ['-c', line], { cwd }).ended;
+    assert.equal(code, 0);
+    assert.match(stdout, /^\{"id":1,/);
+  });
+
+  const bad = (t: TestContext): string => {
+    const path = join(folder(t), 'bad.pem');
+    writeFileSync(path, 'no PEM at all');
+    return path;
+  };
+  const refusals: readonly (readonly [string, (t: TestContext) => readonly string[], RegExp])[] = [
+    ['a certificate without a key', () => tlsFlags('one.crt', 'one.key').slice(0, 2), /^--tls-cert needs .*--tls-key FILE/],
+    ['a key without a certificate', () => tlsFlags('one.crt', 'one.key').slice(2), /^--tls-key needs .*--tls-cert FILE/],
+    ['a certificate that is not there', () => tlsFlags('none.crt', 'one.key'), /^--tls-cert cannot be read .*none\.crt/],
+    ['a key that is not there', () => tlsFlags('one.crt', 'none.key'), /^--tls-key cannot be read .*none\.key/],
+    ['a certificate that is none', (t) => ['--tls-cert', bad(t), ...tlsFlags('one.crt', 'one.key').slice(2)], /^--tls-cert .* holds no certificate/],
+    ['a key that is none', (t) => [...tlsFlags('one.crt', 'one.key').slice(0, 2), '--tls-key', bad(t)], /^--tls-key .* holds no private key/],
+    ['an empty certificate', () => ['--tls-cert', '/dev/null', ...tlsFlags('one.crt', 'one.key').slice(2)], /^--tls-cert .* holds no certificate/],
+    ['the key of another certificate', () => tlsFlags('one.crt', 'two.key'), /^--tls-key .* is not the key of the certificate/],
+  ];
+  for (const [what, flags, line] of refusals) {
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const cwd = folder(t);
+      assertRefused(await run(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
+      assert.deepEqual(readdirSync(cwd), []);
+    });
+  }
+});
