@@ -1,0 +1,224 @@
+/** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import { createPetstore, PetstoreError, type PetstoreOptions } from '../../dist/index.js';
+import { Client, header } from './client.js';
+import { ask, bytesOf, exchange, key, start } from './fixture.js';
+
+const body = '{"name":"a","categoryId":1}';
+
+/** A petstore behind somebody else's server. */
+async function embed(t: TestContext, wrap: (handler: RequestListener) => RequestListener, options: Partial<PetstoreOptions> = {}): Promise<number> {
+  const { handler, close } = createPetstore({ keys: [key], ...options });
+  const server = createServer(wrap(handler));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(async () => {
+    server.closeAllConnections();
+    server.close();
+    await close();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return address.port;
+}
+
+const sample: readonly (readonly [c: string, method: string, path: string, headers: Readonly<Record<string, string>>, body?: string])[] = [
+  ['C30', 'POST', '/v1/pets', {}, body],
+  ['C30', 'POST', '/v1/pets', { 'Content-Type': 'application/json; charset=utf-8' }, '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}'],
+  ['C8', 'GET', '/v1/pets?status=pending', {}],
+  ['C6', 'GET', '/v1/pets?limit=1', {}],
+  ['C1', 'GET', '/v1/pets?limit=0', {}],
+  ['C3', 'GET', '/v1/pets?limit=1&limit=1', {}],
+  ['C9', 'GET', '/v1/pets/2', {}],
+  ['C10', 'GET', '/v1/pets/abc', {}],
+  ['C11', 'GET', '/v1/pets/', {}],
+  ['C12', 'GET', '/v1/%70ets/%31', {}],
+  ['C12', 'GET', '/v1/pets?%zz', {}],
+  ['C14', 'GET', '/v1/store/orders', {}],
+  ['C15', 'PUT', '/v1/pets', {}, body],
+  ['C15', 'DELETE', '/v1/pets/1', {}],
+  ['C16', 'HEAD', '/v1/pets', {}],
+  ['C16', 'HEAD', '/v1/pets/9', {}],
+  ['C17', 'OPTIONS', '/v1/pets', {}],
+  ['C18', 'FOO', '/v1/pets', {}],
+  ['C20', 'POST', '/v1/pets', {}, '{}'],
+  ['C26', 'POST', '/v1/pets', {}, '{"a":1,"a":1}'],
+  ['C26', 'POST', '/v1/pets', {}, ''],
+  ['C28', 'POST', '/v1/pets', { 'Content-Type': 'text/plain' }, body],
+  ['C28', 'POST', '/v1/pets', { 'Content-Encoding': 'gzip' }, body],
+  ['C29', 'POST', '/v1/pets', {}, ' '.repeat(65_537)],
+  ['C36', 'GET', '/v1/pets', { Authorization: '' }],
+  ['C37', 'GET', '/v1/pets', { Authorization: 'Bearer wrong' }],
+  ['C37', 'GET', '/v1/pets', { Authorization: 'Basic x' }],
+  ['C41', 'GET', '/healthz', { Authorization: '' }],
+  ['C41', 'GET', '/openapi.json', { Authorization: '' }],
+  ['C45', 'GET', '/v1/pets', { Expect: 'x' }],
+];
+
+test('fetch answers what the port answers, in status, headers and body, over the contract', async (t) => {
+  const { port } = await start(t);
+  const { fetch, close } = createPetstore({ keys: [key] });
+  t.after(close);
+  for (const [number, method, path, headers, text] of sample) {
+    const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
+    const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };
+    const overPort = await ask(port, method, path, text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') });
+    const init: RequestInit = { method, headers: authorization === '' ? others : { ...others, Authorization: authorization } };
+    // A body of bytes, so that the platform adds no Content-Type of its own.
+    const response = await fetch(new Request(`http://petstore${path}`, text === undefined ? init : { ...init, body: Buffer.from(text) }));
+    const where = `${number} ${method} ${path}`;
+    assert.equal(response.status, overPort.status, where);
+    assert.equal(Buffer.from(await response.arrayBuffer()).toString('latin1'), overPort.body, where);
+    if (method === 'HEAD' || response.status === 204) assert.equal(response.body, null, where);
+    const expected = Object.fromEntries([...overPort.headers].filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name)).map(([name, values]) => [name, values.join(', ')]));
+    const actual = Object.fromEntries([...response.headers].filter(([name]) => name !== 'connection'));
+    assert.deepEqual(actual, expected, where);
+  }
+});
+
+test('fetch never rejects: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
+  const { fetch, close } = createPetstore({ keys: [key] });
+  const post = (text: NonNullable<RequestInit['body']>): Request => new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: text, duplex: 'half' });
+  const failing = new ReadableStream({ pull: (controller) => controller.error(new Error('the peer is gone')) });
+  assert.equal((await fetch(post(failing))).status, 400);
+  const used = post(Buffer.from(body));
+  await used.text();
+  assert.equal((await fetch(used)).status, 400);
+  let cancelled = false;
+  const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(10_000)), cancel: () => void (cancelled = true) });
+  assert.equal((await fetch(post(endless))).status, 413);
+  assert.equal(cancelled, true);
+  await close();
+  const stopped = await fetch(post(Buffer.from(body)));
+  assert.deepEqual([stopped.status, stopped.headers.get('retry-after')], [503, '1']);
+  assert.equal((await fetch(new Request('http://a/healthz'))).status, 200);
+  assert.equal((await fetch(new Request('http://a/readyz'))).status, 503);
+
+  const no = (): Promise<never> => Promise.reject(null);
+  const broken = createPetstore({ keys: [key], storage: { durable: false, insert: no, get: no, list: no, close: async () => undefined } });
+  const request = new Request('http://a/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
+  assert.equal((await broken.fetch(request)).status, 500);
+  await broken.close();
+});
+
+test('handler serves behind a plain http.createServer as the port does', async (t) => {
+  const { port: own } = await start(t);
+  const port = await embed(t, (handler) => handler);
+  for (const [number, method, path, headers, text] of sample) {
+    // An unknown method and an expectation are the foreign server's own to refuse.
+    if (method === 'FOO' || 'Expect' in headers) continue;
+    const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
+    const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };
+    const bytes = bytesOf(method, path, text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') });
+    const [expected, actual] = [await exchange(own, bytes, method), await exchange(port, bytes, method)];
+    assert.deepEqual([actual.status, actual.body, actual.kept], [expected.status, expected.body, expected.kept], `${number} ${method} ${path}`);
+  }
+  const expecting = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { headers: ['Expect: 100-continue', `Content-Length: ${body.length}`] }));
+  assert.equal((await expecting.answer('POST')).status, 100);
+  assert.equal((await expecting.send(body).answer('POST')).status, 201);
+  expecting.destroy();
+});
+
+test('handler serves behind a wrapper like Express, under the path that it has left of the target', async (t) => {
+  const port = await embed(t, (handler) => (request: IncomingMessage, response: ServerResponse) => {
+    if (!request.url?.startsWith('/shop/')) return void response.writeHead(418).end();
+    request.url = request.url.slice('/shop'.length);
+    response.setHeader('X-Powered-By', 'us');
+    handler(request, response);
+  });
+  const client = (await Client.connect(port)).send(bytesOf('POST', '/shop/v1/pets', { body }) + bytesOf('GET', '/shop/v1/pets'));
+  assert.equal((await client.answer('POST')).status, 201);
+  const answer = await client.answer();
+  assert.deepEqual([answer.status, header(answer, 'X-Powered-By'), header(answer, 'Content-Type')], [200, 'us', 'application/json']);
+  client.destroy();
+});
+
+test('handler behind a reader of bodies answers 500 with a hint in the log, and never hangs', async (t) => {
+  const logged: unknown[] = [];
+  const reading = (handler: RequestListener): RequestListener => (request, response) => {
+    request.resume().once('end', () => setImmediate(() => handler(request, response)));
+  };
+  const port = await embed(t, reading, { log: (_level, message, fields) => logged.push(message, fields) });
+  assert.equal((await exchange(port, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
+  assert.match(JSON.stringify(logged), /mount it ahead of any body parser/);
+  assert.equal((await ask(port, 'GET', '/v1/pets')).status, 200);
+});
+
+test('handler whose framework has answered meanwhile stays quiet', async (t) => {
+  const port = await embed(t, (handler) => (request, response) => {
+    handler(request, response);
+    response.writeHead(202, { 'Content-Length': 0 }).end();
+  });
+  const client = (await Client.connect(port)).send(bytesOf('GET', '/v1/pets').repeat(3));
+  for (let i = 0; i < 3; i++) assert.equal((await client.answer()).status, 202);
+  client.destroy();
+});
+
+test('handler hears of a client that vanished before a slow key check ended, and never waits for its body', async (t) => {
+  const statuses: number[] = [];
+  const port = await embed(t, (handler) => handler, {
+    keys: async () => (await sleep(30), 'somebody'),
+    plugins: [(host) => host.onReply(({ status }) => statuses.push(status))],
+  });
+  const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }));
+  await sleep(10);
+  client.destroy();
+  await sleep(80);
+  assert.deepEqual(statuses, [400]);
+});
+
+test('fetch, handler, listen and close work unbound, and close may be called again and again', async () => {
+  const { fetch, listen, close, storage } = createPetstore({ keys: [key] });
+  const [first, second] = [await listen({ port: 0 }), await listen({ port: 0 })];
+  assert.notEqual(first.port, second.port);
+  assert.equal(first.url, `http://127.0.0.1:${first.port}`);
+  assert.equal((await globalThis.fetch(`${second.url}/healthz`)).status, 200);
+  assert.equal((await fetch(new Request('http://a/healthz'))).status, 200);
+  const closing = [close(), close()];
+  assert.equal(closing[0], closing[1]);
+  await Promise.all([...closing, close()]);
+  await assert.rejects(storage.get(1n), { code: 'unavailable' });
+});
+
+test('listen refuses a port that is taken, and any port once closed, even half-way', async (t) => {
+  const { port } = await start(t);
+  const other = createPetstore({ keys: [key] });
+  await assert.rejects(other.listen({ port }), { code: 'EADDRINUSE' });
+  const { port: own } = await other.listen({ port: 0 });
+  const halfWay = other.listen({ port: 0 });
+  const refusal = assert.rejects(halfWay, (error) => error instanceof PetstoreError && error.code === 'unavailable');
+  await other.close();
+  await refusal;
+  await assert.rejects(other.listen({ port: 0 }), { code: 'unavailable' });
+  await assert.rejects(Client.connect(own), { code: 'ECONNREFUSED' });
+});
+
+test('two hundred petstores in one process leave no handle, no listener and no word behind', async (t) => {
+  const events = ['uncaughtException', 'unhandledRejection', 'SIGTERM', 'SIGINT', 'SIGHUP', 'exit', 'beforeExit', 'warning'];
+  const listeners = (): readonly number[] => events.map((event) => process.listenerCount(event));
+  const counted = (): number => process.getActiveResourcesInfo().filter((name) => /TCP|Timeout|Immediate/.test(name)).length;
+  const written: unknown[] = [];
+  for (const method of ['log', 'info', 'warn', 'error', 'debug'] as const) t.mock.method(console, method, (...words: unknown[]) => written.push(words));
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const [listenersBefore, before] = [listeners(), counted()];
+  const petstores = Array.from({ length: 200 }, () => createPetstore({ keys: [key] }));
+  await Promise.all(
+    petstores.map(async (petstore, index) => {
+      const { port } = await petstore.listen({ port: 0 });
+      const response = await petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: Buffer.from(body) }));
+      assert.equal(await response.text(), '{"id":1,"name":"a","categoryId":1}', 'each has its own animals');
+      if (index % 10 > 0) return;
+      assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"a","categoryId":1}]');
+    }),
+  );
+  assert.deepEqual(listeners(), listenersBefore);
+  await Promise.all(petstores.map(({ close }) => close()));
+  await sleep(50);
+  process.off('warning', onWarning);
+  assert.ok(counted() <= before + 1, `${counted()} handles, ${before} before: ${process.getActiveResourcesInfo().join(' ')}`);
+  assert.deepEqual([written, warnings], [[], []]);
+});

@@ -1,0 +1,160 @@
+/** The times of C44, awaited for real, all at once; those of minutes by a clock of our own. */
+import assert from 'node:assert/strict';
+import { createServer, connect as connectSocket, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { describe, test } from 'node:test';
+import { createPetstore } from '../../dist/index.js';
+import { Connection } from '../../dist/http/connection.js';
+import { assertError, Client, header } from './client.js';
+import { ask, bytesOf, key, start } from './fixture.js';
+import { tls } from './tls.js';
+
+/** Between one second before and two behind: the server looks every second, and the machine may be busy. */
+function assertAbout(ms: number, seconds: number): void {
+  assert.ok(ms > seconds * 1_000 - 300 && ms < seconds * 1_000 + 2_000, `${ms} ms`);
+}
+
+describe('C44 times', { concurrency: true }, () => {
+  const open = async (t: { after(done: () => void | Promise<void>): void }): Promise<{ client: Client; port: number; since: number }> => {
+    const { port } = await start(t);
+    const client = await Client.connect(port);
+    t.after(() => client.destroy());
+    return { client, port, since: performance.now() };
+  };
+
+  test('C44 a silent connection is closed within 11 s, without a word', async (t) => {
+    const { client, since } = await open(t);
+    await client.closed(13_000);
+    assertAbout(performance.now() - since, 10);
+  });
+
+  for (const [what, begin] of [
+    ['no byte of the rest', 'GET /v1/pets HTTP/1.1\r\nHost: a\r\n'],
+    ['half a request line', 'GE'],
+    ['half an unknown method', 'FOO /'],
+    ['nothing but line ends', '\r\n\r\n'],
+    ['an HTTP/0.9 line', 'GET /\r\n'],
+  ] as const) {
+    test(`C44 a head of which comes ${what} answers 408 after 10 s`, async (t) => {
+      const { client, since } = await open(t);
+      client.send(begin);
+      const answer = await client.answer('GET', 13_000);
+      assertError(answer, 408, 'request_timeout');
+      assert.equal(header(answer, 'Connection'), 'close');
+      assertAbout(performance.now() - since, 10);
+      await client.closed();
+    });
+  }
+
+  test('C44 a head that comes byte by byte, but too slowly, answers 408 after 10 s', async (t) => {
+    const { client, since } = await open(t);
+    client.send('GET /v1/pets HTTP/1.1\r\nX: ');
+    while (client.rest === '' && performance.now() - since < 14_000) {
+      client.send('a');
+      await sleep(200);
+    }
+    assertError(await client.answer(), 408, 'request_timeout');
+    assertAbout(performance.now() - since, 10);
+  });
+
+  test('C44 the next head on a kept connection has 10 s as well, while waiting for it takes none', async (t) => {
+    const { client } = await open(t);
+    client.send(bytesOf('GET', '/v1/pets'));
+    const first = await client.answer();
+    assert.match(header(first, 'Keep-Alive') ?? '', /^timeout=72$/);
+    await sleep(3_000);
+    const since = performance.now();
+    client.send('GET /v1/pets HTTP/1.1\r\n');
+    assertError(await client.answer('GET', 13_000), 408, 'request_timeout');
+    assertAbout(performance.now() - since, 10);
+  });
+
+  test('C44 a kept connection is still there after 12 s', async (t) => {
+    const { client } = await open(t);
+    client.send(bytesOf('GET', '/v1/pets'));
+    await client.answer();
+    await sleep(12_000);
+    client.send(bytesOf('GET', '/v1/pets'));
+    assert.equal((await client.answer()).status, 200);
+  });
+
+  for (const [what, framing, piece] of [
+    ['declared', 'Content-Length: 60000', 'x'],
+    ['streamed', 'Transfer-Encoding: chunked', '1\r\nx\r\n'],
+  ] as const) {
+    test(`C44 a ${what} body that is not there after 30 s answers 408, and nothing is stored`, async (t) => {
+      const { client, port, since } = await open(t);
+      client.send(bytesOf('POST', '/v1/pets', { headers: [framing] }));
+      while (client.rest === '' && performance.now() - since < 34_000) {
+        client.send(piece);
+        await sleep(500);
+      }
+      assertError(await client.answer('POST'), 408, 'request_timeout');
+      assertAbout(performance.now() - since, 30);
+      assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[]');
+    });
+  }
+
+  test('C44 a body that takes its time, but less, is stored', async (t) => {
+    const { client } = await open(t);
+    const bytes = bytesOf('POST', '/v1/pets', { body: '{"name":"slow","categoryId":1}' });
+    client.send(bytes.slice(0, -8));
+    for (const byte of bytes.slice(-8)) {
+      await sleep(1_500);
+      client.send(byte);
+    }
+    assert.equal((await client.answer('POST')).status, 201);
+  });
+
+  test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
+    const petstore = createPetstore({ keys: [key] });
+    const { port, url } = await petstore.listen({ port: 0, tls });
+    t.after(() => petstore.close());
+    assert.equal(url, `https://127.0.0.1:${port}`);
+    const since = performance.now();
+    const silent = await Client.connect(port);
+    const half = (await Client.connect(port)).send('\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03');
+    await Promise.all([silent.closed(13_000), half.closed(13_000)]);
+    assertAbout(performance.now() - since, 10);
+    // One that shook hands is served, and closed when it stays silent.
+    const secure = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+    secure.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    const answer = await new Promise<string>((resolve) => secure.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1'))));
+    assert.match(answer, /^HTTP\/1\.1 200 /);
+    secure.destroy();
+  });
+});
+
+test('C44 a client that reads nothing of its answer for 60 s is dropped; one that reads on is not', async (t) => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
+  const client = connectSocket(address.port, '127.0.0.1').pause();
+  t.after(() => client.destroy());
+  const socket = await accepted;
+  const connection = new Connection(socket, { serve: () => undefined, refused: () => undefined });
+  const sweep = (seconds: number): void => connection.sweep(seconds * 1_000);
+
+  sweep(1_000);
+  sweep(2_000);
+  assert.equal(socket.destroyed, false, 'an idle one is not meant');
+  for (let i = 0; i < 200; i++) socket.write(Buffer.alloc(65_536));
+  await sleep(50);
+  assert.ok(socket.writableLength > 0);
+  sweep(2_001);
+  sweep(2_060);
+  assert.equal(socket.destroyed, false);
+  const before = socket.writableLength;
+  client.resume();
+  while (socket.writableLength === before) await sleep(1);
+  client.pause();
+  sweep(2_061);
+  sweep(2_120);
+  assert.equal(socket.destroyed, false, 'it had read in between');
+  sweep(2_122);
+  assert.equal(socket.destroyed, true);
+});
