@@ -23,7 +23,7 @@ export class Catalogue {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
-  /** Adds an animal behind the others: `id` must be above `lastId`, `text` a string of its own (see `ownText`). */
+  /** Adds an animal behind the others: `id` must be above `lastId`, `text` a string in one piece of memory. */
   add(id: bigint, status: PetStatus | undefined, text: string): void {
     const position = this.#texts.push(text) - 1;
     if (position === this.#ids.length) {
@@ -119,12 +119,4 @@ class Positions {
     }
     return from;
   }
-}
-
-/**
- * The same byte string in one piece of memory. A text put together from others is a tree of them in V8, three times the
- * size, and a slice keeps all of what it was cut from.
- */
-export function ownText(byteString: string): string {
-  return Buffer.from(byteString, 'latin1').toString('latin1');
 }

@@ -19,7 +19,9 @@ export interface CrashScene {
  * block before it is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
  */
 export async function explainedByCrash(rest: Stretch, scene: CrashScene): Promise<boolean> {
-  const { commits, last, firstZero } = await survey(rest);
+  const { commits, last, firstZero, foreign } = await survey(rest);
+  // Nothing of ours stands before it, and no crash of ours writes this: somebody named a file of something else.
+  if (rest.from === 0 && foreign) return false;
   if (last === undefined) return true;
   const ownCommit = commits === 1 && last.end === rest.to && last.from === scene.batchFrom;
   return ownCommit && firstZero !== undefined && missesBlock(rest, scene, firstZero);
@@ -31,6 +33,8 @@ interface Survey {
   readonly last: { readonly from: number; readonly end: number } | undefined;
   /** The offset of the first zero byte of the first line, undefined where it has none. */
   readonly firstZero: number | undefined;
+  /** Whether the first line is no part of a write of ours: whole and without a missing block, or begun otherwise. */
+  readonly foreign: boolean;
 }
 
 async function survey(rest: Stretch): Promise<Survey> {
@@ -38,7 +42,9 @@ async function survey(rest: Stretch): Promise<Survey> {
   let last: Survey['last'];
   let firstZero: number | undefined;
   let inFirstLine = true;
+  let firstByte: number | undefined;
   await readPieces(rest, (piece, at, isLast) => {
+    firstByte ??= piece[0];
     if (inFirstLine) {
       const newline = piece.indexOf(0x0a);
       const zero = piece.indexOf(0);
@@ -54,7 +60,8 @@ async function survey(rest: Stretch): Promise<Survey> {
     // A commit line may begin in this piece and end in the next.
     return isLast ? piece.length : Math.max(done, piece.length - maxCommitLineBytes);
   });
-  return { commits, last, firstZero };
+  const begunByUs = firstByte === 0x7b || firstByte === 0;
+  return { commits, last, firstZero, foreign: !begunByUs || (!inFirstLine && firstZero === undefined) };
 }
 
 /** Whether zeros begin where a block or the batch does, and go on to the end of that block. */

@@ -6,7 +6,7 @@ import { int64Max } from '../int64.js';
 import type { Log } from '../log.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, PetText, PetTexts } from '../storage.js';
-import { Catalogue, ownText } from './catalogue.js';
+import { Catalogue } from './catalogue.js';
 import { nodeDisk, type Disk } from './disk.js';
 import { GroupCommit } from './group-commit.js';
 import type { Journal } from './journal.js';
@@ -103,7 +103,7 @@ class FileStorage implements PetStorage {
     const firstId = this.#nextId(drafts.length);
     const pets = drafts.map((draft, index) => {
       const id = firstId + BigInt(index);
-      return { id, status: draft.status, json: ownText(petJson(id, draft)) };
+      return { id, status: draft.status, json: petJson(id, draft) };
     });
     await this.#journal.append(pets.map((pet) => pet.json));
     for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);

@@ -2,7 +2,7 @@
 import { PetstoreError } from '../errors.js';
 import { checkDraft, petJson } from '../pet.js';
 import type { PetStorage, PetTexts } from '../storage.js';
-import { Catalogue, ownText } from './catalogue.js';
+import { Catalogue } from './catalogue.js';
 import { petsOf } from './texts.js';
 
 /** A storage whose animals are gone with the process. */
@@ -19,7 +19,7 @@ export function memoryStorage(): PetStorage {
     insert: async (draft) => {
       checkDraft(draft);
       const id = opened().lastId + 1n;
-      const json = ownText(petJson(id, draft));
+      const json = petJson(id, draft);
       catalogue.add(id, draft.status, json);
       return { id, json };
     },

@@ -181,3 +181,10 @@ test('a line changed in any way is read, or refused, as the reader of the contra
     { numRuns: 5000 },
   );
 });
+
+test('F3 a file of something else is refused and left alone, though nothing in it was ever committed', async () => {
+  const animals = readFileSync(new URL('../../data/animals.jsonl', import.meta.url));
+  for (const foreign of ['# A shopping list', 'milk\neggs\n', 'SQLite format 3\0\0\0', '{"name":"Rex","categoryId":1}\n', animals]) {
+    assert.equal(await outcome(Buffer.from(foreign)), 'refused', String(foreign).slice(0, 20));
+  }
+});
