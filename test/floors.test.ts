@@ -21,13 +21,14 @@ const floors: readonly (readonly string[])[] = [
   ['options'],
   ['petstore'],
   ['index'],
-  ['plugins/*', 'server/*', 'commands/*'],
+  ['plugins/*', 'server/*'],
+  ['commands/*'],
   ['server'],
 ];
 
 /** What http may know of the house, and who may open Node's own doors. */
 const builtinsOf: Readonly<Record<string, RegExp>> = {
-  'node:http': /^(http\/(message|server|resources)|petstore)$/,
+  'node:http': /^(http\/(message|server|connection|resources)|petstore)$/,
   'node:https': /^http\/server$/,
   'node:net': /^http\/(server|connection|head)$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
