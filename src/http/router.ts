@@ -25,7 +25,7 @@ export class Router<Value> {
    * @throws TypeError for a path that has a value already, or that no request could ever match.
    */
   add(path: string, value: Value): void {
-    if (!/^(?:\/(?:[\w.~-]+|\{\w+\}))+$/.test(path)) throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
+    if (!/^(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))+$/.test(path)) throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
     let node = this.#root;
     for (const segment of path.slice(1).split('/')) node = segment.startsWith('{') ? paramChild(node, segment.slice(1, -1)) : child(node, segment);
     if (node.value !== undefined) throw new TypeError(`route ${path} is taken`);
@@ -35,7 +35,7 @@ export class Router<Value> {
 
   /**
    * What stands at a request's path, or undefined. Nothing is normalised (C11): an empty segment, a dot segment or a
-   * malformed escape matches nothing. The path is split before it is decoded, so that `%2F` is part of a segment (C12).
+   * malformed escape matches nothing. Where a fixed segment fits, no param is tried in its place. The path is split before it is decoded, so that `%2F` is part of a segment (C12).
    */
   find(path: string): Match<Value> | undefined {
     const plain = this.#plain.get(path);

@@ -1,0 +1,193 @@
+/** The plugin host: routes, watching, describing, closing, and what a plugin's mistakes may not do. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { createPetstore, emptyReply, jsonReply, memoryStorage, PetstoreError, type Plugin, type PluginHost, type Reply, type ReplyEvent } from '../../dist/index.js';
+import { assertCommonHeaders, assertError, Client, header } from './client.js';
+import { ask, bytesOf, exchange, key, start } from './fixture.js';
+
+const body = '{"name":"a","categoryId":1}';
+const noKey = { authorization: null };
+
+test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD, OPTIONS and 405 of itself', async (t) => {
+  const seen: unknown[] = [];
+  const plugin: Plugin = (host) => {
+    const handler = (request: { params: object; keyName: string | undefined; body: string }): Reply => {
+      seen.push([request.params, request.keyName, request.body]);
+      return jsonReply(200, '{"ok":true}');
+    };
+    host.route({ path: '/v1/store/orders', methods: { GET: { handler }, PUT: { handler, readsBody: true } } });
+    host.route({ path: '/stats/{day}', methods: { GET: { handler } } });
+    host.route({ path: '/text', methods: { GET: { handler: () => ({ status: 200, headers: ['X-A', '1'], body: 'plain', contentType: 'text/plain' }) }, DELETE: { handler: () => emptyReply(204, []) } } });
+  };
+  const { port } = await start(t, { plugins: [plugin] });
+  assertError(await ask(port, 'GET', '/v1/store/orders', noKey), 401, 'unauthorized');
+  assert.equal((await ask(port, 'GET', '/v1/store/orders')).body, '{"ok":true}');
+  assert.equal((await ask(port, 'PUT', '/v1/store/orders', { body: 'any text' })).status, 200);
+  assertError(await ask(port, 'PUT', '/v1/store/orders', { body: 'x', headers: ['Content-Type: a/b'] }), 415, 'unsupported_media_type');
+  assert.equal((await ask(port, 'GET', '/stats/2030%2D01', noKey)).status, 200);
+  assert.deepEqual(seen, [[{}, 'key-1', ''], [{}, 'key-1', 'any text'], [{ day: '2030-01' }, undefined, '']]);
+  assert.equal((await ask(port, 'HEAD', '/stats/x', noKey)).status, 200);
+  assert.equal(header(await ask(port, 'OPTIONS', '/v1/store/orders', noKey), 'Allow'), 'GET, HEAD, PUT, OPTIONS');
+  assertError(await ask(port, 'POST', '/v1/store/orders', noKey), 405, 'method_not_allowed');
+  const text = await ask(port, 'GET', '/text', noKey);
+  assert.deepEqual([text.body, header(text, 'Content-Type'), header(text, 'X-A')], ['plain', 'text/plain', '1']);
+  assertCommonHeaders(text);
+  assert.equal((await ask(port, 'DELETE', '/text', noKey)).status, 204);
+});
+
+test('a plugin’s handler may throw the errors of the contract, with headers; anything else is a 500', async (t) => {
+  const logged: unknown[] = [];
+  const plugin: Plugin = (host) => {
+    const failing = (error: unknown): { handler: () => never } => ({
+      handler: () => {
+        throw error;
+      },
+    });
+    host.route({ path: '/limited', methods: { GET: failing(new PetstoreError('too_many_requests', 'Later.', { headers: ['Retry-After', '7'] })) } });
+    host.route({ path: '/broken', methods: { GET: failing(new Error('secret')) } });
+  };
+  const { port } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
+  const limited = await ask(port, 'GET', '/limited');
+  assertError(limited, 429, 'too_many_requests');
+  assert.equal(header(limited, 'Retry-After'), '7');
+  assert.ok(!assertError(await ask(port, 'GET', '/broken'), 500, 'internal_error').includes('secret'));
+  assert.equal(logged.length, 1);
+});
+
+test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
+  const logged: unknown[] = [];
+  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}'];
+  const plugin: Plugin = (host) => nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
+  const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
+  const client = await Client.connect(port);
+  t.after(() => client.destroy());
+  for (const index of nonsense.keys()) {
+    client.send(bytesOf('GET', '/v1/pets') + bytesOf('GET', `/odd/${index}`) + bytesOf('GET', '/v1/pets'));
+    assert.equal((await client.answer()).status, 200);
+    assertError(await client.answer(), 500, 'internal_error');
+    assert.equal((await client.answer()).status, 200);
+    assert.equal((await petstore.fetch(new Request(`http://a/odd/${index}`))).status, 500, nonsense[index]);
+  }
+  assert.ok(logged.length >= 2 * nonsense.length);
+});
+
+test('onReply hears method, route template, status, milliseconds and key name of every answer, of what was no HTTP too', async (t) => {
+  const events: ReplyEvent[] = [];
+  const { port, petstore } = await start(t, { plugins: [(host) => host.onReply((event) => events.push(event))] });
+  const heard = async (): Promise<readonly unknown[]> => {
+    await sleep(5);
+    return events.splice(0).map(({ milliseconds, ...event }) => {
+      assert.ok(milliseconds >= 0 && milliseconds < 5_000);
+      return event;
+    });
+  };
+  const one = async (bytes: string, method: string): Promise<readonly unknown[]> => {
+    const client = (await Client.connect(port)).send(bytes);
+    await client.answer(method);
+    client.destroy();
+    return await heard();
+  };
+  const keyName = 'key-1';
+  assert.deepEqual(await one(bytesOf('GET', '/v1/pets?limit=3'), 'GET'), [{ method: 'GET', route: '/v1/pets', status: 200, keyName }]);
+  assert.deepEqual(await one(bytesOf('POST', '/v1/pets', { body }), 'POST'), [{ method: 'POST', route: '/v1/pets', status: 201, keyName }]);
+  assert.deepEqual(await one(bytesOf('GET', '/v1/%70ets/77'), 'GET'), [{ method: 'GET', route: '/v1/pets/{petId}', status: 404, keyName }]);
+  assert.deepEqual(await one(bytesOf('HEAD', '/v1/pets', noKey), 'HEAD'), [{ method: 'HEAD', route: '/v1/pets', status: 401 }]);
+  assert.deepEqual(await one(bytesOf('PUT', '/v1/pets'), 'PUT'), [{ method: 'PUT', route: '/v1/pets', status: 405 }]);
+  assert.deepEqual(await one(bytesOf('GET', '/secret/path'), 'GET'), [{ method: 'GET', status: 404 }]);
+  assert.deepEqual(await one('GET / HTTP/1.1\r\n\r\n', 'GET'), [{ method: 'GET', status: 400 }]);
+  assert.deepEqual(await one('garbage\r\n\r\n', 'GET'), [{ method: '', status: 400 }]);
+  assert.deepEqual(await one(bytesOf('FOO', '/'), 'FOO'), [{ method: '', status: 501 }]);
+  assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [{ method: '', status: 431 }]);
+  assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [{ method: 'CONNECT', status: 404 }]);
+  assert.deepEqual(await one(bytesOf('GET', '/healthz', { headers: ['Connection: close'] }) + 'garbage', 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
+  await petstore.fetch(new Request('http://a/healthz'));
+  assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
+});
+
+test('a watcher that throws changes nothing, and the others still hear', async (t) => {
+  const heard: number[] = [];
+  const logged: unknown[] = [];
+  const plugin: Plugin = (host) => {
+    host.onReply(() => {
+      throw new Error('watcher');
+    });
+    host.onReply(({ status }) => heard.push(status));
+  };
+  const { port } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
+  assert.equal((await ask(port, 'GET', '/v1/pets')).status, 200);
+  assertError(await exchange(port, 'garbage\r\n\r\n'), 400, 'bad_request');
+  // One of the three is the fixture's own look whether the connection is kept.
+  assert.deepEqual([heard, logged.length], [[200, 200, 400], 3]);
+});
+
+test('describe adds to this petstore’s document alone, once each time that it is made', async (t) => {
+  let now = Date.UTC(2030, 0, 1);
+  const plugin: Plugin = (host) => {
+    host.route({ path: '/v1/store/orders', methods: { GET: { handler: () => jsonReply(200, '[]'), document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } } } } });
+    host.route({ path: '/stats', methods: { GET: { handler: () => jsonReply(200, '{}'), document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } } } } });
+    host.describe((document) => {
+      document['x-ours'] = true;
+      const { components } = document;
+      assert.ok(typeof components === 'object' && components !== null && 'schemas' in components);
+      Object.assign(components.schemas ?? {}, { Order: { type: 'object' } });
+    });
+    host.describe((document) => void (document['x-seen'] = typeof document['x-ours']));
+  };
+  const [with_, without] = [await start(t, { plugins: [plugin], clock: () => now }), await start(t)];
+  const document = async (port: number) => JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
+  const described = await document(with_.port);
+  assert.deepEqual([described['x-ours'], described['x-seen']], [true, 'boolean']);
+  assert.equal(described['paths']['/store/orders'].get.operationId, 'listOrders');
+  assert.deepEqual(described['paths']['/stats'].servers, [{ url: '/' }]);
+  assert.ok('Order' in described['components'].schemas);
+  const plain = await document(without.port);
+  assert.ok(!('x-ours' in plain) && !('Order' in plain['components'].schemas), 'another petstore’s document is its own');
+  now = Date.UTC(2031, 0, 1);
+  assert.ok('Order' in (await document(with_.port))['components'].schemas);
+});
+
+test('a path that is taken or malformed, an unknown method or none is a TypeError that names it', () => {
+  const operation = { handler: () => jsonReply(200, '{}') };
+  const adding = (...paths: readonly string[]): (() => unknown) => () => createPetstore({ keys: [key], plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))] });
+  for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json']) assert.throws(adding(path), { name: 'TypeError', message: `route ${path} is taken` });
+  for (const path of ['', '/', 'x', '/a/', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*']) assert.throws(adding(path), { name: 'TypeError', message: /^route .*is not a path/ }, path);
+  for (const path of ['/.', '/a/..', '/./b']) assert.throws(adding(path), { name: 'TypeError', message: /is not a path/ }, `${path} could never match`);
+  assert.throws(adding('/a/{b}', '/a/{c}'), { name: 'TypeError', message: /\{b\}/ });
+  assert.throws(adding('/a/{b}', '/a/{b}'), { name: 'TypeError', message: /taken/ });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }), { name: 'TypeError', message: /no methods/ });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }), { name: 'TypeError', message: /unknown method get/ });
+  assert.doesNotThrow(adding('/a', '/a/{b}', '/a/{b}/c', '/a/b'));
+});
+
+test('plugins are called in their order, closed in their order before the storage, and one that fails to close keeps nothing open', async () => {
+  const order: string[] = [];
+  const memory = memoryStorage();
+  const logged: unknown[] = [];
+  const named = (name: string): Plugin => (host) => {
+    order.push(name);
+    host.onClose(async () => {
+      await sleep(5);
+      order.push(`close ${name}`);
+      if (name === 'b') throw new Error('b fails');
+    });
+  };
+  const petstore = createPetstore({ keys: [key], plugins: [named('a'), named('b'), named('c')], storage: { ...memory, close: async () => (order.push('close storage'), memory.close()) }, log: (...line) => logged.push(line) });
+  await petstore.close();
+  assert.deepEqual(order, ['a', 'b', 'c', 'close a', 'close b', 'close c', 'close storage']);
+  assert.match(JSON.stringify(logged), /b fails/);
+});
+
+test('the host gives a plugin storage, clock and log, and its errors come out of createPetstore', async () => {
+  let given: PluginHost | undefined;
+  const storage = memoryStorage();
+  const { close } = createPetstore({ keys: [key], storage, clock: () => 7, plugins: [(host) => void (given = host)] });
+  assert.equal(given?.storage, storage);
+  assert.equal(given?.clock(), 7);
+  assert.doesNotThrow(() => given?.log('info', 'silence'));
+  await close();
+  const failing: Plugin = () => {
+    throw new RangeError('not with me');
+  };
+  assert.throws(() => createPetstore({ keys: [key], plugins: [failing] }), { name: 'RangeError', message: 'not with me' });
+});
