@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { PetstoreError } from './index.js';
 import { readCommandLine } from './server/command-line.js';
 import { helpText } from './server/help.js';
-import { options, type OptionName } from './server/options.js';
+import { options, type Option, type OptionName } from './server/options.js';
 import { printable } from './server/printable.js';
 import { Refusal } from './server/refusal.js';
 import { Settings } from './server/settings.js';
@@ -49,7 +49,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   const command = name === undefined ? start : commands.get(name);
   if (command === undefined) throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...commands.keys()])}`);
   for (const option of given.keys()) {
-    const { flag } = { flag: '', ...options[option] };
+    const { flag }: Option = options[option];
     if (!command.options.includes(option)) throw new Refusal(`flag ${flag} is not for ${name ?? 'a start'}; leave it out`);
   }
   const run = await command.load();

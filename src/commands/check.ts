@@ -22,7 +22,7 @@ async function read(path: string): Promise<FileReport> {
     return await checkFile(path);
   } catch (error) {
     // As any file that was named and cannot be read: the mistake is on the command line.
-    if (error instanceof PetstoreError && error.code === 'storage_unusable') throw new Refusal(error.message);
+    if (error instanceof PetstoreError) throw new Refusal(error.message);
     throw error;
   }
 }

@@ -1,16 +1,13 @@
 /** Owns the `import` command: animals from a file into a storage, all or, where a line is bad, none. */
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { PetstoreError, type PetDraft, type PetStorage } from '../index.js';
+import { PetstoreError, type PetStorage } from '../index.js';
 import { jsonLog } from '../server/json-log.js';
 import { reasonOf, Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
 import { readStorage } from '../server/storage.js';
-import { draftLines, type DraftFile } from './draft-lines.js';
+import { draftPieces, type DraftFile } from './draft-pieces.js';
 import { Progress } from './progress.js';
-
-/** How many animals wait for the disk at once: as many as that come out of one fdatasync. */
-const batchSize = 1_024;
 
 /**
  * Runs `import FILE`: reads the file twice, first to check every line, then to add every animal.
@@ -49,27 +46,23 @@ export async function importAnimals(operands: readonly string[], settings: Setti
 
 async function countChecked(file: DraftFile, progress: Progress): Promise<number> {
   let count = 0;
-  for await (const { bytesRead } of draftLines(file)) progress.show('checking', bytesRead / file.bytes, ++count);
+  for await (const { drafts, bytesRead } of draftPieces(file)) {
+    count += drafts.length;
+    progress.show('checking', bytesRead / file.bytes, count);
+  }
   return count;
 }
 
+/** A piece at a time: its animals wait together, so that they share the disk's syncs. */
 async function addAll(file: DraftFile, total: number, storage: PetStorage, progress: Progress): Promise<void> {
   let added = 0;
-  let batch: PetDraft[] = [];
-  const addBatch = async (): Promise<void> => {
-    const results = await Promise.allSettled(batch.map((draft) => storage.insert(draft)));
-    batch = [];
-    added += results.filter(({ status }) => status === 'fulfilled').length;
-    for (const result of results) if (result.status === 'rejected') throw result.reason;
-  };
   try {
-    for await (const { draft } of draftLines(file)) {
-      batch.push(draft);
-      if (batch.length < batchSize) continue;
-      await addBatch();
-      progress.show('adding', added / total, added);
+    for await (const { drafts, bytesRead } of draftPieces(file)) {
+      const results = await Promise.allSettled(drafts.map((draft) => storage.insert(draft)));
+      added += results.filter(({ status }) => status === 'fulfilled').length;
+      for (const result of results) if (result.status === 'rejected') throw result.reason;
+      progress.show('adding', bytesRead / file.bytes, added);
     }
-    await addBatch();
   } catch (error) {
     if (error instanceof PetstoreError) throw new PetstoreError('storage_unusable', `${added} of ${total} animals were added, then: ${error.message}`, { cause: error });
     if (error instanceof Refusal) throw changed(file.path, added, total, error.message);

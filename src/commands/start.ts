@@ -4,7 +4,7 @@ import { devBanner } from '../server/dev-banner.js';
 import { devKey } from '../server/dev-key.js';
 import { jsonLog } from '../server/json-log.js';
 import { listenRefusal } from '../server/listen-refusal.js';
-import { LiveKeys } from '../server/live-keys.js';
+import { openKeys } from '../server/live-keys.js';
 import { loadPlugins } from '../server/plugins.js';
 import { reasonOf } from '../server/refusal.js';
 import { requestLog } from '../server/request-log.js';
@@ -23,14 +23,14 @@ export async function start(_operands: readonly string[], settings: Settings): P
   const options = readStartOptions(settings);
   const log: Log = options.log === 'silent' ? () => undefined : jsonLog(process.stdout);
   const plugins = await loadPlugins(options.plugins);
-  const keys = new LiveKeys({ ...options, devKey: options.isDev ? devKey : undefined }, log);
+  const keys = openKeys({ ...options, devKey: options.isDev ? devKey : undefined }, log);
 
   let openStorage = (): void => undefined;
   const opening = new Promise<PetStorage>((resolve) => {
     openStorage = () => resolve(options.storage.open(log));
   });
   const petstore = createPetstore({
-    keys: (token) => keys.verify(token),
+    keys: keys.verify,
     storage: opening,
     plugins: options.log === 'requests' ? [requestLog, ...plugins] : plugins,
     log,
@@ -45,7 +45,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
       log('info', 'stopping', { signal });
       await closeInTime(petstore, log);
     },
-    reload: () => keys.reload(),
+    reload: keys.reload,
   });
 
   openStorage();

@@ -16,63 +16,62 @@ export interface KeySources {
   readonly keysFile: Setting | undefined;
 }
 
-/** Any active key of any source is accepted (C40). */
-export class LiveKeys {
-  readonly #fixed: readonly KeyEntry[];
-  readonly #path: string;
-  readonly #log: Log;
-  /** The default file may come later; one that was there, or was asked for, must stay. */
-  #needsFile: boolean;
-  #ring: KeyRing;
-
-  /** @throws Refusal for a bad key or file, and where there is no active key at all. */
-  constructor({ apiKeys, devKey, keysFile }: KeySources, log: Log) {
-    const given = apiKeys.map(readApiKey);
-    this.#path = keysFile?.text ?? defaultKeysFile;
-    this.#needsFile = keysFile !== undefined;
-    this.#log = log;
-    // Watched before it is read, so that no change falls between the two.
-    watchFile(this.#path, () => this.reload());
-    const stored = this.#readFile(keysFile?.from);
-    // Last, for it may be made now, which nothing that is wrong with the rest should leave behind.
-    this.#fixed = devKey === undefined ? given : [...given, { name: 'dev', digest: digestOfKey(devKey()) }];
-    const entries = [...this.#fixed, ...stored];
-    if (entries.every(hasExpired)) throw new Refusal(noKeys(entries.length));
-    this.#ring = new KeyRing(entries, Date.now);
-  }
-
+/** The keys of all sources; any active one is accepted (C40). */
+export interface LiveKeys {
   /** The name of the active key that a token is, or undefined. */
-  verify(token: string): string | undefined {
-    return this.#ring.verify(token);
-  }
-
+  readonly verify: (token: string) => string | undefined;
   /** Reads the file again, as whenever it changes; a bad one leaves the keys as they are, and the log says why. */
-  reload(): void {
+  readonly reload: () => void;
+}
+
+/** Reads the keys and follows their file. @throws Refusal for a bad key or file, and where no key is active. */
+export function openKeys({ apiKeys, devKey, keysFile }: KeySources, log: Log): LiveKeys {
+  const path = keysFile?.text ?? defaultKeysFile;
+  const fixed = apiKeys.map(readApiKey);
+  // Watched before it is read, so that no change falls between the two.
+  watchFile(path, reload);
+  // The default file may come later; one that was there, or was asked for, must stay.
+  let needsFile = keysFile !== undefined;
+  const stored = refuseBadFile(readFile, keysFile);
+  // Last, for it may be made now, which nothing that is wrong with the rest should leave behind.
+  if (devKey !== undefined) fixed.push({ name: 'dev', digest: digestOfKey(devKey()) });
+  const entries = [...fixed, ...stored];
+  if (entries.every(hasExpired)) throw new Refusal(noKeys(entries.length));
+  let ring = new KeyRing(entries, Date.now);
+
+  function readFile(): readonly KeyEntry[] {
+    if (!needsFile && !existsSync(path)) return [];
+    const read = readKeysFile(path).map(keyEntryOf);
+    needsFile = true;
+    return read;
+  }
+
+  function reload(): void {
     try {
-      const entries = [...this.#fixed, ...this.#readFile()];
-      this.#ring = new KeyRing(entries, Date.now);
-      this.#log('info', 'keys read again', { keys: entries.length });
+      const present = [...fixed, ...readFile()];
+      ring = new KeyRing(present, Date.now);
+      log('info', 'keys read again', { keys: present.length });
     } catch (error) {
-      this.#log('warn', 'keys not read again: the last good ones stay', { error: reasonOf(error) });
+      log('warn', 'keys not read again: the last good ones stay', { error: reasonOf(error) });
     }
   }
 
-  #readFile(from = 'the default'): readonly KeyEntry[] {
-    if (!this.#needsFile && !existsSync(this.#path)) return [];
-    try {
-      const stored = readKeysFile(this.#path);
-      this.#needsFile = true;
-      return stored.map(keyEntryOf);
-    } catch (error) {
-      throw new Refusal(`${reasonOf(error)}; mend it (${from} names it), or make another with \`keys add NAME\``);
-    }
-  }
+  return { verify: (token) => ring.verify(token), reload };
 }
 
 /** The message names its place, not the key. */
 function readApiKey({ text, from }: Setting, index: number): KeyEntry {
   if (!/^[\x21-\x7e]+$/.test(text)) throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
   return { name: `env-${index + 1}`, digest: digestOfKey(text) };
+}
+
+function refuseBadFile(read: () => readonly KeyEntry[], keysFile: Setting | undefined): readonly KeyEntry[] {
+  try {
+    return read();
+  } catch (error) {
+    const which = keysFile === undefined ? 'it' : `what ${keysFile.from} names`;
+    throw new Refusal(`${reasonOf(error)}; mend ${which}, or make another with \`keys add NAME\``);
+  }
 }
 
 function hasExpired({ expiresAt }: KeyEntry): boolean {

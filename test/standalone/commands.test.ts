@@ -1,9 +1,9 @@
 // import and check: what goes in, what is refused, what a file is said to hold.
 import assert from 'node:assert/strict';
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { assertRefused, folder, root, run, Running, serverFile, start } from './process.js';
+import { assertRefused, folder, root, run, Running, serverFile, start, until } from './process.js';
 
 const animals = join(root, 'data/animals.jsonl');
 const pets = 'data/pets.jsonl';
@@ -76,6 +76,39 @@ describe('import FILE', { concurrency: 4 }, () => {
     mkdirSync(join(cwd, 'pets'));
     assertRefused(await run(['import', animals, '--storage', 'file:pets'], { cwd }), 3, /folder/);
   });
+
+  test('a file without line ends is refused before it fills the memory', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), '');
+    truncateSync(join(cwd, 'in.jsonl'), 2 ** 27);
+    assertRefused(await run(['import', 'in.jsonl'], { cwd }), 2, /in\.jsonl line 1 is longer than/);
+  });
+
+  const changes: readonly (readonly [string, (path: string, bytes: number) => void, RegExp])[] = [
+    ['gets a bad line', (path, bytes) => withDescriptor(path, (descriptor) => writeSync(descriptor, 'x', bytes - 3)), /line 200000/],
+    ['becomes shorter', (path, bytes) => truncateSync(path, bytes - 56), /another number of lines/],
+  ];
+  for (const [what, change, message] of changes) {
+    test(`a file that ${what} between the checking and the adding: exit 2, and the count is honest`, async (t) => {
+      const cwd = folder(t);
+      const path = join(cwd, 'in.jsonl');
+      const count = 200_000;
+      const line = '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n';
+      writeFileSync(path, line.repeat(count));
+      // Opening says that it cut the torn tail, and then the adding begins.
+      writeFileSync(join(cwd, 'out.jsonl'), '{"id":1,"na');
+      const importing = new Running(process.execPath, [serverFile, 'import', 'in.jsonl', '--storage', 'file:out.jsonl'], { cwd });
+      await until('the opening', () => importing.stderr.includes('torn tail'));
+      change(path, count * line.length);
+      const { code, stderr } = await importing.ended;
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, /in\.jsonl changed while it was imported \(.*\); \d+ animals were added, where it had 200000\n$/);
+      assert.match(stderr, message);
+      const added = Number(/(\d+) animals were added/.exec(stderr)?.[1]);
+      assert.ok(added < count);
+      assert.match((await run(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
+    });
+  }
 
   test('what does not fit on the disk: exit 3, and the count is honest', async (t) => {
     const cwd = folder(t);
@@ -152,3 +185,9 @@ describe('check FILE', { concurrency: 4 }, () => {
     });
   }
 });
+
+function withDescriptor(path: string, use: (descriptor: number) => void): void {
+  const descriptor = openSync(path, 'r+');
+  use(descriptor);
+  closeSync(descriptor);
+}

@@ -98,6 +98,12 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.equal(readFileSync(join(cwd, 'data/keys.json'), 'utf8'), before);
   });
 
+  test('behind -- all is a name, and a flag may stand anywhere before', async (t) => {
+    const cwd = folder(t);
+    assert.equal((await run(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code, 0);
+    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
+  });
+
   test('--keys-file and PETSTORE_KEYS_FILE name another file', async (t) => {
     const cwd = folder(t);
     await addKey(cwd, 'alice', '--keys-file', 'one.json');

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { apiKey, folder, start, until, type RunningServer } from './process.js';
+import { apiKey, folder, run, start, until, type RunningServer } from './process.js';
 
 const postHead = (body: string): string =>
   `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
@@ -89,6 +89,17 @@ describe('the end', { concurrency: 8 }, () => {
       assert.ok(performance.now() - sentAt < 1_000);
     });
   }
+
+  test('a signal while the storage still opens: exit 0, and it never listens', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'pets.jsonl'), Array.from({ length: 50_000 }, (_, index) => `{"id":${index + 1},"name":"x","categoryId":1}\n`).join(''));
+    // Its call is the last thing before the storage is opened.
+    writeFileSync(join(cwd, 'plugin.mjs'), 'export default () => setImmediate(() => process.kill(process.pid, "SIGTERM"));');
+    const args = ['--storage', 'file:pets.jsonl', '--plugin', './plugin.mjs'];
+    const { code, stdout } = await run(args, { cwd, env: { PETSTORE_API_KEYS: apiKey, PORT: '0' } });
+    assert.equal(code, 0);
+    assert.match(stdout, /^{"level":"info","msg":"stopping"[^\n]*\n$/);
+  });
 
   test('SIGHUP never ends it, without a keys file either', async (t) => {
     const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
