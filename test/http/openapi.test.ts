@@ -1,0 +1,241 @@
+/** The OpenAPI document, the validators and live answers, held against each other and against the specification. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
+import { add, ask, bytesOf, key, start } from './fixture.js';
+import { Client, header, type Answer } from './client.js';
+
+interface Schema {
+  readonly [name: string]: unknown;
+  readonly $ref?: string;
+  readonly type?: string;
+}
+interface Response {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: Schema }>>;
+  readonly content: { readonly 'application/json': { readonly schema: Schema } };
+}
+interface Operation {
+  readonly operationId: string;
+  readonly deprecated?: boolean;
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required: boolean; readonly schema: Schema }[];
+  readonly requestBody?: { readonly required: boolean; readonly content: { readonly 'application/json': { readonly schema: Schema } } };
+  readonly responses: Readonly<Record<string, Response>>;
+}
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly title: string; readonly version: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>>; readonly securitySchemes: unknown };
+}
+
+async function documentOf(port: number): Promise<Document> {
+  return JSON.parse((await ask(port, 'GET', '/openapi.json', { authorization: null })).body);
+}
+
+/** A validator of schemas that may refer to the document's own. */
+function compiler(document: Document): (schema: Schema) => ValidateFunction {
+  // `format: int64` says nothing of a range by itself; the range is the validators' own.
+  const ajv = new Ajv2020({ strict: true, allErrors: true, formats: { int64: true } });
+  const moved = (value: unknown, to: string): object => Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', to)));
+  ajv.addSchema({ $id: 'document', $defs: moved(document.components.schemas, '#/$defs/') });
+  return (schema) => ajv.compile(moved(schema, 'document#/$defs/'));
+}
+
+function operationOf(document: Document, path: string, method: string): Operation {
+  return document.paths[path]?.[method] ?? assert.fail(`${method} ${path} is not in the document`);
+}
+
+/** What petstore-spec.md says of each operation. */
+const specified = {
+  listPets: { path: '/pets', method: 'get', statuses: ['200', '401'], parameters: ['limit', 'status'] },
+  createPet: { path: '/pets', method: 'post', statuses: ['201', '400', '401'], parameters: [] },
+  getPet: { path: '/pets/{petId}', method: 'get', statuses: ['200', '401', '404'], parameters: ['petId'] },
+} as const;
+
+/** All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers. */
+const additions = {
+  listPets: { statuses: ['400'], parameters: ['after'] },
+  createPet: { statuses: ['413', '415'], parameters: [] },
+  getPet: { statuses: [], parameters: [] },
+} as const;
+
+test('the document differs from the specification by exactly the list in CONTRACT.md', async (t) => {
+  const { port } = await start(t);
+  const document = await documentOf(port);
+  assert.deepEqual(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers']);
+  assert.equal(document.info.version, '1.0.0');
+  assert.deepEqual(
+    Object.entries(document.paths).map(([path, methods]) => [path, Object.keys(methods)]),
+    [['/pets', ['get', 'post']], ['/pets/{petId}', ['get']]],
+  );
+  for (const name of ['listPets', 'createPet', 'getPet'] as const) {
+    const { path, method, statuses, parameters } = specified[name];
+    const operation = operationOf(document, path, method);
+    assert.equal(operation.operationId, name);
+    assert.deepEqual(Object.keys(operation.responses).sort(), [...statuses, ...additions[name].statuses].sort());
+    assert.ok(!('default' in operation.responses));
+    assert.deepEqual((operation.parameters ?? []).map((parameter) => parameter.name), [...parameters, ...additions[name].parameters]);
+    assert.equal(operation.deprecated ?? false, name === 'getPet');
+    assert.equal(operation.requestBody !== undefined, name === 'createPet');
+  }
+  const [limit, status, after] = operationOf(document, '/pets', 'get').parameters ?? [];
+  assert.deepEqual([limit?.in, limit?.required, limit?.schema], ['query', false, { type: 'integer', minimum: 1, maximum: 100, default: 20 }]);
+  assert.deepEqual([status?.in, status?.required, status?.schema], ['query', false, { $ref: '#/components/schemas/PetStatus' }]);
+  assert.deepEqual([after?.in, after?.required, after?.schema], ['query', false, { type: 'integer', format: 'int64', minimum: 0 }]);
+  const [petId] = operationOf(document, '/pets/{petId}', 'get').parameters ?? [];
+  assert.deepEqual(petId, { name: 'petId', in: 'path', required: true, schema: { type: 'integer', format: 'int64' } });
+  assert.deepEqual(operationOf(document, '/pets', 'post').requestBody, { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/NewPet' } } } });
+
+  const withoutWords = (value: unknown): unknown => JSON.parse(JSON.stringify(value), (name, member: unknown) => (name === 'description' ? undefined : member));
+  const int64 = { type: 'integer', format: 'int64' };
+  const members = { name: { type: 'string' }, categoryId: int64, status: { $ref: '#/components/schemas/PetStatus' } };
+  assert.deepEqual(withoutWords(document.components.schemas), {
+    PetStatus: { type: 'string', enum: ['available', 'pending', 'sold'] },
+    NewPet: { type: 'object', required: ['name', 'categoryId'], properties: members },
+    Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id: int64, ...members } },
+    Pets: { type: 'array', items: { $ref: '#/components/schemas/Pet' } },
+    Error: { type: 'object', required: ['code', 'message', 'status'], properties: { code: { type: 'string' }, message: { type: 'string' }, status: { type: 'integer' } } },
+  });
+  assert.deepEqual(document.components.securitySchemes, { bearerAuth: { type: 'http', scheme: 'bearer' } });
+  assert.deepEqual(document.security, [{ bearerAuth: [] }]);
+});
+
+test('the document is OpenAPI 3.1 in its structure: every reference, parameter, id and response fits', async (t) => {
+  const { port } = await start(t);
+  const document = await documentOf(port);
+  assert.match(document.openapi, /^3\.1\.\d+$/);
+  assert.ok(document.info.title !== '');
+  const ids = new Set<string>();
+  for (const [path, methods] of Object.entries(document.paths)) {
+    assert.match(path, /^\//);
+    for (const operation of Object.values(methods)) {
+      assert.ok(!ids.has(operation.operationId));
+      ids.add(operation.operationId);
+      const templated = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      assert.deepEqual((operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map((parameter) => parameter.name), templated);
+      for (const [status, response] of Object.entries(operation.responses)) {
+        assert.match(status, /^[2-5]\d\d$/);
+        assert.ok(response.description !== '');
+        const { schema } = response.content['application/json'];
+        assert.equal(schema.$ref === '#/components/schemas/Error', Number(status) >= 400, `${operation.operationId} ${status}`);
+        for (const one of Object.values(response.headers ?? {})) assert.deepEqual(one.schema, { type: 'string' });
+      }
+    }
+  }
+  const names = Object.keys(document.components.schemas);
+  for (const [, name = ''] of JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)) assert.ok(names.includes(name), name);
+  assert.equal([...JSON.stringify(document).matchAll(/"\$ref":"(?!#\/components\/schemas\/)/g)].length, 0);
+  const compile = compiler(document);
+  for (const name of names) compile({ $ref: `#/components/schemas/${name}` });
+});
+
+test('servers begin with /v1, then production, then staging, where they are configured', async (t) => {
+  const [baseUrl, stagingBaseUrl] = ['https://api.example.com/v1', 'https://staging.example.com/v1'];
+  const servers = async (options: object): Promise<readonly unknown[]> => (await documentOf((await start(t, options)).port)).servers.map(({ url }) => url);
+  assert.deepEqual(await servers({}), ['/v1']);
+  assert.deepEqual(await servers({ baseUrl }), ['/v1', baseUrl]);
+  assert.deepEqual(await servers({ stagingBaseUrl }), ['/v1', stagingBaseUrl]);
+  assert.deepEqual(await servers({ stagingBaseUrl, baseUrl }), ['/v1', baseUrl, stagingBaseUrl]);
+});
+
+test('a live answer of every documented status fits the document: its body, and the headers that it promises', async (t) => {
+  const { port } = await start(t);
+  const document = await documentOf(port);
+  const compile = compiler(document);
+  for (let i = 0; i < 3; i++) await add(port, `{"name":"n","categoryId":${i}${i ? ',"status":"pending"' : ''}}`);
+  const body = '{"name":"a","categoryId":1,"status":"sold"}';
+  const large = async (): Promise<Answer> => {
+    const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { body: ' '.repeat(65_537) }));
+    const answer = await client.answer('POST');
+    client.destroy();
+    return answer;
+  };
+  const live: Readonly<Record<string, () => Promise<Answer>>> = {
+    'listPets 200': () => ask(port, 'GET', '/v1/pets?limit=2'),
+    'listPets 400': () => ask(port, 'GET', '/v1/pets?limit=0'),
+    'listPets 401': () => ask(port, 'GET', '/v1/pets', { authorization: null }),
+    'createPet 201': () => ask(port, 'POST', '/v1/pets', { body }),
+    'createPet 400': () => ask(port, 'POST', '/v1/pets', { body: '{}' }),
+    'createPet 401': () => ask(port, 'POST', '/v1/pets', { body, authorization: 'Bearer no' }),
+    'createPet 413': large,
+    'createPet 415': () => ask(port, 'POST', '/v1/pets', { body, headers: ['Content-Type: a/b'] }),
+    'getPet 200': () => ask(port, 'GET', '/v1/pets/2'),
+    'getPet 401': () => ask(port, 'GET', '/v1/pets/2', { authorization: null }),
+    'getPet 404': () => ask(port, 'GET', '/v1/pets/77'),
+  };
+  const documented = Object.values(document.paths).flatMap((methods) => Object.values(methods).flatMap(({ operationId, responses }) => Object.keys(responses).map((status) => `${operationId} ${status}`)));
+  assert.deepEqual(Object.keys(live).sort(), documented.sort());
+  const plain = ['cache-control', 'x-content-type-options', 'content-type', 'content-length', 'date', 'connection', 'keep-alive'];
+  for (const [name, request] of Object.entries(live)) {
+    const [id = '', status = ''] = name.split(' ');
+    const operation = Object.values(document.paths).flatMap((methods) => Object.values(methods)).find(({ operationId }) => operationId === id);
+    const response = operation?.responses[status] ?? assert.fail(name);
+    const answer = await request();
+    assert.equal(answer.status, Number(status), name);
+    assert.equal(header(answer, 'Content-Type'), 'application/json');
+    const validate = compile(response.content['application/json'].schema);
+    assert.ok(validate(JSON.parse(Buffer.from(answer.body, 'latin1').toString())), `${name}: ${JSON.stringify(validate.errors)}`);
+    const special = [...answer.headers.keys()].filter((own) => !plain.includes(own)).sort();
+    assert.deepEqual(special, Object.keys(response.headers ?? {}).map((own) => own.toLowerCase()).sort(), `${name}: what it sends and what it promises`);
+  }
+});
+
+test('the validators and the schema of NewPet agree on generated values, apart from the range of int64', async (t) => {
+  const { port } = await start(t);
+  const validate = compiler(await documentOf(port))({ $ref: '#/components/schemas/NewPet' });
+  const odd = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('sold', 'SOLD', '', null, 1, 1.5, -0, 1e300, true, [], {}));
+  const field = <Value>(good: fc.Arbitrary<Value>): fc.Arbitrary<unknown> => fc.oneof({ weight: 3, arbitrary: good }, odd);
+  const value = fc.oneof(
+    { weight: 9, arbitrary: fc.record({ name: field(fc.string()), categoryId: field(fc.integer()), status: field(fc.constantFrom('available', 'pending', 'sold')), id: odd, extra: odd }, { requiredKeys: [], noNullPrototype: true }) },
+    { weight: 1, arbitrary: odd },
+  );
+  let [taken, refused] = [0, 0];
+  fc.assert(
+    fc.property(value, (candidate) => {
+      const text = JSON.stringify(candidate);
+      const byUs = ((): boolean => {
+        try {
+          parseDraft(parseJson(toByteString(text)));
+          return true;
+        } catch (error) {
+          assert.ok(error instanceof PetstoreError, String(error));
+          // The reader's own rules stand before any schema.
+          fc.pre(error.code === 'invalid_body');
+          return false;
+        }
+      })();
+      const parsed: unknown = JSON.parse(text);
+      const categoryId = typeof parsed === 'object' && parsed !== null && 'categoryId' in parsed ? parsed.categoryId : undefined;
+      const isInRange = typeof categoryId !== 'number' || Math.abs(categoryId) < 2 ** 63;
+      assert.equal(byUs, validate(parsed) && isInRange, text);
+      if (byUs) taken++;
+      else refused++;
+    }),
+    { numRuns: 4_000 },
+  );
+  assert.ok(taken > 200 && refused > 200, `${taken} taken, ${refused} refused`);
+});
+
+test('the parameters of the document and the answers to them agree', async (t) => {
+  const { port } = await start(t);
+  const document = await documentOf(port);
+  const compile = compiler(document);
+  const [limit, status, after] = (operationOf(document, '/pets', 'get').parameters ?? []).map(({ schema }) => compile(schema));
+  const numbers = [-1, 0, 1, 2, 20, 99, 100, 101, 1000];
+  for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?limit=${number}`)).status === 200, limit?.(number), `limit ${number}`);
+  for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?after=${number}`)).status === 200, after?.(number), `after ${number}`);
+  for (const text of ['available', 'pending', 'sold', 'Sold', '', 'x']) assert.equal((await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200, status?.(text), text);
+  for (let i = 0; i < 25; i++) await add(port, '{"name":"a","categoryId":1}');
+  assert.equal(JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length, 20, 'the default');
+});
+
+test('the document is the same text until a route goes, and needs no key', async (t) => {
+  const { port } = await start(t);
+  const [first, second] = [await ask(port, 'GET', '/openapi.json', { authorization: `Bearer ${key}` }), await ask(port, 'GET', '/openapi.json', { authorization: null })];
+  assert.equal(first.body, second.body);
+});

@@ -1,0 +1,260 @@
+/** Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against a plain oracle. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { JsonNumber, parseJson, PetstoreError, Query, toByteString, type JsonValue } from '../../dist/index.js';
+import { Router } from '../../dist/http/router.js';
+import { splitTarget } from '../../dist/http/target.js';
+import { int64OfJsonNumber, parseInt64 } from '../../dist/int64.js';
+import { parseDraft, parsePet, petJson } from '../../dist/pet.js';
+
+/** The same value in the terms of JSON.parse. */
+function plain(value: JsonValue): unknown {
+  if (value instanceof JsonNumber) return Number(value.text);
+  if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [name, plain(member)]));
+  return Array.isArray(value) ? value.map(plain) : value;
+}
+
+/** What a reading comes to: a value, or the offset of what is wrong. */
+function read(bytes: string): { readonly value: JsonValue } | { readonly at: number } {
+  try {
+    return { value: parseJson(bytes) };
+  } catch (error) {
+    assert.ok(error instanceof PetstoreError && error.code === 'invalid_json', String(error));
+    const at = /^Not valid JSON: .+, at byte ([0-9]+)\.$/.exec(error.message)?.[1] ?? assert.fail(error.message);
+    assert.ok(Number(at) <= bytes.length);
+    return { at: Number(at) };
+  }
+}
+
+/** Why we refuse a text that JSON.parse takes; undefined where nothing speaks against it. */
+function strictness(text: string): string | undefined {
+  let depth = 0;
+  const names: Set<string>[] = [];
+  let problem: string | undefined;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"(?:[ \t\r\n]*:)?|[{}[\]]/gs)) {
+    if (token === '{' || token === '[') {
+      if (++depth > 64) problem ??= 'depth';
+      names.push(new Set());
+    } else if (token === '}' || token === ']') {
+      depth--;
+      names.pop();
+    } else {
+      const string: string = JSON.parse(token.replace(/[ \t\r\n]*:$/, ''));
+      if (!string.isWellFormed()) problem ??= 'surrogate';
+      if (!token.endsWith(':')) continue;
+      if (names.at(-1)?.has(string)) problem ??= 'twice';
+      names.at(-1)?.add(string);
+    }
+  }
+  return problem;
+}
+
+/** The oracle: what a text in bytes should come to, by JSON.parse and the four known differences. */
+function expected(bytes: string): { readonly value: unknown } | undefined {
+  let text: string;
+  try {
+    // It leaves a BOM out by itself, just one, and refuses what is no UTF-8, surrogates included.
+    text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(bytes, 'latin1'));
+    const value: unknown = JSON.parse(text);
+    return strictness(text) === undefined ? { value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function assertAsOracle(bytes: string): void {
+  const [ours, theirs] = [read(bytes), expected(bytes)];
+  assert.equal('value' in ours, theirs !== undefined, JSON.stringify(bytes));
+  if ('value' in ours && theirs !== undefined) assert.deepEqual(JSON.parse(JSON.stringify(plain(ours.value))), JSON.parse(JSON.stringify(theirs.value)));
+}
+
+const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 2 });
+const spelt = fc.string({ unit: fc.constantFrom('a', 'é', '猫', '🐈', '\\n', '\\"', '\\\\', '\\/', '\\u0041', '\\u00e9', '\\ud83d\\udc08', '\\ud83d', '\\udc08', '\u2028', '\u007f'), maxLength: 6 }).map((text) => `"${text}"`);
+const number = fc.tuple(fc.constantFrom('', '-'), fc.oneof(fc.constant('0'), fc.bigInt(1n, 10n ** 25n).map(String)), fc.constantFrom('', '.0', '.5', '.123', '.000'), fc.constantFrom('', 'e0', 'E+2', 'e-3', 'e400')).map((parts) => parts.join(''));
+const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
+  value: fc
+    .tuple(
+      space,
+      fc.oneof(
+        { maxDepth: 4, depthSize: 'small' },
+        fc.constantFrom('null', 'true', 'false'),
+        spelt,
+        number,
+        fc.array(tie('value'), { maxLength: 4 }).map((items) => `[${items.join(',')}]`),
+        fc.array(fc.tuple(space, spelt, space, tie('value')), { maxLength: 4 }).map((members) => `{${members.map(([before, name, after, value]) => `${before}${name}${after}:${value}`).join(',')}}`),
+      ),
+      space,
+    )
+    .map((parts) => parts.join('')),
+}));
+
+test('C26 the JSON reader takes and refuses what JSON.parse does, but for the known differences, on valid texts', () => {
+  fc.assert(fc.property(fc.json({ maxDepth: 5 }), (text) => assertAsOracle(toByteString(text))), { numRuns: 2_000 });
+  fc.assert(fc.property(jsonText, (text) => assertAsOracle(toByteString(text))), { numRuns: 3_000 });
+  fc.assert(fc.property(jsonText, (text) => assertAsOracle(`\xef\xbb\xbf${toByteString(text)}`)), { numRuns: 300 });
+});
+
+test('C26 the JSON reader takes and refuses what JSON.parse does on texts with bytes put in, taken out or replaced', () => {
+  const byte = fc.oneof(fc.constantFrom(...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff'), fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)));
+  const edit = fc.record({ at: fc.nat(), cut: fc.nat({ max: 2 }), put: fc.string({ unit: byte, maxLength: 2 }) });
+  fc.assert(
+    fc.property(fc.oneof(jsonText, fc.json({ maxDepth: 3 })), fc.array(edit, { minLength: 1, maxLength: 3 }), (text, edits) => {
+      let bytes = toByteString(text);
+      for (const { at, cut, put } of edits) {
+        const from = at % (bytes.length + 1);
+        bytes = bytes.slice(0, from) + put + bytes.slice(from + cut);
+      }
+      assertAsOracle(bytes);
+    }),
+    { numRuns: 10_000 },
+  );
+});
+
+test('C26 the offset is where the first wrong thing is: no text shares the wrong byte and is right', () => {
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 3 }), fc.nat(), (text, cut) => {
+      const bytes = toByteString(text);
+      const start = bytes.slice(0, cut % bytes.length);
+      const result = read(start);
+      // What begins a right text is wrong only where it ends.
+      if ('at' in result) assert.equal(result.at, start.length);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('C26 every kind of bad UTF-8 is refused, in names and values, and every character is taken', () => {
+  const bad = ['\x80', '\xbf', '\xc0\x80', '\xc1\xbf', '\xc3', '\xc3\x28', '\xe0\x80\x80', '\xe0\x9f\xbf', '\xe2\x82', '\xe2\x28\xa1', '\xed\xa0\x80', '\xed\xbf\xbf', '\xf0\x80\x80\x80', '\xf0\x8f\xbf\xbf', '\xf0\x9f\x92', '\xf4\x90\x80\x80', '\xf5\x80\x80\x80', '\xf8\x88\x80\x80\x80', '\xfe', '\xff'];
+  for (const bytes of bad) {
+    for (const text of [`"${bytes}"`, `{"${bytes}":1}`, `["a${bytes}`, `"ab${bytes}c"`, bytes]) assertAsOracle(text);
+    assert.ok('at' in read(`"${bytes}"`));
+  }
+  for (let code = 0; code <= 0x10ffff; code += code < 0x3000 || (code > 0xd700 && code < 0x10200) ? 1 : 97) {
+    if (code < 0x20 || code === 0x22 || code === 0x5c || (code >= 0xd800 && code <= 0xdfff)) continue;
+    const character = String.fromCodePoint(code);
+    assert.equal(parseJson(toByteString(`"${character}"`)), character);
+  }
+});
+
+test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle', () => {
+  const oracle = (text: string): bigint | undefined => {
+    const [, sign, whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? assert.fail(text);
+    const digits = BigInt(whole + fraction);
+    const power = Number(exponent) - fraction.length;
+    if (power < 0 && digits % 10n ** BigInt(-power) !== 0n) return undefined;
+    const value = (power < 0 ? digits / 10n ** BigInt(-power) : digits * 10n ** BigInt(power)) * (sign === '-' ? -1n : 1n);
+    return BigInt.asIntN(64, value) === value ? value : undefined;
+  };
+  const edge = fc.constantFrom(0n, 2n ** 63n, 2n ** 53n, 10n ** 18n, 10n ** 15n, 10n ** 16n).chain((middle) => fc.bigInt(middle - 3n, middle + 3n).map((value) => (value < 0n ? -value : value)));
+  const whole = fc.oneof(edge, fc.bigInt(0n, 10n ** 30n)).map(String);
+  const text = fc
+    .tuple(fc.constantFrom('', '-'), whole, fc.constantFrom('', '.0', '.00', '.5', '.50', '.123', '.0000000000000000001'), fc.oneof(fc.constant(''), fc.integer({ min: -40, max: 40 }).map((power) => `e${power}`), fc.nat({ max: 30 }).map((power) => `E+0${power}`)))
+    .map((parts) => parts.join(''));
+  fc.assert(fc.property(text, (number) => assert.equal(int64OfJsonNumber(number), oracle(number), number)), { numRuns: 10_000 });
+  fc.assert(
+    fc.property(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), fc.nat({ max: 20 }), (value, power) => {
+      const digits = String(value < 0n ? -value : value).padStart(power + 1, '0');
+      const moved = `${value < 0n ? '-' : ''}${digits.slice(0, digits.length - power)}${power ? `.${digits.slice(-power)}` : ''}e${power}`;
+      assert.equal(int64OfJsonNumber(moved), value, moved);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('C2 C10 an integer in a path or query has one spelling, against a BigInt oracle', () => {
+  const text = fc.oneof(fc.bigInt(-(2n ** 64n), 2n ** 64n).map(String), fc.string({ unit: fc.constantFrom(...'0123456789-+. eEx'), maxLength: 22 }), fc.string());
+  const oracle = (spelling: string): bigint | undefined => {
+    if (!/^-?\d+$/.test(spelling)) return undefined;
+    const value = BigInt(spelling);
+    return String(value) === spelling && BigInt.asIntN(64, value) === value ? value : undefined;
+  };
+  fc.assert(fc.property(text, (spelling) => assert.equal(parseInt64(spelling), oracle(spelling), spelling)), { numRuns: 5_000 });
+});
+
+test('C25 an animal’s text is read back to the same animal, and is what JSON.parse reads', () => {
+  const draft = fc.record({ name: fc.string({ unit: 'binary' }), categoryId: fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), status: fc.constantFrom('available', 'pending', 'sold') }, { requiredKeys: ['name', 'categoryId'], noNullPrototype: true });
+  fc.assert(
+    fc.property(draft, fc.bigInt(1n, 2n ** 63n - 1n), (given, id) => {
+      const json = petJson(id, given);
+      assert.deepEqual(parsePet(json), { id, ...given });
+      assert.deepEqual(parseDraft(parseJson(json)), given);
+      assert.deepEqual(JSON.parse(Buffer.from(json, 'latin1').toString()), { id: Number(id), ...given, categoryId: Number(given.categoryId) });
+      assert.ok(!json.includes('\n'));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('C11 C12 the router finds what a plain comparison of segments finds', () => {
+  const segment = fc.constantFrom('a', 'b', 'v1', '{x}', '{x}', 'a.b', '~');
+  const routes = fc.uniqueArray(fc.array(segment, { minLength: 1, maxLength: 3 }).map((segments) => `/${segments.map((text, index) => (text === '{x}' ? `{p${index}}` : text)).join('/')}`), { minLength: 1, maxLength: 6 });
+  const part = fc.constantFrom('a', 'b', 'v1', '%61', '%2F', '%2f', '.', '..', '%2e', '', 'a.b', '%zz', '%', '%ff', 'ä', '~', '%7E', 'A', '{p0}', 'x%20y');
+  const paths = fc.oneof(fc.array(part, { maxLength: 4 }).map((parts) => `/${parts.join('/')}`), fc.array(part, { maxLength: 3 }).map((parts) => parts.join('/')), fc.string());
+  const oracle = (known: readonly string[], path: string): { value: string; params: Record<string, string> } | undefined => {
+    if (!path.startsWith('/')) return undefined;
+    let segments: string[];
+    try {
+      segments = path.slice(1).split('/').map(decodeURIComponent);
+    } catch {
+      return undefined;
+    }
+    if (segments.some((text) => text === '' || text === '.' || text === '..')) return undefined;
+    // A fixed segment goes before a param, from the left, and there is no way back.
+    let left = known.map((route) => ({ route, parts: route.slice(1).split('/') }));
+    for (const [index, text] of segments.entries()) {
+      const fixed = left.filter(({ parts }) => parts[index] === text && !text.startsWith('{'));
+      left = fixed.length > 0 ? fixed : left.filter(({ parts }) => parts[index]?.startsWith('{'));
+    }
+    const found = left.find(({ parts }) => parts.length === segments.length);
+    if (found === undefined) return undefined;
+    const params = found.parts.flatMap((name, index): [string, string][] => (name.startsWith('{') ? [[name.slice(1, -1), segments[index] ?? '']] : []));
+    return { value: found.route, params: Object.fromEntries(params) };
+  };
+  fc.assert(
+    fc.property(routes, fc.array(paths, { minLength: 1, maxLength: 8 }), (known, asked) => {
+      const router = new Router<string>();
+      for (const route of known) router.add(route, route);
+      for (const path of [...asked, ...known.map((route) => route.replace(/[{}]/g, ''))]) assert.deepEqual(router.find(path), oracle(known, path), path);
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test('C3 C4 C12 a query gives each name its one decoded value, against a plain split', () => {
+  const piece = fc.string({ unit: fc.constantFrom('a', 'b', '%61', '%3D', '%26', '+', ' ', '%C3%A9', '%zz', '%', '/', '?'), maxLength: 3 });
+  const text = fc.array(fc.oneof(piece, fc.tuple(piece, piece).map((pair) => pair.join('='))), { maxLength: 5 }).map((pairs) => pairs.join('&'));
+  fc.assert(
+    fc.property(text, (query) => {
+      let pairs: readonly (readonly [string, string])[];
+      try {
+        pairs = query.split('&').map((pair) => {
+          const at = pair.indexOf('=');
+          return [decodeURIComponent(at < 0 ? pair : pair.slice(0, at)), at < 0 ? '' : decodeURIComponent(pair.slice(at + 1))];
+        });
+      } catch {
+        assert.throws(() => new Query(query), { code: 'invalid_parameter' });
+        return;
+      }
+      const parsed = new Query(query);
+      for (const name of ['a', 'b', 'aa', 'é', '+', '=', 'a=', 'toString', '__proto__']) {
+        const values = pairs.filter(([own]) => own === name);
+        if (values.length > 1) assert.throws(() => parsed.get(name), { code: 'invalid_parameter' });
+        else assert.equal(parsed.get(name), values[0]?.[1], `${query} ${name}`);
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+test('C13 a target is split at its first question mark behind any authority, and put together again it is the same', () => {
+  fc.assert(
+    fc.property(fc.constantFrom('', 'http://a', 'https://a:1', 'HTTP://[::1]'), fc.string({ unit: fc.constantFrom(...'/?#a:@%.'), maxLength: 8 }), (origin, rest) => {
+      const target = `${origin}/${rest}`;
+      const { path, query } = splitTarget(target);
+      assert.ok(!path.includes('?') && path.startsWith('/'));
+      assert.equal(origin + path + (target.slice(origin.length).includes('?') ? `?${query}` : ''), target);
+    }),
+    { numRuns: 2_000 },
+  );
+});
