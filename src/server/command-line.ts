@@ -33,9 +33,9 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     const text = equals < 0 ? arg : arg.slice(0, equals);
     const flag = flags.get(text);
     if (flag === undefined) throw new Refusal(`unknown flag ${text}${suggestion(text, [...flags.keys()])}`);
-    const values = given.get(flag.name);
-    if (values !== undefined && flag.isList !== true) throw new Refusal(`flag ${text} is given twice; give it once`);
-    given.set(flag.name, values ?? []);
+    const values = given.get(flag.name) ?? [];
+    if (given.has(flag.name) && flag.isList !== true) throw new Refusal(`flag ${text} is given twice; give it once`);
+    given.set(flag.name, values);
     if (flag.value === undefined) {
       if (equals >= 0) throw new Refusal(`flag ${text} takes no value; write ${text} alone`);
       continue;
@@ -45,7 +45,7 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     if (value === undefined || value === '' || (equals < 0 && value.startsWith('--'))) {
       throw new Refusal(`flag ${text} needs a value; write ${text} ${flag.value}`);
     }
-    given.get(flag.name)?.push(value);
+    values.push(value);
   }
   return { operands, given };
 }

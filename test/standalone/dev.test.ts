@@ -54,6 +54,8 @@ describe('--dev', { concurrency: 4 }, () => {
     assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
     const six = await start(t, ['--dev', '--host', '::', '--storage', 'memory:'], { cwd: folder(t), env: unkeyed });
     assert.equal((await new Running('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code, 0);
+    await six.end();
+    await server.end();
   });
 
   test('a dev-key that is no key is refused with exit 2', async (t) => {

@@ -53,6 +53,8 @@ describe('options', { concurrency: 4 }, () => {
     ['a bad host', ['--host', 'http://x'], keyed, /^--host/],
     ['a bad host in the environment', [], { ...keyed, HOST: 'a b' }, /^HOST/],
     ['a host that is not of this machine', ['--host', '203.0.113.1', '--storage', 'memory:'], keyed, /203\.0\.113\.1.*--host/],
+    ['a host that is no name', ['--host', 'nowhere.invalid', '--storage', 'memory:'], keyed, /nowhere\.invalid.*--host/],
+    ['an address that lacks its interface', ['--host', 'fe80::1', '--storage', 'memory:'], keyed, /cannot listen on port 0 of fe80::1 .*--host/],
     ['postgres', ['--storage', 'postgres://ann:secret@db/pets'], keyed, /^--storage.*not yet supported; use file:PATH/],
     ['postgres in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql://x' }, /^PETSTORE_STORAGE.*not yet supported/],
     ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
@@ -61,6 +63,8 @@ describe('options', { concurrency: 4 }, () => {
     ['a body limit that is too large', [], { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' }, /^PETSTORE_MAX_BODY_BYTES/],
     ['a base URL that is no URL', ['--base-url', 'api.example.com'], keyed, /^--base-url must be an absolute URL/],
     ['a base URL of another scheme', [], { ...keyed, PETSTORE_BASE_URL: 'ftp://x' }, /^PETSTORE_BASE_URL/],
+    ['a base URL that breaks off', ['--base-url', 'https://['], keyed, /^--base-url/],
+    ['a value of great length, cut', ['--log', 'x'.repeat(5_000)], keyed, /^--log.{0,100}x…"$/m],
     ['a bad staging URL', [], { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' }, /^PETSTORE_STAGING_BASE_URL/],
     ['an unknown log level', ['--log', 'debug'], keyed, /^--log must be one of silent, info, requests/],
     ['an unknown log level in the environment', [], { ...keyed, PETSTORE_LOG: 'INFO' }, /^PETSTORE_LOG/],
@@ -84,6 +88,10 @@ describe('options', { concurrency: 4 }, () => {
       assert.deepEqual(readdirSync(cwd), []);
     });
   }
+
+  test('a command that is like none is refused with exit 2', async (t) => {
+    assertRefused(await run(['x'], { cwd: folder(t), env: keyed }), 2, /^unknown command x; --help lists all/);
+  });
 
   test('a port in use is refused with exit 2, its number and the mend', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');

@@ -66,6 +66,7 @@ describe('plugins', { concurrency: 4 }, () => {
     ['that leads out of the shipped ones', '..%2fserver', '', /cannot be loaded/],
     ['with a syntax error', './plugin.mjs', 'export default function (', /^--plugin \.\/plugin\.mjs cannot be loaded/],
     ['that throws several lines', './plugin.mjs', 'throw new Error("no\\nluck");', /cannot be loaded \(no\);/],
+    ['that throws what is no error', './plugin.mjs', 'throw "no luck";', /cannot be loaded \(no luck\);/],
     ['that exports no function', './plugin.mjs', 'export default {};', /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/],
     ['whose path is taken', './plugin.cjs', named('/v1/pets'), /^--plugin \.\/plugin\.cjs failed to start \(.*\/v1\/pets/],
   ];

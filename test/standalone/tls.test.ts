@@ -45,6 +45,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
     const { code, stdout } = await new Running('sh', ['-c', line], { cwd }).ended;
     assert.equal(code, 0);
     assert.match(stdout, /^\{"id":1,/);
+    assert.equal((await server.end()).code, 0);
   });
 
   const bad = (t: TestContext): string => {
