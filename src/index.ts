@@ -16,5 +16,6 @@ export { createPetstore, type Petstore } from './petstore.js';
 export type { Plugin, PluginHost, ReplyEvent } from './plugin.js';
 export type { PetQuery, PetStorage, PetText, PetTextPage, PetTexts } from './storage.js';
 export { memoryStorage } from './storage/memory.js';
-export { fileStorage } from './storage/file.js';
+export type { Disk, FileFacts } from './storage/disk.js';
+export { fileStorage, type FileStorageOptions } from './storage/file.js';
 export { checkFile, type FileReport } from './storage/check.js';

@@ -50,7 +50,7 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
 /** One line for the operator, who must decide: nothing here can know which animals are gone. */
 export function damaged(path: string, { line, byte, what }: Omit<ReplayProblem, 'kind'>): PetstoreError {
   const where = `${path} line ${line}, byte ${byte}`;
-  return new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: run \`petstore check ${path}\``);
+  return new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: see \`node dist/server.js check ${path}\``);
 }
 
 interface Recovery extends OpenJournalOptions, Pick<JournalFile, 'path' | 'descriptor'> {}

@@ -6,6 +6,7 @@ const mends = new Map([
   ['EACCES', 'give this user the right to read and write the file and its folder'],
   ['EPERM', 'give this user the right to read and write the file and its folder'],
   ['EROFS', 'the disk is read-only: name a file on another, or mount it for writing'],
+  ['ENOENT', 'there is no such file: name one that exists'],
   ['EISDIR', 'it is a folder: name a file'],
   ['ENOTDIR', 'a part of its path is a file, not a folder: name another'],
   ['EEXIST', 'a part of its path is something else: name another'],
