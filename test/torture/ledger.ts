@@ -1,0 +1,91 @@
+/** The client's own book of every 201, and of all that was ever served: the proof against which a file is held. */
+import type { Answer, Client } from './client.js';
+import type { Random, SentDraft } from './random.js';
+import { randomDraft } from './random.js';
+import { hold } from './row.js';
+
+/** Animals by id, as the exact bodies that were acknowledged. */
+export class Ledger {
+  readonly #acknowledged = new Map<string, string>();
+  /** What a list showed, acknowledged or not (F10): it must never change either, nor its id be given again. */
+  readonly #served = new Map<string, string>();
+
+  /** How many 201s it holds. */
+  get size(): number {
+    return this.#acknowledged.size;
+  }
+
+  /** Books a 201, whose body must be what was sent, under an id that nobody ever had. */
+  acknowledge(sent: SentDraft, { body }: Answer): void {
+    const { id, ...rest } = JSON.parse(body);
+    const key = idOf(body);
+    hold(Number.isInteger(id) && key === String(id), `a 201 without an id: ${body.slice(0, 80)}`);
+    hold(JSON.stringify(rest) === JSON.stringify(sent), `id ${key} is answered with another animal`);
+    hold(!this.#acknowledged.has(key) && !this.#served.has(key), `id ${key} is given twice`);
+    this.#acknowledged.set(key, body);
+  }
+
+  /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */
+  async check(client: Client, random: Random): Promise<void> {
+    const found = new Map<string, string>();
+    let last = 0n;
+    for (let full = true; full; ) {
+      const { status, body } = await client.get(`/v1/pets?limit=100&after=${last}`);
+      hold(status === 200, `a list is answered ${status}`);
+      const animals = splitArray(body);
+      for (const animal of animals) {
+        const id = BigInt(idOf(animal));
+        hold(id > last, `id ${id} is listed behind id ${last}`);
+        found.set(String(id), animal);
+        last = id;
+      }
+      full = animals.length === 100;
+    }
+    for (const [what, book] of [['acknowledged', this.#acknowledged], ['served before', this.#served]] as const) {
+      for (const [id, body] of book) {
+        hold(found.has(id), `id ${id}, ${what}, is lost`);
+        hold(found.get(id) === body, `id ${id}, ${what}, is altered`);
+      }
+    }
+    for (const [id, body] of found) this.#served.set(id, body);
+    const ids = [...this.#acknowledged.keys()];
+    for (let index = 0; index < Math.min(5, ids.length); index++) {
+      const id = random.pick(ids);
+      const one = await client.get(`/v1/pets/${id}`);
+      hold(one.status === 200 && one.body === this.#acknowledged.get(id), `id ${id} is not answered as acknowledged`);
+    }
+  }
+}
+
+/** Adds one animal after the other until the connection breaks or `goOn` ends it; answers what was not 201. */
+export async function write(client: Client, ledger: Ledger, random: Random, goOn: () => boolean = () => true): Promise<readonly Answer[]> {
+  const others: Answer[] = [];
+  while (goOn()) {
+    const sent = randomDraft(random);
+    const answer = await client.add(sent).catch(() => undefined);
+    if (answer === undefined) break;
+    if (answer.status === 201) ledger.acknowledge(sent, answer);
+    else others.push(answer);
+  }
+  return others;
+}
+
+function idOf(animal: string): string {
+  return /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? '';
+}
+
+/** The texts of the objects in a JSON array without white space, which a parser would not keep. */
+export function splitArray(array: string): readonly string[] {
+  const texts: string[] = [];
+  let depth = 0;
+  let inString = false;
+  let from = 0;
+  for (let at = 1; at < array.length; at++) {
+    const char = array[at];
+    if (inString && char === '\\') at++;
+    else if (char === '"') inString = !inString;
+    else if (!inString && char === '{' && depth++ === 0) from = at;
+    else if (!inString && char === '}' && --depth === 0) texts.push(array.slice(from, at + 1));
+  }
+  return texts;
+}

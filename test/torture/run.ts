@@ -1,0 +1,65 @@
+/** Runs the rows of the torture that its arguments name, all without any, each within its share of BUDGET_S seconds. */
+import { kill } from './kill.js';
+import { lock } from './lock.js';
+import { Share, Skip, type Row } from './row.js';
+
+const rows: readonly Row[] = [kill, lock];
+
+const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((id) => !rows.some((row) => row.id === id));
+if (unknown.length > 0) throw new RangeError(`no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`);
+const chosen = wanted.length === 0 ? rows : rows.filter((row) => wanted.includes(row.id));
+
+const seed = TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);
+const endsAt = performance.now() + 1000 * Number(BUDGET_S ?? Infinity);
+let running: Share | undefined;
+
+/** Nothing may outlive us: no process, no mount, no folder. */
+async function leave(code: number): Promise<void> {
+  await running?.end();
+  process.exit(code);
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void leave(130));
+process.once('uncaughtException', (error) => {
+  process.stderr.write(`${error.stack}\n`);
+  void leave(1);
+});
+
+interface Outcome {
+  readonly row: Row;
+  readonly word: 'ok' | 'skipped' | 'FAILED';
+  readonly figure: string;
+}
+
+/** A row's share is its part of the time that is left, so that what one leaves over goes to those behind it. */
+async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
+  const left = Math.max(0, endsAt - performance.now()) / 1000;
+  const share = new Share(left === Infinity ? left : (left * row.fullS) / weightLeft, seed);
+  running = share;
+  try {
+    return { row, word: 'ok', figure: await row.run(share) };
+  } catch (error) {
+    if (error instanceof Skip) return { row, word: 'skipped', figure: error.message };
+    return { row, word: 'FAILED', figure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+  } finally {
+    await share.end();
+  }
+}
+
+process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
+const outcomes: Outcome[] = [];
+for (const [index, row] of chosen.entries()) {
+  const startedAt = performance.now();
+  const outcome = await outcomeOf(row, chosen.slice(index).reduce((sum, { fullS }) => sum + fullS, 0));
+  outcomes.push(outcome);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+  process.stdout.write(`${row.id} ${outcome.word}, ${seconds} s: ${outcome.figure}\n`);
+}
+
+process.stdout.write('\n| # | what | figure |\n|---|---|---|\n');
+for (const { row, word, figure } of outcomes) {
+  process.stdout.write(`| ${row.id} | ${row.title} | ${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]} |\n`);
+}
+const isGood = outcomes.every(({ word }) => word === 'ok' || (word === 'skipped' && TORTURE_NO_SKIP !== '1'));
+process.exit(isGood ? 0 : 1);
