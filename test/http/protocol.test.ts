@@ -212,12 +212,14 @@ test('C51 an answer before the body was read is delivered whole, then the connec
       })(),
       (async () => {
         const client = (await connect(t, running)).send(bytes);
+        const since = performance.now();
         for (let i = 0; i < 100 && !client.ended; i++) {
           client.send('x'.repeat(10_000));
           await sleep(1);
         }
         assertError(await client.answer('POST', 500), status, code);
         await client.closed(1_000);
+        assert.ok(performance.now() - since < 800, '64 KiB end it before the second does');
       })(),
     ]),
   );
