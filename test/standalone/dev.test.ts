@@ -18,7 +18,7 @@ describe('--dev', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await new Running('sh', ['-c', await banner(server)], { cwd }).ended;
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
-    assert.equal(stdout, `${animal}[${animal}]`);
+    assert.equal(stdout, `${animal}\n[${animal}]\n`);
     assert.equal(server.stdout.split('\n').length, 3);
   });
 
