@@ -54,7 +54,6 @@ export class Router<Value> {
         params = { ...params, [node.param.name]: segment };
         node = node.param.node;
       } else return undefined;
-      if (slash === path.length - 1) return undefined;
       from = to + 1;
     }
     return node.value === undefined ? undefined : { value: node.value, params };

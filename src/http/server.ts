@@ -50,7 +50,6 @@ export class HttpServer {
     this.#scheme = tls === undefined ? 'http' : 'https';
     const server = tls === undefined ? createServer(serverOptions) : createTlsServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
     this.#server = server;
-    server.maxHeadersCount = 0;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
     // A client may close its sending side behind its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });

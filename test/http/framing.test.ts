@@ -239,6 +239,8 @@ test('C42 HTTP/1.0 needs no Host, closes unless it asks to be kept, and knows no
     keeping.send(`${plain}Connection: keep-alive\r\n\r\n`);
     assert.equal(header(await keeping.answer(), 'Connection'), 'keep-alive');
   }
+  keeping.send(`${plain}Connection: keep-alive\r\nExpect: miracles\r\n\r\n`);
+  assert.equal((await keeping.answer()).status, 200);
   keeping.send(`POST /v1/pets HTTP/1.0\r\nAuthorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 27\r\n\r\n${body}`);
   assert.equal((await keeping.answer('POST')).status, 201);
 });
