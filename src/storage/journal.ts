@@ -90,8 +90,14 @@ export class Journal {
       await this.#orBroken(disk.truncate(descriptor, this.#end));
       throw this.#fail('full', error);
     }
-    // After a failed fdatasync nobody knows what is on the disk, and a second one would say that all is well.
-    await this.#orBroken(disk.datasync(descriptor));
+    try {
+      await disk.datasync(descriptor);
+    } catch (error) {
+      // Nobody knows now what is on the disk, and a second fdatasync would say that all is well. Nor may the next start
+      // read from memory, and serve, what the disk never took; a disk that does not even undo this must be mounted anew.
+      await disk.truncate(descriptor, this.#end).catch(() => undefined);
+      throw this.#fail('broken', error);
+    }
     this.#end += bytes.length;
     if (this.#state === 'full') this.#recover();
   }
