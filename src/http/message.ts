@@ -29,6 +29,7 @@ export class Exchange implements Message {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #awaitsContinue: boolean;
+  /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
   #failure: PetstoreError | undefined;
   #rejectBody: ((error: PetstoreError) => void) | undefined;
 
@@ -44,11 +45,6 @@ export class Exchange implements Message {
   /** @throws PetstoreError `bad_request` or `headers_too_large`, see `parseHead`. */
   get head(): Head {
     return parseHead(this.#request);
-  }
-
-  /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
-  get failure(): PetstoreError | undefined {
-    return this.#failure;
   }
 
   /** Calls back once the reply has left or the connection is gone. */
