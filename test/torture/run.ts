@@ -4,9 +4,10 @@ import { damage } from './damage.js';
 import { kill } from './kill.js';
 import { lock } from './lock.js';
 import { order } from './order.js';
+import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 
-const rows: readonly Row[] = [kill, order, calls, damage, lock];
+const rows: readonly Row[] = [kill, power, order, calls, damage, lock];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

@@ -1,0 +1,76 @@
+/** A file system of its own that a row may fill, freeze, break and cut off; gone with the row. */
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { hold, Skip, until, type Share } from './row.js';
+import { needPrograms, needRoot, tool } from './tools.js';
+
+const run = promisify(execFile);
+
+/** `_IOR('X', 125, __u32)`: what goes on behind it never reaches the disk. */
+const shutdownIoctl = 0x8004587d;
+const shutdownScript = 'open(my $f, "<", $ARGV[0]) or die $!; ioctl($f, $ARGV[1], pack("L", $ARGV[2])) or die $!';
+
+/** How much a power cut leaves: all that is cached, what the journal has, or not even that. */
+export const shutdownFlags = [0, 1, 2] as const;
+
+/** An ext4 in a file behind a loop device. */
+export class FileSystem {
+  readonly folder: string;
+  readonly #image: string;
+  #isMounted = false;
+
+  private constructor(image: string, folder: string) {
+    this.#image = image;
+    this.folder = folder;
+  }
+
+  /** A new one, mounted. @throws Skip where this machine lets nobody mount it. */
+  static create(share: Share, options: string): FileSystem {
+    needRoot();
+    needPrograms('mkfs.ext4', 'mount', 'umount', 'perl', 'truncate');
+    const scratch = share.folder();
+    const made = new FileSystem(join(scratch, 'image'), join(scratch, 'mounted'));
+    mkdirSync(made.folder);
+    tool('truncate', '-s', '256M', made.#image);
+    tool('mkfs.ext4', '-q', '-F', made.#image);
+    try {
+      made.mount(options);
+    } catch (error) {
+      throw new Skip(`no loop device can be mounted here: ${String(error).split('\n')[1] ?? ''}`);
+    }
+    // Lazily, so that it goes even while something still hangs in it.
+    share.onEnd(() => made.#isMounted && tool('umount', '--lazy', made.folder));
+    return made;
+  }
+
+  mount(options: string): void {
+    tool('mount', '-o', `loop,${options}`, this.#image, this.folder);
+    this.#isMounted = true;
+  }
+
+  /** Once the last process in it is gone. */
+  async unmount(): Promise<void> {
+    await until('the file system is let go of', 10_000, () => {
+      try {
+        tool('umount', this.folder);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+    this.#isMounted = false;
+  }
+
+  /** As if the power went; it stays mounted, and fails whatever asks for the disk. */
+  async cutPower(flag: (typeof shutdownFlags)[number]): Promise<void> {
+    const { stderr } = await run('perl', ['-e', shutdownScript, this.folder, String(shutdownIoctl), String(flag)]);
+    hold(stderr === '', `the file system is not shut down: ${stderr}`);
+  }
+
+  /** The name of its device, as in /sys. */
+  get device(): string {
+    return tool('findmnt', '--noheadings', '--output', 'SOURCE', this.folder).trim().replace('/dev/', '');
+  }
+}
