@@ -11,7 +11,10 @@ export interface KeyEntry {
   readonly expiresAt?: number;
 }
 
-/** How many accepted tokens are remembered, so that a busy client costs no digest a request. */
+/**
+ * How many accepted tokens are remembered, in memory only, so that a busy client costs no digest a request. A token
+ * that is none is never among them, and what a look-up of it takes says nothing about those that are.
+ */
 const rememberedTokens = 1_000;
 
 /** The digest that is kept of a key. */

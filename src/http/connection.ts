@@ -16,6 +16,8 @@ export interface Service {
 
 /** Most requests of one connection under way; what comes behind them waits (C52). */
 const maxUnderWay = 32;
+/** RFC 9110 section 9.2.1. */
+const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 /** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
 const lingerMs = 1_000;
 /** How long an unknown method may take to show its request line, as any header (C44). */
@@ -29,6 +31,9 @@ export class Connection {
   readonly #service: Service;
   readonly #waiting: Exchange[] = [];
   #underWay = 0;
+  /** Whether a request under way may change what others read. */
+  #isChanging = false;
+  #isPaused = false;
   #latest: Exchange | undefined;
   /** What ends the connection once every request before it has its answer (C52). */
   #ending: (() => void) | undefined;
@@ -46,9 +51,8 @@ export class Connection {
   /** Takes a request; its answer waits for those before it. */
   accept(exchange: Exchange): void {
     this.#latest = exchange;
-    if (this.#underWay < maxUnderWay) return this.#start(exchange);
     this.#waiting.push(exchange);
-    this.#socket.pause();
+    this.#startWaiting();
   }
 
   /**
@@ -113,17 +117,30 @@ export class Connection {
     if (failure !== undefined) this.refuse(failure);
   }
 
-  #start(exchange: Exchange): void {
-    this.#underWay++;
-    exchange.onDone(this.#onDone);
-    this.#service.serve(exchange);
+  #startWaiting(): void {
+    for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#underWay++;
+      if (!safeMethods.has(next.method)) this.#isChanging = true;
+      next.onDone(this.#onDone);
+      this.#service.serve(next);
+    }
+    const isFull = this.#waiting.length > 0;
+    if (isFull === this.#isPaused) return;
+    this.#isPaused = isFull;
+    if (isFull) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  /** RFC 9112 section 9.3.2: what only reads must see what the requests before it changed. */
+  #mayStart({ method }: Exchange): boolean {
+    return this.#underWay < maxUnderWay && !(this.#isChanging && safeMethods.has(method));
   }
 
   readonly #onDone = (): void => {
     this.#underWay--;
-    const next = this.#waiting.shift();
-    if (next !== undefined) return this.#start(next);
-    this.#socket.resume();
+    if (this.#underWay === 0) this.#isChanging = false;
+    this.#startWaiting();
     if (this.#underWay === 0) this.#ending?.();
   };
 

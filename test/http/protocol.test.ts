@@ -274,6 +274,24 @@ test('C52 pipelined requests of all kinds get their own answers, in order, in on
   for (const [method, status] of dripped) assert.equal((await slow.answer(method)).status, status, method);
 });
 
+test('C52 a request that reads sees what those before it on the socket added, however long that takes', async (t) => {
+  const memory = memoryStorage();
+  const insert: PetStorage['insert'] = async (draft) => {
+    await sleep(20);
+    return memory.insert(draft);
+  };
+  const running = await start(t, { storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close } });
+  const client = await connect(t, running);
+  const [first = '', rest = ''] = [body.slice(0, 5), body.slice(5)];
+  const head = bytesOf('POST', '/v1/pets', { headers: [`Content-Length: ${body.length}`] });
+  client.send(bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets/1') + head + first);
+  assert.equal((await client.answer('POST')).status, 201);
+  assert.equal((await client.answer()).status, 200);
+  client.send(rest + bytesOf('GET', '/v1/pets'));
+  assert.equal((await client.answer('POST')).status, 201);
+  assert.equal(JSON.parse((await client.answer()).body).length, 2);
+});
+
 test('C52 an error behind a good request leaves that request its answer, and then gets its own', async (t) => {
   const running = await start(t);
   const behind: readonly (readonly [number, string, string])[] = [
