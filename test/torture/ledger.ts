@@ -58,9 +58,9 @@ export class Ledger {
 }
 
 /** Adds one animal after the other until the connection breaks or `goOn` ends it; answers what was not 201. */
-export async function write(client: Client, ledger: Ledger, random: Random, goOn: () => boolean = () => true): Promise<readonly Answer[]> {
+export async function write(client: Client, ledger: Ledger, random: Random, goOn: (others: number) => boolean = () => true): Promise<readonly Answer[]> {
   const others: Answer[] = [];
-  while (goOn()) {
+  while (goOn(others.length)) {
     const sent = randomDraft(random);
     const answer = await client.add(sent).catch(() => undefined);
     if (answer === undefined) break;

@@ -1,13 +1,14 @@
 /** Runs the rows of the torture that its arguments name, all without any, each within its share of BUDGET_S seconds. */
 import { calls } from './calls.js';
 import { damage } from './damage.js';
+import { faults } from './faults.js';
 import { kill } from './kill.js';
 import { lock } from './lock.js';
 import { order } from './order.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, lock];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

@@ -1,0 +1,156 @@
+/** R6: faults that are real: a disk full, limited, read-only or frozen, and other programs at the file. */
+import { appendFileSync, copyFileSync, existsSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { FileSystem } from './file-system.js';
+import { Ledger } from './ledger.js';
+import { hold, number, Skip, type Row, type Share } from './row.js';
+import { Server } from './server.js';
+import { needPrograms, needRoot, tool } from './tools.js';
+import { Watched } from './watch.js';
+
+const refusalMs = 100;
+const hungMs = 10_000;
+const frozenMs = 15_000;
+const adds = 20;
+
+export const faults: Row = {
+  id: 'R6',
+  title: 'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, disk read-only, `fsfreeze` for 15 s',
+  fullS: 30,
+  run: async (share) => {
+    const slowest: number[] = [];
+    let done = 0;
+    const skipped: string[] = [];
+    for (const fault of [full, limited, ...intruders, readOnly]) {
+      try {
+        slowest.push(await fault(share));
+        done++;
+      } catch (error) {
+        if (!(error instanceof Skip)) throw error;
+        skipped.push(error.message);
+      }
+    }
+    const hungS = (await frozen(share)) / 1000;
+    if (skipped.length > 0) throw new Skip(`${skipped.join('; ')} (the other ${done + 1} faults hold)`);
+    return `${done + 1} faults: GETs 200 throughout; slowest 503 ${number(Math.ceil(Math.max(...slowest)))} ms, of a frozen disk ${hungS.toFixed(1)} s; recovery as F5 and F6 say, 0 acknowledged animals lost`;
+  },
+};
+
+/** F5: a full disk, freed again. */
+async function full(share: Share): Promise<number> {
+  needRoot();
+  needPrograms('mount', 'umount');
+  const folder = share.folder();
+  tool('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder);
+  share.onEnd(() => tool('umount', '--lazy', folder));
+  const path = join(folder, 'pets.jsonl');
+  const filler = join(folder, 'filler');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger);
+  writeFileSync(filler, '');
+  fill(filler);
+  const ms = await watched.refuses(refusalMs, adds);
+  rmSync(filler);
+  await watched.recovers();
+  await watched.end();
+  await startsAgain(share, path, ledger);
+  return ms;
+}
+
+function fill(filler: string): void {
+  for (let bytes = 2 ** 20; bytes >= 1; bytes = Math.floor(bytes / 2)) {
+    try {
+      for (;;) appendFileSync(filler, Buffer.alloc(bytes));
+    } catch (error) {
+      hold(String(error).includes('ENOSPC'), `the disk cannot be filled: ${String(error)}`);
+    }
+  }
+}
+
+/** F5: the limit of a file's size, raised again. */
+async function limited(share: Share): Promise<number> {
+  needPrograms('prlimit');
+  const path = join(share.folder(), 'pets.jsonl');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger, { under: ['prlimit', '--fsize=200000:unlimited'] });
+  const ms = await watched.refuses(refusalMs, adds);
+  tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
+  await watched.recovers();
+  await watched.end();
+  await startsAgain(share, path, ledger);
+  return ms;
+}
+
+/** F6: what another program does to the file, and how its owner mends it before the next start. */
+const intruders = (
+  [
+    [(path) => renameSync(path, `${path}.moved`), (path) => renameSync(`${path}.moved`, path)],
+    [(path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path)), () => undefined],
+    [(path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)), (path) => renameSync(`${path}.copy`, path)],
+    // What is no line of ours is a torn tail to the next start, and needs no mending.
+    [(path) => appendFileSync(path, '{"id":'), () => undefined],
+  ] satisfies readonly (readonly [intrude: (path: string) => void, mend: (path: string) => void])[]
+).map(([intrude, mend]) => async (share: Share): Promise<number> => {
+  const path = join(share.folder(), 'pets.jsonl');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger);
+  intrude(path);
+  const ms = await watched.refuses(refusalMs, adds);
+  await watched.end();
+  mend(path);
+  await startsAgain(share, path, ledger);
+  return ms;
+});
+
+/** F6, and F7 behind it: a file system that turns read-only by an error, as most are set to do. */
+async function readOnly(share: Share): Promise<number> {
+  const fileSystem = FileSystem.create(share, 'errors=remount-ro');
+  const path = join(fileSystem.folder, 'pets.jsonl');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger);
+  const trigger = `/sys/fs/ext4/${fileSystem.device}/trigger_fs_error`;
+  if (!existsSync(trigger)) throw new Skip(`no ${trigger}`);
+  writeFileSync(trigger, '1');
+  const ms = await watched.refuses(refusalMs, adds);
+  await watched.end();
+  const { code, stderr } = await new Server(share, path).ended;
+  hold(code === 3 && /read-only/.test(stderr), `on a read-only disk a start ends with ${code}: ${stderr}`);
+  await fileSystem.unmount();
+  fileSystem.mount('rw');
+  await startsAgain(share, path, ledger);
+  await fileSystem.unmount();
+  return ms;
+}
+
+/** A disk that hangs: whoever adds is told in time, whoever comes later at once, and when it goes on so do we. */
+async function frozen(share: Share): Promise<number> {
+  needPrograms('fsfreeze');
+  const fileSystem = FileSystem.create(share, 'rw');
+  const path = join(fileSystem.folder, 'pets.jsonl');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger);
+  let isFrozen = true;
+  tool('fsfreeze', '--freeze', fileSystem.folder);
+  const thaw = (): void => {
+    if (isFrozen) tool('fsfreeze', '--unfreeze', fileSystem.folder);
+    isFrozen = false;
+  };
+  share.onEnd(thaw);
+  const thawing = wait(frozenMs);
+  const ms = await watched.refuses(hungMs, 0);
+  hold((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
+  await thawing;
+  thaw();
+  await watched.recovers();
+  await watched.end();
+  await startsAgain(share, path, ledger);
+  await fileSystem.unmount();
+  return ms;
+}
+
+/** The next start needs no help and adds at once; all that was acknowledged is there. */
+async function startsAgain(share: Share, path: string, ledger: Ledger): Promise<void> {
+  const watched = await Watched.start(share, path, ledger);
+  await watched.end();
+}
