@@ -1,7 +1,8 @@
 /** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
 import { errnos } from './errors.js';
 import { made, openTexts, petText, startTexts } from './files.js';
-import { Machine, type CallName, type Fault } from './machine.js';
+import { Machine } from './machine.js';
+import type { CallName, Fault } from './process.js';
 import { hold, inTime, number, Violation, type Row, type Share } from './row.js';
 import { Session } from './session.js';
 

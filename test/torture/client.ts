@@ -10,12 +10,12 @@ export interface Answer {
 
 /** Speaks to one port of 127.0.0.1. A connection that breaks rejects. */
 export class Client {
-  readonly #port: number;
+  readonly port: number;
   readonly #authorization: string;
   readonly #agent = new Agent({ keepAlive: true });
 
   constructor(port: number, key: string) {
-    this.#port = port;
+    this.port = port;
     this.#authorization = `Bearer ${key}`;
   }
 
@@ -36,7 +36,7 @@ export class Client {
     const startedAt = performance.now();
     const headers = { Authorization: this.#authorization, 'Content-Length': Buffer.byteLength(sent) };
     return new Promise((resolve, reject) => {
-      const sending = request({ host: '127.0.0.1', port: this.#port, method, path, headers, agent: this.#agent }, (response) => {
+      const sending = request({ host: '127.0.0.1', port: this.port, method, path, headers, agent: this.#agent }, (response) => {
         let body = '';
         response.setEncoding('utf8');
         response.on('data', (text: string) => (body += text));

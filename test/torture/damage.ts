@@ -1,7 +1,8 @@
 /** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside. */
 import { PetstoreError } from '../../dist/errors.js';
 import { commitOf, made, startTexts, type Made } from './files.js';
-import { blockBytes, Machine } from './machine.js';
+import { blockBytes } from './inode.js';
+import { Machine } from './machine.js';
 import { hold, number, type Row, type Share } from './row.js';
 
 const path = '/pets.jsonl';

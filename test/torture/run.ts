@@ -2,13 +2,15 @@
 import { calls } from './calls.js';
 import { damage } from './damage.js';
 import { faults } from './faults.js';
+import { keys } from './keys.js';
 import { kill } from './kill.js';
 import { lock } from './lock.js';
+import { model } from './model.js';
 import { order } from './order.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, keys];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

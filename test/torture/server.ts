@@ -6,12 +6,15 @@ import { Client } from './client.js';
 import { inTime, Violation, type Share } from './row.js';
 
 export const apiKey = 'torture-key';
-const serverFile = fileURLToPath(new URL('../../dist/server.js', import.meta.url));
+export const serverFile = fileURLToPath(new URL('../../dist/server.js', import.meta.url));
 
 /** How a server is started. */
 export interface StartOptions {
   /** A program and its arguments that run the server: `strace`, `prlimit`. */
   readonly under?: readonly string[];
+  readonly args?: readonly string[];
+  /** In place of the environment that gives it {@link apiKey}. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface Ended {
@@ -28,10 +31,10 @@ export class Server {
   readonly log: string[] = [];
   readonly #child: ChildProcess;
 
-  constructor(share: Share, path: string, { under = [] }: StartOptions = {}) {
+  constructor(share: Share, path: string, { under = [], args: more = [], env = { PETSTORE_API_KEYS: apiKey } }: StartOptions = {}) {
     const { PATH = '' } = process.env;
-    const [command = '', ...args] = [...under, process.execPath, serverFile, '--storage', `file:${path}`, '--port', '0'];
-    const child = spawn(command, args, { cwd: share.workFolder, env: { PATH, PETSTORE_API_KEYS: apiKey }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const [command = '', ...args] = [...under, process.execPath, serverFile, '--storage', `file:${path}`, '--port', '0', ...more];
+    const child = spawn(command, args, { cwd: share.workFolder, env: { PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));

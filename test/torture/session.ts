@@ -3,7 +3,8 @@ import { PetstoreError } from '../../dist/errors.js';
 import { fileStorage } from '../../dist/storage/file.js';
 import type { PetStorage } from '../../dist/storage.js';
 import { petText } from './files.js';
-import type { CallName, Fault, Machine, Process } from './machine.js';
+import type { Machine } from './machine.js';
+import type { CallName, Fault, Process } from './process.js';
 import { hold } from './row.js';
 
 /** What the first failed call of a step makes of the storage. */

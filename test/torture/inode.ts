@@ -1,0 +1,33 @@
+/** A file or folder of the simulated machine: what is in the cache, and what of it is on the medium. */
+
+export const blockBytes = 4096;
+
+export class Inode {
+  readonly isFolder: boolean;
+  cache: Buffer = Buffer.alloc(0);
+  medium: Buffer = Buffer.alloc(0);
+  /** The blocks of the cache that the next sync writes. */
+  dirty = new Set<number>();
+  /** A real file of this one's own, for the kernel's lock. */
+  lockFile = '';
+
+  constructor(isFolder: boolean) {
+    this.isFolder = isFolder;
+  }
+
+  /** Changes the cache from an offset on; the block in which the change begins is written again too. */
+  put(from: number, bytes: Uint8Array): void {
+    this.cache = Buffer.concat([this.cache.subarray(0, from), bytes]);
+    const blocks = Math.ceil(this.cache.length / blockBytes);
+    this.dirty = new Set([...this.dirty].filter((block) => block < blocks));
+    for (let block = Math.floor(from / blockBytes); block < blocks; block++) this.dirty.add(block);
+  }
+
+  /** The medium once these blocks are written. */
+  written(blocks: Iterable<number>): Buffer {
+    const after = Buffer.alloc(this.cache.length);
+    this.medium.copy(after);
+    for (const block of blocks) this.cache.copy(after, block * blockBytes, block * blockBytes, (block + 1) * blockBytes);
+    return after;
+  }
+}

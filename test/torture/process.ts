@@ -1,0 +1,116 @@
+/** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
+import { closeSync, constants, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Disk } from '../../dist/storage/disk.js';
+import { systemError } from './errors.js';
+import { blockBytes, Inode } from './inode.js';
+
+/** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
+export type Fault = string | number | undefined;
+export type CallName = keyof Disk;
+
+/** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
+export class Process {
+  readonly disk: Disk;
+  /** Asked before each call, counted from 1. */
+  fault: (call: CallName, number: number) => Fault = () => undefined;
+  calls = 0;
+  readonly #opened = new Map<number, { readonly inode: Inode; readonly path: string }>();
+  #isDead = false;
+
+  constructor(names: Map<string, Inode>, syncNames: (folder: string) => void, newLockFile: () => string) {
+    const at = (path: string): Inode => {
+      const inode = names.get(path);
+      if (inode === undefined) throw systemError('ENOENT');
+      return inode;
+    };
+    const of = (descriptor: number) => {
+      const opened = this.#opened.get(descriptor);
+      if (opened === undefined) throw systemError('EBADF');
+      return opened;
+    };
+    const create = (path: string, isFolder: boolean): Inode => {
+      if (names.has(path)) throw systemError('EEXIST');
+      at(dirname(path));
+      const inode = new Inode(isFolder);
+      names.set(path, inode);
+      return inode;
+    };
+    const sync = (descriptor: number): void => {
+      const { inode, path } = of(descriptor);
+      if (inode.isFolder) syncNames(path);
+      inode.medium = inode.written(inode.dirty);
+      inode.dirty.clear();
+    };
+    const facts = (inode: Inode) => ({ size: inode.cache.length, dev: 1, ino: inoOf(inode), blksize: blockBytes, isFile: () => !inode.isFolder });
+    const step = <Args extends readonly unknown[], Result>(name: CallName, work: (...args: Args) => Result, failed?: (...args: Args) => void) =>
+      async (...args: Args): Promise<Result> => {
+        const fault = await this.#passes(name);
+        if (typeof fault !== 'string') return work(...args);
+        failed?.(...args);
+        throw systemError(fault);
+      };
+
+    const close = (descriptor: number): void => {
+      of(descriptor);
+      this.#opened.delete(descriptor);
+      closeSync(descriptor);
+    };
+    this.disk = {
+      open: step('open', (path: string, flags: number) => {
+        const exists = names.has(path);
+        if (exists && (flags & constants.O_EXCL) !== 0) throw systemError('EEXIST');
+        const inode = exists || (flags & constants.O_CREAT) === 0 ? at(path) : create(path, false);
+        inode.lockFile ||= newLockFile();
+        const descriptor = openSync(inode.lockFile, 'a', 0o600);
+        this.#opened.set(descriptor, { inode, path });
+        return descriptor;
+      }),
+      // The kernel gives the descriptor free also where it reports an error.
+      close: step('close', close, close),
+      read: step('read', (descriptor: number, into: Uint8Array, position: number) => of(descriptor).inode.cache.copy(into, 0, position, position + into.length)),
+      write: async (descriptor, bytes) => {
+        const fault = await this.#passes('write');
+        if (typeof fault === 'string') throw systemError(fault);
+        const { inode } = of(descriptor);
+        const taken = bytes.subarray(0, fault ?? bytes.length);
+        inode.put(inode.cache.length, taken);
+        return taken.length;
+      },
+      datasync: step('datasync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
+      sync: step('sync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
+      truncate: step('truncate', (descriptor: number, size: number) => of(descriptor).inode.put(size, Buffer.alloc(0))),
+      factsOf: step('factsOf', (descriptor: number) => facts(of(descriptor).inode)),
+      factsAt: step('factsAt', (path: string) => facts(at(path))),
+      makeFolder: step('makeFolder', (path: string) => void create(path, true)),
+      remove: step('remove', (path: string) => void (at(path), names.delete(path))),
+    };
+  }
+
+  /** How many descriptors it holds. */
+  get open(): number {
+    return this.#opened.size;
+  }
+
+  /** Nothing that is under way ever ends; the kernel closes what was open. */
+  kill(): void {
+    this.#isDead = true;
+    for (const descriptor of this.#opened.keys()) closeSync(descriptor);
+    this.#opened.clear();
+  }
+
+  async #passes(name: CallName): Promise<Fault> {
+    const fault = this.#isDead ? undefined : this.fault(name, ++this.calls);
+    await undefined;
+    return this.#isDead ? new Promise(() => undefined) : fault;
+  }
+}
+
+const inos = new WeakMap<Inode, number>();
+let lastIno = 0;
+
+function inoOf(inode: Inode): number {
+  const ino = inos.get(inode) ?? ++lastIno;
+  inos.set(inode, ino);
+  return ino;
+}
