@@ -48,7 +48,7 @@ export const model: Row = {
     while (share.goOn(done, fullSequences)) {
       const seed = share.random.below(2 ** 31);
       const details = await fc.check(property, { numRuns: 20, seed });
-      if (details.failed) throw new Violation(`fast-check seed ${seed}, path ${details.counterexamplePath}: ${String(details.errorInstance)}: ${fc.stringify(details.counterexample)}`);
+      if (details.failed) throw new Violation(`${String(details.errorInstance)}, by fast-check's seed ${seed}: ${fc.stringify(details.counterexample)}`);
     }
     return `${count(done, fullSequences, 'sequences')} of ${steps} steps on each storage, from seed ${share.seed}: 0 differences`;
   },
