@@ -35,6 +35,7 @@ export class Share {
   readonly #endsAt: number;
   readonly #ends: (() => unknown)[] = [];
   #workFolder: string | undefined;
+  #isOver = false;
 
   constructor(seconds: number, seed: number) {
     this.seed = seed;
@@ -47,9 +48,10 @@ export class Share {
     return done < full && (done === 0 || performance.now() < this.#endsAt);
   }
 
-  /** Runs at the row's end, however it ends, the last first. What it throws is not heard: the next must run too. */
+  /** Runs at the row's end, however it ends, the last first; at once where that is past, for a row that is interrupted. */
   onEnd(work: () => unknown): void {
     this.#ends.push(work);
+    if (this.#isOver) void this.end();
   }
 
   /** An empty folder that is gone at the end. */
@@ -64,7 +66,9 @@ export class Share {
     return (this.#workFolder ??= this.folder());
   }
 
+  /** What a work throws is only told of: the next must run too. */
   async end(): Promise<void> {
+    this.#isOver = true;
     for (let work = this.#ends.pop(); work !== undefined; work = this.#ends.pop()) {
       try {
         await work();

@@ -22,8 +22,11 @@ const seed = TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : 
 const endsAt = performance.now() + 1000 * Number(BUDGET_S ?? Infinity);
 let running: Share | undefined;
 
+let isLeaving = false;
+
 /** Nothing may outlive us: no process, no mount, no folder. */
 async function leave(code: number): Promise<void> {
+  isLeaving = true;
   await running?.end();
   process.exit(code);
 }
@@ -50,6 +53,8 @@ async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
     if (error instanceof Skip) return { row, word: 'skipped', figure: error.message };
     return { row, word: 'FAILED', figure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   } finally {
+    // What an interruption makes of the row is no figure.
+    if (isLeaving) await new Promise(() => undefined);
     await share.end();
   }
 }
