@@ -3,14 +3,14 @@ export { PetstoreError, type ErrorCode, type ErrorDetails, type ReplyErrorCode, 
 export type { VerifyKey } from './http/auth.js';
 export type { Deprecation } from './http/deprecation.js';
 export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './http/openapi.js';
-export { Query } from './http/query.js';
+export type { Query } from './http/query.js';
 export { emptyReply, jsonReply, type Reply } from './http/reply.js';
 export type { Operation, OperationRequest, Route } from './http/route.js';
 export type { ListenOptions } from './http/server.js';
 export { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 export { digestOfKey, KeyRing, type KeyEntry } from './key-ring.js';
 export type { Log, LogLevel } from './log.js';
-export type { PetstoreOptions } from './options.js';
+export { largestBodyBytes, type PetstoreOptions } from './options.js';
 export { parseDraft, petStatuses, type Pet, type PetDraft, type PetStatus } from './pet.js';
 export { createPetstore, type Petstore } from './petstore.js';
 export type { Plugin, PluginHost, ReplyEvent } from './plugin.js';

@@ -1,4 +1,5 @@
 /** Owns the options of `createPetstore`: defaults, ranges, and refusal of what it doesn't know. Reads no environment. */
+import { checkNames } from './calling.js';
 import type { VerifyKey } from './http/auth.js';
 import { digestOfKey, KeyRing } from './key-ring.js';
 import type { Log } from './log.js';
@@ -26,7 +27,7 @@ export interface PetstoreOptions {
   /** @defaultValue silence */
   readonly log?: Log;
   /**
-   * The longest body that is read, from 1 to 268435456 bytes.
+   * The longest body that is read, from 1 byte to `largestBodyBytes`, 16 MiB.
    * @defaultValue 65536
    */
   readonly maxBodyBytes?: number;
@@ -49,10 +50,10 @@ export interface ResolvedOptions {
   readonly baseUrls: readonly string[];
 }
 
-/** The longest body that `maxBodyBytes` may allow: a text must fit into one string. */
-const maxMaxBodyBytes = 2 ** 28;
+/** The most that `maxBodyBytes` may allow; whatever is smaller fits into a storage. */
+export const largestBodyBytes = 2 ** 24;
 
-const known: ReadonlySet<string> = new Set([
+const known = [
   'keys',
   'storage',
   'clock',
@@ -61,7 +62,7 @@ const known: ReadonlySet<string> = new Set([
   'maxBodyBytes',
   'baseUrl',
   'stagingBaseUrl',
-] satisfies (keyof PetstoreOptions)[]);
+] satisfies (keyof PetstoreOptions)[];
 
 /**
  * Fills in the defaults; the caller's object stays as it is.
@@ -69,17 +70,15 @@ const known: ReadonlySet<string> = new Set([
  */
 export function resolveOptions(options: PetstoreOptions): ResolvedOptions {
   if (typeof options !== 'object' || options === null) throw new TypeError('createPetstore needs options, keys at least');
-  for (const name of Object.keys(options)) {
-    if (!known.has(name)) throw new TypeError(`option ${name} is unknown; known are ${[...known].join(', ')}`);
-  }
+  checkNames('option', options, known);
   const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
   if (typeof clock !== 'function') throw new TypeError('option clock must be a function that answers milliseconds');
   if (typeof log !== 'function') throw new TypeError('option log must be a function');
   if (!Array.isArray(plugins) || plugins.some((plugin) => typeof plugin !== 'function')) {
     throw new TypeError('option plugins must be an array of functions');
   }
-  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 1 || maxBodyBytes > maxMaxBodyBytes) {
-    throw new TypeError(`option maxBodyBytes must be an integer from 1 to ${maxMaxBodyBytes}`);
+  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 1 || maxBodyBytes > largestBodyBytes) {
+    throw new TypeError(`option maxBodyBytes must be an integer from 1 to ${largestBodyBytes}`);
   }
   const baseUrls = [checkUrl('baseUrl', options.baseUrl), checkUrl('stagingBaseUrl', options.stagingBaseUrl)];
   return {

@@ -56,6 +56,9 @@ export function parseDraft(value: JsonValue): PetDraft {
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
+/** The longest name: whatever JSON makes of it, a storage file's line still holds it. */
+const maxNameLength = 2 ** 24;
+
 /**
  * Refuses what a program, not a client, hands over as a draft.
  * @throws TypeError that names the field.
@@ -64,6 +67,7 @@ export function checkDraft(draft: PetDraft): void {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
   // A lone surrogate has no UTF-8, so that the file could not keep it.
   if (typeof draft.name !== 'string' || !draft.name.isWellFormed()) throw new TypeError('name must be a well-formed string');
+  if (draft.name.length > maxNameLength) throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
   if (typeof draft.categoryId !== 'bigint' || !isInt64(draft.categoryId)) throw new TypeError('categoryId must be a bigint of 64 bits');
   if (draft.status !== undefined && !isPetStatus(draft.status)) throw new TypeError(fieldRules.status);
 }

@@ -1,7 +1,8 @@
 /** Assembles the petstore: the one path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { messageOf, PetstoreError } from './errors.js';
+import { messageOf } from './errors.js';
 import { authenticate } from './http/auth.js';
 import type { Service } from './http/connection.js';
 import { checkContent, checkExpectation } from './http/content.js';
@@ -12,18 +13,19 @@ import { petRoutes } from './http/operations.js';
 import { Outbox } from './http/outbox.js';
 import { probeRoutes } from './http/probes.js';
 import { Query } from './http/query.js';
-import { checkReply, emptyReply, errorReply, type Reply } from './http/reply.js';
+import { checkReply, errorReply, internalErrorReply, type Reply } from './http/reply.js';
 import { Resources, type Resource } from './http/resources.js';
 import type { Route } from './http/route.js';
-import { HttpServer, type ListenOptions } from './http/server.js';
+import { HttpServer, stopping, type ListenOptions } from './http/server.js';
 import { splitTarget } from './http/target.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
-import type { PluginHost, ReplyEvent } from './plugin.js';
+import type { PluginHost } from './plugin.js';
+import { ReplyWatchers } from './reply-watchers.js';
 import type { PetStorage } from './storage.js';
 import { textsOf } from './storage/texts.js';
 
-/** How long requests under way may take once the petstore closes. */
-const closeTimeoutMs = 5_000;
+/** How long requests under way may take once the petstore closes; the process has 10 s in all. */
+const closeTimeoutMs = 8_000;
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
@@ -50,19 +52,21 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, opening, clock, plugins, log, maxBodyBytes, baseUrls } = resolveOptions(options);
   const resources = new Resources();
   const routes: Route[] = [];
-  const watchers: ((event: ReplyEvent) => void)[] = [];
+  const watchers = new ReplyWatchers(log);
   const describers: ((document: OpenApiDocument) => void)[] = [];
   const closers: (() => void | Promise<void>)[] = [];
   const servers: HttpServer[] = [];
   const outbox = new Outbox(failureReply);
   let closing: Promise<void> | undefined;
+  let answering = 0;
+  let whenIdle: (() => void) | undefined;
 
   const host: PluginHost = {
     route: (route) => {
       resources.add(route);
       routes.push(route);
     },
-    onReply: (watcher) => void watchers.push(watcher),
+    onReply: (watcher) => watchers.add(watcher),
     describe: (change) => void describers.push(change),
     onClose: (closer) => void closers.push(closer),
     storage,
@@ -101,37 +105,24 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     const reply = errorReply(error);
     if (reply !== undefined) return reply;
     log('error', 'internal error', { error: inspect(error) });
-    return errorReply(new PetstoreError('internal_error', 'Something went wrong on our side.')) ?? emptyReply(500, []);
+    return internalErrorReply;
+  }
+
+  /** Answers a message, and tells those who watch. */
+  async function respond(message: Message): Promise<Reply> {
+    const startedAt = performance.now();
+    answering++;
+    const { reply, resource, keyName } = await answer(message);
+    answering--;
+    if (answering === 0) whenIdle?.();
+    watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
+    return reply;
   }
 
   const service: Service = {
-    serve: (exchange) => {
-      const startedAt = performance.now();
-      void answer(exchange).then(({ reply, resource, keyName }) => {
-        outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true });
-        notify(exchange.method, reply.status, startedAt, resource, keyName);
-      });
-    },
-    refused: (reply) => notify('', reply.status, performance.now()),
+    serve: (exchange) => void respond(exchange).then((reply) => outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true })),
+    refused: (reply) => watchers.tell('', reply.status, performance.now()),
   };
-
-  function notify(method: string, status: number, startedAt: number, resource?: Resource, keyName?: string): void {
-    if (watchers.length === 0) return;
-    const event: ReplyEvent = {
-      method,
-      status,
-      milliseconds: performance.now() - startedAt,
-      ...(resource !== undefined && { route: resource.path }),
-      ...(keyName !== undefined && { keyName }),
-    };
-    for (const watcher of watchers) {
-      try {
-        watcher(event);
-      } catch (error) {
-        log('error', 'a plugin failed to watch a reply', { error: messageOf(error) });
-      }
-    }
-  }
 
   async function ready(): Promise<void> {
     if (closing !== undefined) throw stopping();
@@ -145,7 +136,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   async function closeAll(): Promise<void> {
+    const idle = new Promise<void>((resolve) => (answering === 0 ? resolve() : (whenIdle = resolve)));
     await Promise.all(servers.map((server) => server.stop(closeTimeoutMs)));
+    // Those of `fetch` and `handler` too, whose sockets are not ours.
+    await Promise.race([idle, wait(closeTimeoutMs, undefined, { ref: false })]);
     for (const closer of closers) {
       try {
         await closer();
@@ -159,11 +153,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   return {
     handler: (request, response) => service.serve(new Exchange(request, response, false)),
     fetch: async (request) => {
-      const startedAt = performance.now();
-      const { reply, resource, keyName } = await answer(messageOfRequest(request));
-      notify(request.method, reply.status, startedAt, resource, keyName);
       try {
-        return responseOf(reply, request.method);
+        return responseOf(await respond(messageOfRequest(request)), request.method);
       } catch (error) {
         return responseOf(failureReply(error), request.method);
       }
@@ -188,10 +179,6 @@ interface Answer {
   readonly reply: Reply;
   readonly resource: Resource | undefined;
   readonly keyName: string | undefined;
-}
-
-function stopping(): PetstoreError {
-  return new PetstoreError('unavailable', 'The petstore is stopping.');
 }
 
 function withHeaders(reply: Reply, headers: readonly string[]): Reply {

@@ -19,8 +19,8 @@ export interface DraftPiece {
 
 /** About a thousand animals: enough to share a sync of the disk, fewer than a storage refuses to let wait. */
 const pieceBytes = 2 ** 16;
-/** A line that goes on for longer is not read, so that a file of something else cannot fill the memory. */
-const maxLineBytes = 2 ** 26;
+/** A longer line is refused: with those of its piece, a storage must take it in while nothing else waits. */
+const maxLineBytes = 2 ** 22;
 
 /**
  * The animals in the file's order; lines of white space alone are skipped, but counted.

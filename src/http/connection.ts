@@ -46,6 +46,10 @@ export class Connection {
     this.#service = service;
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
+    // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
+    socket.on('resume', () => {
+      if (this.#isPaused) socket.pause();
+    });
   }
 
   /** Takes a request; its answer waits for those before it. */

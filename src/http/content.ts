@@ -33,14 +33,10 @@ export function tooLarge(maxBodyBytes: number): PetstoreError {
 
 /** `application/json` with any parameters but another charset (RFC 9110 section 8.3.1). */
 function isJson(mediaType: string): boolean {
-  const [type = '', ...parameters] = mediaType.split(';');
-  return type.trim().toLowerCase() === 'application/json' && parameters.every(isFineParameter);
-}
-
-function isFineParameter(parameter: string): boolean {
-  const [, name, value] = /^[ \t]*([\w!#$%&'*+.^`|~-]+)=("[^"]*"|[\w!#$%&'*+.^`|~-]+)[ \t]*$/.exec(parameter) ?? [];
-  if (name === undefined) return parameter.trim() === '';
-  return name.toLowerCase() !== 'charset' || /^"?utf-8"?$/i.test(value ?? '');
+  const [, type, parameters = ''] = /^([^;]*?)[ \t]*((?:;[ \t]*(?:[^\s;="]+=(?:"[^"]*"|[^\s;"]+)[ \t]*)?)*)$/.exec(mediaType) ?? [];
+  if (type?.toLowerCase() !== 'application/json') return false;
+  const charsets = parameters.matchAll(/;[ \t]*charset=("[^"]*"|[^\s;"]+)|"[^"]*"/gi);
+  return [...charsets].every(([, charset]) => charset === undefined || /^"?utf-8"?$/i.test(charset));
 }
 
 function unsupported(message: string): PetstoreError {

@@ -98,7 +98,8 @@ export class Exchange implements Message {
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
-    response.writeHead(actual.status, wireHeaders(request.complete ? actual : { ...actual, closes: true }));
+    // Its words again, or a second try would go out with those of a first that Node refused.
+    response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(request.complete ? actual : { ...actual, closes: true }));
     const body = this.method === 'HEAD' ? undefined : actual.body;
     if (!request.complete && this.#failure === undefined) this.#drain(body);
     else if (body === undefined) response.end();

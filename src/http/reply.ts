@@ -58,18 +58,29 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
  * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
  */
 export function checkReply(reply: Reply): Reply {
-  if (reply?.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers)) return reply;
-  throw new TypeError('a handler must answer a reply with status and headers');
+  const isReply = reply?.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers) && reply.headers.length % 2 === 0;
+  if (!isReply) throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
+  if (reply.body !== undefined && (reply.status === 204 || reply.status === 304)) throw new TypeError(`a ${reply.status} has no body`);
+  return reply;
 }
 
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
-  if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
-  const status = statuses[error.code];
-  const body = toByteString(JSON.stringify({ code: error.code, message: error.message, status }));
-  const headers = error.code === 'unavailable' ? [...error.headers, ...retryAfter] : error.headers;
-  return { status, headers, body, closes: closing.has(error.code) };
+  return error instanceof PetstoreError && isReplyCode(error.code) ? replyOf(error.code, error) : undefined;
 }
+
+function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError, 'message' | 'headers'>): Reply {
+  const status = statuses[code];
+  return {
+    status,
+    headers: code === 'unavailable' ? [...headers, ...retryAfter] : headers,
+    body: toByteString(JSON.stringify({ code, message, status })),
+    closes: closing.has(code),
+  };
+}
+
+/** What a client hears of a failure that is ours. */
+export const internalErrorReply = replyOf('internal_error', { message: 'Something went wrong on our side.', headers: [] });
 
 /** What every answer carries (C47), then its own, names and values alternating. */
 export function wireHeaders(reply: Reply): string[] {

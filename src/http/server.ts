@@ -4,6 +4,8 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { checkNames } from '../calling.js';
+import { PetstoreError } from '../errors.js';
 import { Connection, type Service } from './connection.js';
 import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
@@ -27,10 +29,12 @@ const serverOptions: ServerOptions = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
   keepAliveTimeout: 72_000,
-  connectionsCheckingInterval: 1_000,
+  // Twice as often as C44 says, so that a second is not missed by milliseconds.
+  connectionsCheckingInterval: 500,
 };
 const tlsHandshakeMs = 10_000;
-const sweepMs = 1_000;
+const sweepMs = 500;
+const cutMs = 500;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
@@ -65,7 +69,9 @@ export class HttpServer {
   }
 
   /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
-  static async listen(service: Service, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
+  static async listen(service: Service, options: ListenOptions): Promise<HttpServer> {
+    checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
+    const { port = 3000, host = '127.0.0.1', tls } = options;
     const listening = new HttpServer(service, tls);
     await new Promise<void>((resolve, reject) => {
       listening.#server.once('error', reject);
@@ -91,14 +97,20 @@ export class HttpServer {
     return `${this.#scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   }
 
-  /** Takes no more connections, lets requests under way finish, and ends what is left after `graceMs`. */
+  /**
+   * Takes no more connections and lets requests under way finish. Whoever still sends after `graceMs` is told why it
+   * ends, and half a second later the rest is cut.
+   */
   async stop(graceMs: number): Promise<void> {
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
     for (const connection of this.#connections.values()) connection.endIfIdle();
-    const timer = setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs);
+    const timers = [
+      setTimeout(() => this.#connections.forEach((connection) => connection.refuse(stopping())), graceMs),
+      setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
+    ];
     await closed;
-    clearTimeout(timer);
+    timers.forEach((timer) => clearTimeout(timer));
     clearInterval(this.#sweeper);
     // Only this ends the interval with which Node checks its timeouts.
     this.#server.close();
@@ -145,4 +157,9 @@ function openFileLimit(): number {
   } catch {
     return Infinity;
   }
+}
+
+/** What a client hears that comes too late (C48). */
+export function stopping(): PetstoreError {
+  return new PetstoreError('unavailable', 'The petstore is stopping.');
 }

@@ -1,4 +1,5 @@
 /** Owns the options of a start, each checked, before anything is touched. Knows not what is done with them. */
+import { largestBodyBytes } from '../index.js';
 import { readTlsFiles, type TlsFiles } from './tls-files.js';
 import type { Setting, Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storage.js';
@@ -34,7 +35,7 @@ export function readStartOptions(settings: Settings): StartOptions {
     apiKeys: settings.list('apiKeys'),
     keysFile: settings.find('keysFile'),
     plugins: settings.list('plugin'),
-    maxBodyBytes: readWholeNumber(settings.get('maxBodyBytes'), 1, 2 ** 28),
+    maxBodyBytes: readWholeNumber(settings.get('maxBodyBytes'), 1, largestBodyBytes),
     baseUrls: {
       ...(baseUrl && { baseUrl: readUrl(baseUrl) }),
       ...(stagingBaseUrl && { stagingBaseUrl: readUrl(stagingBaseUrl) }),

@@ -44,8 +44,9 @@ export class Catalogue {
   /** The texts of a query by ascending id (C5). */
   page({ limit, status, after }: PetQuery): PetTextPage {
     const start = after === undefined ? 0 : this.#positionAfter(after);
-    const positions = status === undefined ? undefined : this.#byStatus.get(status);
-    return positions === undefined ? this.#pageOfAll(start, limit) : this.#pageOf(positions, start, limit);
+    if (status === undefined) return this.#pageOfAll(start, limit);
+    const positions = this.#byStatus.get(status);
+    return positions === undefined ? { texts: [] } : this.#pageOf(positions, start, limit);
   }
 
   #pageOfAll(start: number, limit: number): PetTextPage {

@@ -1,6 +1,7 @@
 /** Owns the storage that lasts: the catalogue in memory, the journal on the disk, and the step from one to the other. */
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { checkNames } from '../calling.js';
 import { PetstoreError } from '../errors.js';
 import { int64Max } from '../int64.js';
 import type { Log } from '../log.js';
@@ -34,6 +35,7 @@ const hungCloseMs = 1000;
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4) or `storage_damaged` (F3), one line each.
  */
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
+  checkNames('option of fileStorage', options, ['log', 'clock', 'disk'] satisfies (keyof FileStorageOptions)[]);
   const { log = () => undefined, clock = Date.now, disk = nodeDisk } = options;
   const catalogue = new Catalogue();
   const keep = petLines((id, status, json) => catalogue.add(id, status, json));
@@ -79,8 +81,8 @@ class FileStorage implements PetStorage {
   async ready(): Promise<void> {
     this.#opened();
     if (this.#commits.hung) throw new PetstoreError('unavailable', 'The disk does not answer.');
-    this.#journal.checkReady();
     this.#nextId(1);
+    await this.#journal.checkReady();
   }
 
   close(): Promise<void> {

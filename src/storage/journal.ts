@@ -60,9 +60,18 @@ export class Journal {
     return written;
   }
 
-  /** @throws PetstoreError `unavailable` while appending cannot be expected to succeed. */
-  checkReady(): void {
-    if (this.#state !== 'sound') throw this.#unavailable();
+  /**
+   * Resolves while appending can be expected to succeed: looks at the file too, so that what another program did to it
+   * is found before the next animal comes.
+   * @throws PetstoreError `unavailable`.
+   */
+  checkReady(): Promise<void> {
+    const checked = this.#turn.then(async () => {
+      if (this.#state !== 'sound') throw this.#unavailable();
+      await this.#orBroken(this.#checkUntouched());
+    });
+    this.#turn = checked.catch(() => undefined);
+    return checked;
   }
 
   /** Takes no more lines, and lets go of the file when the write under way has ended. */

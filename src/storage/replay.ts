@@ -39,8 +39,8 @@ export interface Replay {
   readonly problem?: ReplayProblem;
 }
 
-/** A line that goes on for longer is not read, so that a file of something else cannot fill the memory. */
-const maxLineBytes = 64 * 2 ** 20;
+/** No animal is longer (see `checkDraft`); a line that goes on is not read, so that a file of something else cannot fill the memory. */
+const maxLineBytes = 128 * 2 ** 20;
 
 /** Reads an open journal, handing each line that is no commit to `accept` as it passes. */
 export async function replay(disk: Disk, descriptor: number, accept: AcceptLine): Promise<Replay> {

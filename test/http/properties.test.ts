@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonNumber, parseJson, PetstoreError, Query, toByteString, type JsonValue } from '../../dist/index.js';
+import { JsonNumber, parseJson, PetstoreError, toByteString, type JsonValue } from '../../dist/index.js';
+import { Query } from '../../dist/http/query.js';
 import { Router } from '../../dist/http/router.js';
 import { splitTarget } from '../../dist/http/target.js';
 import { int64OfJsonNumber, parseInt64 } from '../../dist/int64.js';

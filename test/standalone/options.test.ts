@@ -59,7 +59,7 @@ describe('options', { concurrency: 4 }, () => {
     ['postgres in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql://x' }, /^PETSTORE_STORAGE.*not yet supported/],
     ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
     ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
-    ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 268435456/],
+    ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 16777216/],
     ['a body limit that is too large', [], { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' }, /^PETSTORE_MAX_BODY_BYTES/],
     ['a base URL that is no URL', ['--base-url', 'api.example.com'], keyed, /^--base-url must be an absolute URL/],
     ['a base URL of another scheme', [], { ...keyed, PETSTORE_BASE_URL: 'ftp://x' }, /^PETSTORE_BASE_URL/],
