@@ -182,6 +182,28 @@ test('fetch, handler, listen and close work unbound, and close may be called aga
   await assert.rejects(storage.get(1n), { code: 'unavailable' });
 });
 
+test('close waits for requests of fetch that are under way', async () => {
+  const petstore = createPetstore({ keys: [key] });
+  let finish = (): void => undefined;
+  const bodyStream = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from('{"name":"Rex",'));
+      finish = () => {
+        controller.enqueue(Buffer.from('"categoryId":1}'));
+        controller.close();
+      };
+    },
+  });
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  const answered = petstore.fetch(new Request('http://any/v1/pets', { method: 'POST', headers, body: bodyStream, duplex: 'half' }));
+  await new Promise((resolve) => setImmediate(resolve));
+  const closed = petstore.close();
+  finish();
+  assert.equal((await answered).status, 201);
+  await closed;
+  assert.equal((await petstore.fetch(new Request('http://any/v1/pets', { headers }))).status, 503);
+});
+
 test('listen refuses a port that is taken, and any port once closed, even half-way', async (t) => {
   const { port } = await start(t);
   const other = createPetstore({ keys: [key] });

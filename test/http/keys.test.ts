@@ -90,6 +90,7 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
     [
       { name: 'forever', digest: digestOfKey('a') },
       { name: 'until', digest: digestOfKey('b'), expiresAt: 2_000 },
+      { name: 'forgotten', digest: digestOfKey('a'), expiresAt: 1 },
     ],
     () => now,
   );

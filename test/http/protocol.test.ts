@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { inspect } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import net from 'node:net';
 import { test } from 'node:test';
 import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
 import { replyErrorCodes } from '../../dist/http/reply.js';
@@ -290,6 +292,27 @@ test('C52 a request that reads sees what those before it on the socket added, ho
   client.send(rest + bytesOf('GET', '/v1/pets'));
   assert.equal((await client.answer('POST')).status, 201);
   assert.equal(JSON.parse((await client.answer()).body).length, 2);
+});
+
+test('C52 a flood on one socket is read no faster than it is answered', async (t) => {
+  let started = 0;
+  const count = (): number => ++started;
+  subscribe('http.server.request.start', count);
+  t.after(() => unsubscribe('http.server.request.start', count));
+  const memory = memoryStorage();
+  const insert: PetStorage['insert'] = (draft) => sleep(1).then(() => memory.insert(draft));
+  const running = await start(t, { storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close } });
+  const packet = Buffer.from(bytesOf('POST', '/v1/pets', { body }).repeat(500));
+  const socket = net.connect(running.port, '127.0.0.1').on('error', () => undefined);
+  t.after(() => socket.destroy());
+  for (let packets = 0; packets < 100; packets++) socket.write(packet);
+  let answers = 0;
+  for await (const chunk of socket) {
+    answers += String(chunk).split('HTTP/1.1 201').length - 1;
+    // What one read of the socket brings beyond those under way, and what was answered since this chunk left.
+    assert.ok(started - answers < 3_000, `${started} requests were taken in, ${answers} answered`);
+    if (answers >= 3_000) break;
+  }
 });
 
 test('C52 an error behind a good request leaves that request its answer, and then gets its own', async (t) => {

@@ -295,6 +295,17 @@ const intruders: readonly (readonly [string, (path: string) => void])[] = [
   ['replaced by a copy', (path) => (copyFileSync(path, `${path}.copy`), renameSync(`${path}.copy`, path))],
 ];
 for (const [what, intrude] of intruders) {
+  test(`F6 a file ${what} by another program is found by whoever asks whether it is ready`, async () => {
+    const path = newPath();
+    await using(path, async (storage) => {
+      await storage.insert(draft);
+      await storage.ready?.();
+      intrude(path);
+      await assert.rejects(async () => storage.ready?.(), unavailable);
+      await assert.rejects(storage.insert(draft), unavailable);
+    });
+  });
+
   test(`F6 a file ${what} by another program is not written to again`, async () => {
     const path = newPath();
     await using(path, async (storage) => {
