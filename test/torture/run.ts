@@ -9,8 +9,9 @@ import { model } from './model.js';
 import { order } from './order.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
+import { stop } from './stop.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, keys];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, stop, keys];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);
