@@ -23,5 +23,5 @@ clean: ## Remove what was installed, built and measured
 
 # npm writes this file last, so it is there only after a whole install.
 node_modules/.package-lock.json: package.json package-lock.json
-	npm ci --no-fund --no-audit
+	npm ci --include=dev --no-fund --no-audit
 	@touch $@

@@ -11,7 +11,7 @@ export { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 export { digestOfKey, KeyRing, type KeyEntry } from './key-ring.js';
 export type { Log, LogLevel } from './log.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
-export { parseDraft, petStatuses, type Pet, type PetDraft, type PetStatus } from './pet.js';
+export { checkDraft, parseDraft, petStatuses, type Pet, type PetDraft, type PetStatus } from './pet.js';
 export { createPetstore, type Petstore } from './petstore.js';
 export type { Plugin, PluginHost, ReplyEvent } from './plugin.js';
 export type { PetQuery, PetStorage, PetText, PetTextPage, PetTexts } from './storage.js';

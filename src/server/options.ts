@@ -36,7 +36,7 @@ export const options = {
     env: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
     isList: true,
-    about: 'shipped name, package, or path from ./ or /; repeatable, commas',
+    about: 'package, or path from ./ or /; repeatable, commas',
   },
   maxBodyBytes: {
     flag: '--max-body-bytes',

@@ -22,7 +22,7 @@ async function loadPlugin({ text, from }: Setting): Promise<Plugin> {
     throw new Refusal(`${from} ${text} ${problem}`);
   };
   const module = await importPlugin(text).catch((error: unknown) =>
-    refuse(`cannot be loaded (${reasonOf(error)}); name a shipped plugin, an installed package, or a path that starts with ./ or /`),
+    refuse(`cannot be loaded (${reasonOf(error)}); name an installed package, or a path that starts with ./ or /`),
   );
   const plugin = [module['default'], module['plugin']].find(isFunction);
   if (plugin === undefined) return refuse('is no plugin; its module must export a function of the host as default or as `plugin`');
