@@ -61,7 +61,7 @@ describe('plugins', { concurrency: 4 }, () => {
   });
 
   const refusals: readonly (readonly [string, string, string, RegExp])[] = [
-    ['that is not there', './nowhere.js', '', /^--plugin \.\/nowhere\.js cannot be loaded .*name a shipped plugin/],
+    ['that is not there', './nowhere.js', '', /^--plugin \.\/nowhere\.js cannot be loaded .*name an installed package/],
     ['of an unknown name', 'no-such-plugin', '', /^--plugin no-such-plugin cannot be loaded/],
     ['that leads out of the shipped ones', '..%2fserver', '', /cannot be loaded/],
     ['with a syntax error', './plugin.mjs', 'export default function (', /^--plugin \.\/plugin\.mjs cannot be loaded/],

@@ -1,5 +1,6 @@
 // The end: signals, what is under way then, and how long it may take.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -66,7 +67,8 @@ describe('the end', { concurrency: 8 }, () => {
     assert.equal((await server.get('/readyz')).status, 200);
     server.child.kill('SIGTERM');
     await server.said('stopping');
-    await assert.rejects(fetch(`${server.url}/healthz`));
+    // The line is written before the port is closed.
+    await until('a refused connection', () => isRefused(server.url));
     ready.socket.write('\r\n');
     add.socket.write(`\r\n${body}`);
     for (const { received } of [ready, add]) {
@@ -127,3 +129,17 @@ describe('the end', { concurrency: 8 }, () => {
     assert.equal(server.log.at(-1)?.['error'], 'no end');
   });
 });
+
+/** Whether nobody takes a new connection any more. */
+async function isRefused(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  try {
+    await once(socket, 'connect');
+    return false;
+  } catch {
+    return true;
+  } finally {
+    socket.destroy();
+  }
+}
