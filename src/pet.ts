@@ -83,7 +83,7 @@ export function petJson(id: bigint, draft: PetDraft): string {
 }
 
 /**
- * The animal of a JSON text, ours or one that a person wrote: any member order, white space and escapes.
+ * The animal of a JSON text, ours or one that a person wrote: members in any order, white space and escapes.
  * @throws PetstoreError `invalid_json` or `invalid_body`.
  */
 export function parsePet(json: string): Pet {

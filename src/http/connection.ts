@@ -20,7 +20,7 @@ const maxUnderWay = 32;
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 /** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
 const lingerMs = 1_000;
-/** How long an unknown method may take to show its request line, as any header (C44). */
+/** How long an unknown method may take to show its request line, like a header (C44). */
 const requestLineMs = 10_000;
 /** How long a client may leave its answer unread (C44). */
 const unreadMs = 60_000;

@@ -9,7 +9,7 @@ const maxHeaderLines = 100;
 
 /**
  * The headers that the petstore reads. A header that came twice is joined by `, ` (RFC 9110 section 5.2): none of the
- * grammars behind these names allows what that makes, so that a repetition is as wrong as any other bad value.
+ * grammars behind these names allows what that makes, so that a repetition is wrong like every other bad value.
  */
 export class Head {
   host: string | undefined;

@@ -119,7 +119,7 @@ class HeldTime implements LeaseTime {
   }
 
   /** As if the process had been stopped for so long. */
-  skip(ms: number): void {
+  advance(ms: number): void {
     this.#now += ms;
   }
 }
@@ -152,7 +152,7 @@ test('F4 a lease whose owner fell silent is taken over, and the owner notices', 
   const time = new HeldTime();
   const taker: Lease = await settled(time, 1, takeLease(path, time));
   assert.ok(time.now() >= 12_000);
-  stopped.skip(12_000);
+  stopped.advance(12_000);
   assert.equal(owner.lost(), true, 'by its own clock, before it looks');
   await stopped.pass(1);
   await owner.release();
