@@ -182,5 +182,6 @@ interface Answer {
 }
 
 function withHeaders(reply: Reply, headers: readonly string[]): Reply {
-  return headers.length === 0 ? reply : { ...reply, headers: [...headers, ...reply.headers] };
+  if (headers.length === 0) return reply;
+  return { ...reply, headers: reply.headers.length === 0 ? headers : [...headers, ...reply.headers] };
 }

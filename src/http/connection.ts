@@ -2,9 +2,10 @@
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { PetstoreError } from '../errors.js';
-import { Exchange, replyText } from './message.js';
+import { Exchange } from './message.js';
 import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
 import { errorReply, type Reply } from './reply.js';
+import { replyText } from './wire.js';
 
 /** What a connection needs of the petstore. */
 export interface Service {
@@ -157,7 +158,7 @@ export class Connection {
   #hangUpWith(error: PetstoreError): void {
     const reply = errorReply(error);
     if (reply === undefined) return this.#hangUp('');
-    this.#hangUp(replyText({ ...reply, closes: true }));
+    this.#hangUp(replyText({ ...reply, closes: true }, ''));
     this.#service.refused(reply);
   }
 

@@ -3,7 +3,8 @@ import { PetstoreError } from '../errors.js';
 import { tooLarge } from './content.js';
 import { Head } from './head.js';
 import type { Message } from './message.js';
-import { wireHeaders, type Reply } from './reply.js';
+import type { Reply } from './reply.js';
+import { wireHeaders } from './wire.js';
 
 /** A request that came through `fetch`, with no socket below it. */
 export function messageOfRequest(request: Request): Message {

@@ -3,7 +3,9 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import { PetstoreError } from '../errors.js';
 import { tooLarge } from './content.js';
 import { parseHead, type Head } from './head.js';
-import { errorReply, wireHeaders, type Reply } from './reply.js';
+import { errorReply, type Reply } from './reply.js';
+import { WholeResponse } from './whole-response.js';
+import { replyText, wireHeaders } from './wire.js';
 
 /** A request as the pipeline sees it, from a socket or from `fetch`. */
 export interface Message {
@@ -98,6 +100,10 @@ export class Exchange implements Message {
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
+    if (response instanceof WholeResponse && response.isReady && request.complete && actual.closes !== true) {
+      response.sendWhole(replyText(actual, this.method));
+      return;
+    }
     // Its words again, or a second try would go out with those of a first that Node refused.
     response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(request.complete ? actual : { ...actual, closes: true }));
     const body = this.method === 'HEAD' ? undefined : actual.body;
@@ -132,12 +138,4 @@ export class Exchange implements Message {
 
 function brokenOff(): PetstoreError {
   return new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
-}
-
-/** The bytes of a reply to what never became a request, so that Node has no response object for it. */
-export function replyText(reply: Reply): string {
-  let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`;
-  const headers = [...wireHeaders(reply), 'Date', new Date().toUTCString()];
-  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${text}\r\n${reply.body ?? ''}`;
 }

@@ -64,9 +64,15 @@ export function checkReply(reply: Reply): Reply {
   return reply;
 }
 
+/** The replies to errors, kept as long as those: some are made once and thrown again and again. */
+const errorReplies = new WeakMap<PetstoreError, Reply>();
+
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
-  return error instanceof PetstoreError && isReplyCode(error.code) ? replyOf(error.code, error) : undefined;
+  if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
+  const made = errorReplies.get(error) ?? replyOf(error.code, error);
+  errorReplies.set(error, made);
+  return made;
 }
 
 function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError, 'message' | 'headers'>): Reply {
@@ -81,16 +87,6 @@ function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError,
 
 /** What a client hears of a failure that is ours. */
 export const internalErrorReply = replyOf('internal_error', { message: 'Something went wrong on our side.', headers: [] });
-
-/** What every answer carries (C47), then its own, names and values alternating. */
-export function wireHeaders(reply: Reply): string[] {
-  const headers = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff', ...reply.headers];
-  if (reply.body !== undefined) {
-    headers.push('Content-Type', reply.contentType ?? 'application/json', 'Content-Length', String(reply.body.length));
-  }
-  if (reply.closes === true) headers.push('Connection', 'close');
-  return headers;
-}
 
 function isReplyCode(code: string): code is ReplyErrorCode {
   return Object.hasOwn(statuses, code);

@@ -1,6 +1,6 @@
 /** Owns one listening port: Node's server, its limits and its end. Knows no route; connections do the talking. */
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -9,6 +9,8 @@ import { PetstoreError } from '../errors.js';
 import { Connection, type Service } from './connection.js';
 import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
+import { WholeResponse } from './whole-response.js';
+import { keepAliveMs } from './wire.js';
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -21,20 +23,23 @@ export interface ListenOptions {
 }
 
 /** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
-const serverOptions: ServerOptions = {
+const serverOptions = {
+  ServerResponse: WholeResponse,
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
   maxHeaderSize: 40_000,
   // Times of C44.
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  keepAliveTimeout: 72_000,
+  keepAliveTimeout: keepAliveMs,
   // Twice as often as C44 says, so that a second is not missed by milliseconds.
   connectionsCheckingInterval: 500,
 };
 const tlsHandshakeMs = 10_000;
 const sweepMs = 500;
 const cutMs = 500;
+/** How long an idle connection is kept once we stop: a request may be on its way, and shall be answered. */
+const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
@@ -104,8 +109,8 @@ export class HttpServer {
   async stop(graceMs: number): Promise<void> {
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
-    for (const connection of this.#connections.values()) connection.endIfIdle();
     const timers = [
+      setTimeout(() => this.#connections.forEach((connection) => connection.endIfIdle()), Math.min(lastWordMs, graceMs)),
       setTimeout(() => this.#connections.forEach((connection) => connection.refuse(stopping())), graceMs),
       setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
     ];

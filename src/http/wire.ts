@@ -1,0 +1,84 @@
+/** Owns a reply's form on the wire: its header lines, and all of its bytes in one text. Knows no socket. */
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
+import type { Reply } from './reply.js';
+
+/** How long a connection may be idle before it is closed (C44). */
+export const keepAliveMs = 72_000;
+
+/** What every answer carries (C47), and what it says of its connection. */
+const always = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'] as const;
+const alwaysLines = linesOf(always);
+const keptOpen = linesOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${keepAliveMs / 1000}`]);
+const closed = linesOf(['Connection', 'close']);
+
+/** The headers of a reply, names and values alternating, for those who write lines and date themselves. */
+export function wireHeaders(reply: Reply): string[] {
+  const headers = [...always, ...reply.headers];
+  if (reply.body !== undefined) headers.push('Content-Type', contentTypeOf(reply), 'Content-Length', String(reply.body.length));
+  if (reply.closes === true) headers.push('Connection', 'close');
+  return headers;
+}
+
+/**
+ * A reply as it goes out, a byte string; without the body for HEAD.
+ * @throws TypeError for a header that is none.
+ */
+export function replyText(reply: Reply, method: string): string {
+  const { status, body } = reply;
+  const content = body === undefined ? '' : `Content-Type: ${contentTypeOf(reply)}\r\nContent-Length: ${body.length}\r\n`;
+  const connection = reply.closes === true ? closed : keptOpen;
+  const head = `${statusLine(status)}${alwaysLines}${keptLinesOf(reply.headers)}${content}Date: ${httpDate()}\r\n${connection}\r\n`;
+  return body === undefined || method === 'HEAD' ? head : head + body;
+}
+
+function contentTypeOf({ contentType = 'application/json' }: Reply): string {
+  return contentType;
+}
+
+const statusLines = new Map<number, string>();
+
+function statusLine(status: number): string {
+  let line = statusLines.get(status);
+  if (line === undefined) {
+    line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
+    statusLines.set(status, line);
+  }
+  return line;
+}
+
+/** The lines of the lists that many replies share, those of a deprecated route for one. */
+const keptLines = new WeakMap<readonly string[], string>();
+
+function keptLinesOf(headers: readonly string[]): string {
+  if (headers.length === 0) return '';
+  let lines = keptLines.get(headers);
+  if (lines === undefined) {
+    lines = linesOf(headers);
+    keptLines.set(headers, lines);
+  }
+  return lines;
+}
+
+function linesOf(headers: readonly string[]): string {
+  let lines = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name = '', value = ''] = [headers[i], headers[i + 1]];
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+    lines += `${name}: ${value}\r\n`;
+  }
+  return lines;
+}
+
+let dateSecond = 0;
+let date = '';
+
+/** RFC 9110 section 6.6.1; made once a second. */
+function httpDate(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    date = new Date(second * 1000).toUTCString();
+  }
+  return date;
+}
