@@ -458,7 +458,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
   }
 });
 
-test('a disk that hangs does not stop readers', async () => {
+test('a disk that hangs stops neither readers nor whoever asks whether it is ready', async () => {
   const hung = gate();
   const disk = diskWith({});
   const storage = await fileStorage(newPath(), { disk });
@@ -466,6 +466,8 @@ test('a disk that hangs does not stop readers', async () => {
   disk.datasync = () => hung.opened;
   const insert = storage.insert(draft);
   assert.equal((await storage.get(1n))?.id, 1n);
+  await new Promise(setImmediate);
+  await storage.ready?.();
   hung.open();
   assert.equal((await insert).id, 2n);
   await storage.close();

@@ -58,6 +58,8 @@ export class FileBackend implements Backend {
   #failAt = Infinity;
   #errno = '';
   #failed = false;
+  /** Whether memory holds what the disk never took, because a sync failed and was not undone yet. */
+  #isStale = false;
 
   private constructor(scratch: string, random: Random) {
     this.#random = random;
@@ -94,7 +96,8 @@ export class FileBackend implements Backend {
 
   async revive(powerCut: boolean): Promise<void> {
     this.#process.kill();
-    if (powerCut) this.#machine = this.#machine.cutPower(this.#random);
+    // A kill between a failed sync and its undoing is three faults at once: there the disk is mounted anew.
+    if (powerCut || this.#isStale) this.#machine = this.#machine.cutPower(this.#random);
     await this.#open();
   }
 
@@ -110,13 +113,17 @@ export class FileBackend implements Backend {
     this.#killAt = Infinity;
     this.#failAt = left > 0 ? left : Infinity;
     this.#failed = false;
-    this.#process.fault = (_call, number) => {
+    this.#isStale = false;
+    this.#process.fault = (call, number) => {
       if (number >= this.#killAt) {
         this.#process.kill();
         this.#killed();
+        return undefined;
       }
+      if (call === 'truncate') this.#isStale = false;
       if (number !== this.#failAt) return undefined;
       this.#failed = true;
+      if (call === 'datasync') this.#isStale = true;
       return this.#errno;
     };
     try {

@@ -77,7 +77,7 @@ const kinds: readonly Kind[] = [
 export const calls: Row = {
   id: 'R4',
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
-  fullS: 40,
+  fullS: 15,
   run: async (share) => {
     const cases: { readonly scene: Scene; readonly kind: Kind; readonly at: number; readonly order: number }[] = [];
     for (const scene of scenes) {

@@ -17,7 +17,7 @@ const adds = 20;
 export const faults: Row = {
   id: 'R6',
   title: 'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, disk read-only, `fsfreeze` for 15 s',
-  fullS: 30,
+  fullS: 20,
   run: async (share) => {
     const slowest: number[] = [];
     const skipped: string[] = [];

@@ -14,7 +14,7 @@ const cyclesAFile = 25;
 export const kill: Row = {
   id: 'R1',
   title: '`kill -9` at random moments under 8 writers and during starts',
-  fullS: 300,
+  fullS: 160,
   run: async (share) => {
     const totals = { cycles: 0, starts: 0, acknowledged: 0, torn: 0 };
     while (share.goOn(totals.cycles, fullCycles)) {

@@ -14,7 +14,7 @@ const traced = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fs
 export const order: Row = {
   id: 'R3',
   title: 'order of the system calls under `strace -f`: bytes, fdatasync, 201; folder before the first 201; no fdatasync after a failed one',
-  fullS: 30,
+  fullS: 5,
   run: async (share) => {
     needPrograms('strace');
     try {

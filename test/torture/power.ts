@@ -15,7 +15,7 @@ const mountOptions = ['rw', 'data=writeback', 'data=journal', 'nodelalloc'];
 export const power: Row = {
   id: 'R2',
   title: 'power cut of a loop-mounted ext4 (shutdown ioctl, flags 0, 1, 2) under 8 writers, ledger outside',
-  fullS: 60,
+  fullS: 25,
   run: async (share) => {
     let cuts = 0;
     let acknowledged = 0;

@@ -123,7 +123,10 @@ export class Session {
     const { texts = [] } = (await storage?.texts?.list({ limit: 1000 })) ?? {};
     const shown = texts.map((text) => Buffer.from(text, 'latin1').toString());
     hold(shown.join('\n') === this.acknowledged.join('\n'), () => `readers see ${shown.length} of ${this.acknowledged.length} animals`);
+    this.#calls = [];
     const isReady = await Promise.resolve(storage?.ready?.()).then(() => true, () => false);
+    // Readiness may look at the file, and what it cannot see it does not trust.
+    if (this.#state === 'sound' && this.#failed().length > 0) this.#state = 'broken';
     hold(isReady === (this.#state === 'sound'), `ready is ${isReady} while ${this.#state}`);
   }
 }

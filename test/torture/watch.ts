@@ -8,6 +8,8 @@ import { started, type Server, type StartOptions } from './server.js';
 
 /** How many adds at once meet the fault. */
 const adders = 4;
+/** As an add on a disk that hangs. */
+const probeMs = 10_000;
 
 /** A server with some animals, one reader that never pauses for long, and the book of what was acknowledged. */
 export class Watched {
@@ -15,7 +17,7 @@ export class Watched {
   readonly client: Client;
   readonly #share: Share;
   readonly #ledger: Ledger;
-  readonly #reading: Promise<void>;
+  readonly #reading: Promise<unknown>;
   #isWatching = true;
 
   private constructor(share: Share, ledger: Ledger, server: Server, client: Client) {
@@ -23,7 +25,7 @@ export class Watched {
     this.#ledger = ledger;
     this.server = server;
     this.client = client;
-    this.#reading = this.#read();
+    this.#reading = Promise.all([this.#read(), this.#probe()]);
     this.#reading.catch(() => undefined);
   }
 
@@ -84,6 +86,15 @@ export class Watched {
         hold(status === 200, `a reader is answered ${status}`);
       }
       await wait(5);
+    }
+  }
+
+  /** Whether it is ready or not, it says so in time. */
+  async #probe(): Promise<void> {
+    while (this.#isWatching) {
+      const { status, ms } = await this.client.get('/readyz');
+      hold((status === 200 || status === 503) && ms <= probeMs, `/readyz is answered ${status}, behind ${Math.round(ms)} ms`);
+      await wait(50);
     }
   }
 }
