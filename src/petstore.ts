@@ -12,7 +12,7 @@ import { openApiDocument, openApiRoute, type OpenApiDocument } from './http/open
 import { petRoutes } from './http/operations.js';
 import { Outbox } from './http/outbox.js';
 import { probeRoutes } from './http/probes.js';
-import { Query } from './http/query.js';
+import { parseQuery } from './http/query.js';
 import { checkReply, errorReply, internalErrorReply, type Reply } from './http/reply.js';
 import { Resources, type Resource } from './http/resources.js';
 import type { Route } from './http/route.js';
@@ -87,13 +87,14 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       resource = match.value;
       const operation = resource.operation(method);
       if (resource.needsKey && operation.isPublic !== true) {
-        keyName = await authenticate(head.authorization, verifyKey);
+        const name = authenticate(head.authorization, verifyKey);
+        keyName = typeof name === 'string' ? name : await name;
         if (closing !== undefined) throw stopping();
       }
       checkExpectation(head);
       if (operation.readsBody === true) checkContent(head, maxBodyBytes);
       const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-      const reply = await operation.handler({ method, params: match.params, query: new Query(query), body, keyName });
+      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName });
       return { reply: withHeaders(checkReply(reply), resource.headers), resource, keyName };
     } catch (error) {
       return { reply: withHeaders(failureReply(error), resource?.headers ?? []), resource, keyName };

@@ -63,7 +63,10 @@ export interface PetText {
   readonly json: string;
 }
 
-/** At most `limit` texts, and where more animals match, the last one's id: the `after` of the next page. */
+/**
+ * At most `limit` texts, and where more animals match, the last one's id: the `after` of the next page. A storage that
+ * hands out the same object again promises that nothing in it has changed.
+ */
 export interface PetTextPage {
   readonly texts: readonly string[];
   readonly next?: bigint;

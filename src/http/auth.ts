@@ -14,16 +14,22 @@ const invalid = unauthorized('The API key is not valid.', '');
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
 /**
- * The name of the key in an Authorization header.
- * @throws PetstoreError `unauthorized` with its challenge (C36, C37).
+ * The name of the key in an Authorization header; at once where the verifier knows it at once.
+ * @throws PetstoreError `unauthorized`, at once or by the promise, with its challenge (C36, C37).
  */
-export async function authenticate(authorization: string | undefined, verifyKey: VerifyKey): Promise<string> {
+export function authenticate(authorization: string | undefined, verifyKey: VerifyKey): string | Promise<string> {
   if (authorization === undefined) throw missing;
   if (!/^bearer(?: |$)/i.test(authorization)) throw invalid;
   // One token of visible characters; a second header has joined ", " to it, which none can hold.
   const token = /^ +([\x21-\x7e]+)$/.exec(authorization.slice('bearer'.length))?.[1];
-  const name = token === undefined ? undefined : await verifyKey(token);
-  // A verifier without types may say no by null or false; whatever is no name must not open the door.
+  if (token === undefined) throw invalidToken;
+  const name = verifyKey(token);
+  return typeof name === 'string' ? name : checkName(name);
+}
+
+/** A verifier without types may say no by null or false; whatever is no name must not open the door. */
+async function checkName(given: string | undefined | Promise<string | undefined>): Promise<string> {
+  const name = await given;
   if (typeof name !== 'string') throw invalidToken;
   return name;
 }

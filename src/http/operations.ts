@@ -3,11 +3,11 @@ import { PetstoreError } from '../errors.js';
 import { parseInt64 } from '../int64.js';
 import { parseJson } from '../json.js';
 import { isPetStatus, parseDraft, petStatuses, type PetStatus } from '../pet.js';
-import type { PetQuery, PetTexts } from '../storage.js';
+import type { PetQuery, PetTextPage, PetTexts } from '../storage.js';
 import { isGone, type Deprecation } from './deprecation.js';
 import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
 import type { Query } from './query.js';
-import { jsonReply } from './reply.js';
+import { jsonReply, type Reply } from './reply.js';
 import type { Operation, Route } from './route.js';
 
 /** The rule of `limit`, in the specification's figures. */
@@ -34,11 +34,15 @@ export function petRoutes(pets: PetTexts, clock: () => number): readonly Route[]
 }
 
 function listPets(pets: PetTexts): Operation {
+  // A storage that answers the very same page again says that it can't have changed; so neither has its reply.
+  const replies = new WeakMap<PetTextPage, Reply>();
   return {
     handler: async ({ query }) => {
       const petQuery = parsePetQuery(query);
-      const { texts, next } = await pets.list(petQuery);
-      return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : ['Link', nextLink(petQuery, next)]);
+      const page = await pets.list(petQuery);
+      const reply = replies.get(page) ?? pageReply(petQuery, page);
+      if (page.next !== undefined) replies.set(page, reply);
+      return reply;
     },
     document: {
       operationId: 'listPets',
@@ -55,6 +59,10 @@ function listPets(pets: PetTexts): Operation {
       },
     },
   };
+}
+
+function pageReply(query: PetQuery, { texts, next }: PetTextPage): Reply {
+  return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : ['Link', nextLink(query, next)]);
 }
 
 function createPet(pets: PetTexts, clock: () => number): Operation {

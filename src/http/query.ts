@@ -6,10 +6,7 @@ export class Query {
   readonly #values = new Map<string, string>();
   readonly #repeated = new Set<string>();
 
-  /**
-   * @param text What follows the `?`, still encoded; empty where nothing does.
-   * @throws PetstoreError `invalid_parameter` for a malformed escape (C12).
-   */
+  /** @throws PetstoreError, see `parseQuery`. */
   constructor(text: string) {
     if (text === '') return;
     for (const pair of text.split('&')) {
@@ -28,6 +25,17 @@ export class Query {
     if (this.#repeated.has(name)) throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
     return this.#values.get(name);
   }
+}
+
+/** Most requests have none. */
+const emptyQuery = new Query('');
+
+/**
+ * @param text What follows the `?`, still encoded; empty where nothing does.
+ * @throws PetstoreError `invalid_parameter` for a malformed escape (C12).
+ */
+export function parseQuery(text: string): Query {
+  return text === '' ? emptyQuery : new Query(text);
 }
 
 function decoded(text: string): string {

@@ -10,6 +10,8 @@ export class Catalogue {
   readonly #texts: string[] = [];
   /** The id of the text at the same position, ascending. */
   #ids = new BigInt64Array(1024);
+  /** Pages that are full, so that they never change: an animal neither changes nor goes, and none comes between. */
+  readonly #pages = new Map<string, PetTextPage>();
   /** The positions of each status, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, Positions> = new Map(petStatuses.map((status) => [status, new Positions()]));
 
@@ -42,7 +44,19 @@ export class Catalogue {
   }
 
   /** The texts of a query by ascending id (C5). */
-  page({ limit, status, after }: PetQuery): PetTextPage {
+  page(query: PetQuery): PetTextPage {
+    const name = `${query.limit} ${query.after} ${query.status}`;
+    const kept = this.#pages.get(name);
+    if (kept !== undefined) return kept;
+    const page = this.#makePage(query);
+    if (page.next !== undefined && isSmall(page)) {
+      if (this.#pages.size === maxPages) this.#pages.clear();
+      this.#pages.set(name, page);
+    }
+    return page;
+  }
+
+  #makePage({ limit, status, after }: PetQuery): PetTextPage {
     const start = after === undefined ? 0 : this.#positionAfter(after);
     if (status === undefined) return this.#pageOfAll(start, limit);
     const positions = this.#byStatus.get(status);
@@ -84,6 +98,14 @@ export class Catalogue {
     }
     return from;
   }
+}
+
+/** How many pages are kept, and how many bytes of texts each may have: 8 MiB in all. */
+const maxPages = 512;
+const maxPageBytes = 2 ** 14;
+
+function isSmall({ texts }: PetTextPage): boolean {
+  return texts.reduce((bytes, text) => bytes + text.length, 0) <= maxPageBytes;
 }
 
 /** Positions in ascending order, four bytes each. */
