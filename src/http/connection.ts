@@ -47,6 +47,8 @@ export class Connection {
     this.#service = service;
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
+    // Node's own would close at once behind the last response, and so reset it away from a client that still talks.
+    socket.destroySoon = () => this.#hangUp('');
     // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
     socket.on('resume', () => {
       if (this.#isPaused) socket.pause();
@@ -55,6 +57,8 @@ export class Connection {
 
   /** Takes a request; its answer waits for those before it. */
   accept(exchange: Exchange): void {
+    // It came behind the last answer.
+    if (!this.#socket.writable) return;
     this.#latest = exchange;
     this.#waiting.push(exchange);
     this.#startWaiting();
@@ -66,13 +70,7 @@ export class Connection {
    */
   acceptConnect(request: IncomingMessage): void {
     this.#socket.resume();
-    this.#endWith(() => {
-      const response = new ServerResponse(request);
-      response.shouldKeepAlive = false;
-      response.assignSocket(this.#socket);
-      response.once('finish', () => this.#hangUp(''));
-      this.#service.serve(new Exchange(request, response, false));
-    });
+    this.#endWith(() => setImmediate(() => this.#connect(request)));
   }
 
   /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
@@ -110,6 +108,15 @@ export class Connection {
       this.#sentBytes = sentBytes;
       this.#sentAt = now;
     } else if (now - this.#sentAt > unreadMs) this.#socket.destroy();
+  }
+
+  /** Node has let go of the response before it by now. */
+  #connect(request: IncomingMessage): void {
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(this.#socket);
+    response.once('finish', () => this.#hangUp(''));
+    this.#service.serve(new Exchange(request, response, false));
   }
 
   #failMethod(error: ParserError): void {

@@ -34,6 +34,8 @@ export class Exchange implements Message {
   /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
   #failure: PetstoreError | undefined;
   #rejectBody: ((error: PetstoreError) => void) | undefined;
+  /** Whether the reply says that nothing comes behind it. */
+  #isLast = false;
 
   /** @param awaitsContinue Whether the client waits for a `100 Continue` that nobody has sent yet. */
   constructor(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean) {
@@ -51,7 +53,17 @@ export class Exchange implements Message {
 
   /** Calls back once the reply has left or the connection is gone. */
   onDone(callback: () => void): void {
-    this.#response.once('close', callback);
+    let isDone = false;
+    const done = (): void => {
+      if (!isDone) callback();
+      isDone = true;
+    };
+    this.#response.on('close', done);
+    // Before Node's own listener, which ends a connection that the client has half-closed behind its last request: the
+    // error of what came behind that may still have to leave (C52).
+    this.#response.prependListener('finish', () => {
+      if (!this.#isLast) done();
+    });
   }
 
   /** Gives up a request that is not complete and not answered; false for any other. */
@@ -100,6 +112,7 @@ export class Exchange implements Message {
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
+    this.#isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive;
     if (response instanceof WholeResponse && response.isReady && request.complete && actual.closes !== true) {
       response.sendWhole(replyText(actual, this.method));
       return;
