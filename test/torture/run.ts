@@ -2,6 +2,7 @@
 import { calls } from './calls.js';
 import { damage } from './damage.js';
 import { faults } from './faults.js';
+import { inputs } from './inputs.js';
 import { keys } from './keys.js';
 import { kill } from './kill.js';
 import { lock } from './lock.js';
@@ -11,7 +12,7 @@ import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 import { stop } from './stop.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, stop, keys];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, stop, keys];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

@@ -1,0 +1,118 @@
+/** Bad inputs by the thousand, as bytes: good requests with each byte damaged, and every mix of parts that are odd. */
+import { bytesOf, type Words } from '../http/fixture.js';
+import type { Random } from './random.js';
+import { apiKey } from './server.js';
+import { requestBytes } from './wire.js';
+
+const animal = '{"name":"Rex","categoryId":5,"status":"sold"}';
+const json = 'Content-Type: application/json';
+const chunked = `${requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}7\r\n{"name"\r\n26;x="y"\r\n:"Rex","categoryId":5,"status":"sold"}\r\n0\r\nX: y\r\n\r\n`;
+const goodRequests = [requestBytes('POST', '/v1/pets?limit=5', { headers: [json], body: animal }), requestBytes('GET', '/v1/pets?limit=3&status=sold&after=1'), chunked];
+const replacements = ['\0', '\n', '\r', ' ', ':', 'x', '\x80', '0'];
+
+/** All of them, in an order by chance, so that a short run meets some of each. */
+export function badInputs(random: Random): readonly string[] {
+  const all = [...damaged(), ...framings(), ...texts(random).map((body) => requestBytes('POST', '/v1/pets', { body })), ...variants()];
+  return all.map((bytes) => ({ bytes, at: random.below(2 ** 32) })).sort((a, b) => a.at - b.at).map(({ bytes }) => bytes);
+}
+
+function* damaged(): Generator<string> {
+  for (const good of goodRequests) {
+    for (const [at, own] of [...good].entries()) {
+      const [before, behind] = [good.slice(0, at), good.slice(at + 1)];
+      for (const byte of replacements) if (byte !== own) yield before + byte + behind;
+      yield before + behind;
+      yield before + own + own + behind;
+      if (at > 0) yield before;
+    }
+  }
+  const [good = ''] = goodRequests;
+  for (const place of ['POST', '/v1', 'HTTP', '1.1\r', 'Host', 'petstore', 'Bearer', 'Content-Length', '{"name', 'Rex']) {
+    const at = good.indexOf(place);
+    for (let code = 0; code < 256; code++) yield good.slice(0, at) + String.fromCharCode(code) + good.slice(at);
+  }
+}
+
+/** Hosts, lengths, codings, bodies and versions, each with each. */
+function* framings(): Generator<string> {
+  const size = animal.length;
+  const hex = size.toString(16);
+  const hosts = ['Host: a', 'Host: a:80', 'Host: [::1]:1', '', 'Host: a\r\nHost: a', 'Host: a/b', 'Host: u@a', 'Host: [zz]'];
+  const lengths = ['', `Content-Length: ${size}`, `content-length:00${size}`, `Content-Length: ${size}\r\nContent-Length: ${size}`, `Content-Length: ${size}, ${size}`, 'Content-Length: -1', 'Content-Length: 0x2d', 'Content-Length: 18446744073709551616', `Content-Length : ${size}`];
+  const codings = ['', 'Transfer-Encoding: chunked', 'transfer-encoding: ChunKed', 'Transfer-Encoding: gzip, chunked', 'Transfer-Encoding: identity', 'Transfer-Encoding: xchunked', 'Transfer-Encoding:\r\n chunked', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked'];
+  const bodies = [animal, `${hex}\r\n${animal}\r\n0\r\n\r\n`, `${hex};a=b\r\n${animal}\r\n000\r\nX: y\r\n\r\n`, `0x${hex}\r\n${animal}\r\n0\r\n\r\n`, `${hex}\r\n${animal}0\r\n\r\n`, `${hex}\n${animal}\r\n0\r\n\r\n`];
+  for (const version of ['1.1', '1.0']) {
+    for (const host of hosts) {
+      for (const length of lengths) {
+        for (const coding of codings) {
+          const lines = [`POST /v1/pets HTTP/${version}`, host, length, coding, `Authorization: Bearer ${apiKey}`].filter((line) => line !== '');
+          // A body that no length announces would be the next request, which the first two say enough of.
+          const isChunked = coding !== '' && length === '';
+          for (const body of isChunked ? bodies : bodies.slice(0, 1)) yield `${lines.join('\r\n')}\r\n\r\n${body}`;
+        }
+      }
+    }
+  }
+}
+
+const badUtf8 = ['\x80', '\xbf', '\xc0\x80', '\xc1\xbf', '\xc3', '\xc3\x28', '\xe0\x80\x80', '\xe0\x9f\xbf', '\xe2\x82', '\xe2\x28\xa1', '\xed\xa0\x80', '\xed\xbf\xbf', '\xf0\x80\x80\x80', '\xf0\x8f\xbf\xbf', '\xf0\x9f\x92', '\xf4\x90\x80\x80', '\xf5\x80\x80\x80', '\xf8\x88\x80\x80\x80', '\xfe', '\xff'];
+const goodUtf8 = ['\xc3\xa9', '\xe7\x8c\xab', '\xf0\x9f\x90\x88', '\xef\xbf\xbf', '\xf4\x8f\xbf\xbf', '\x7f'];
+const atoms = ['', ' ', 'null', 'true', 'false', 'nul', '0', '-0', '1', '01', '1.', '.5', '+1', '-', '1.0', '1.5', '1e2', '1E+2', '10e-1', '1e-1', '1e400', '-1e400', '1e', '9223372036854775807', '9223372036854775808', '-9223372036854775808', '-9223372036854775809', '9007199254740993', '92233720368547758.07e2', '100000000000000000000e-2', `1${'0'.repeat(400)}e-400`, '0e999999999', 'NaN', 'Infinity', '0x1', '""', '"a"', '"\\u0041"', '"\\x"', '"\\u12"', '"\n"', '"\t"', '"\\ud83d\\udc08"', '"\\ud83d"', '"\\udc08"', "'a'", '"a', '"sold"', '"pending"', '"SOLD"', '[]', '[1]', '[1,]', '[,1]', '[', ']', '{}', '{"a":1}', '{"a":1,}', '{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{a:1}', '{"a"}', '{"a":}', '{', '}', '//', '/**/1', '{"__proto__":1,"__proto__":1}', `${'['.repeat(63)}${']'.repeat(63)}`, `${'['.repeat(64)}${']'.repeat(64)}`];
+
+/** Texts of a body: what JSON is made of in every place, and random damage to a text that is right. */
+function texts(random: Random): readonly string[] {
+  const all = [...atoms, '\xef\xbb\xbf{}', `\xef\xbb\xbf${animal}`, `\xef\xbb\xbf\xef\xbb\xbf${animal}`, `\xff\xfe${animal}`, ` \t\r\n${animal} \n`, `\x0b${animal}`, `\xa0${animal}`, `${animal}${animal}`, ' '.repeat(65_536 - animal.length) + animal, ' '.repeat(65_537 - animal.length) + animal];
+  for (const atom of atoms) {
+    all.push(`{"name":${atom},"categoryId":1}`, `{"name":"a","categoryId":${atom}}`, `{"name":"a","categoryId":1,"status":${atom}}`, `{"name":"a","x":${atom},"categoryId":1}`, `{"id":${atom},"name":"a","categoryId":1}`, `[${atom}]`, `{"name":"a","categoryId":1}${atom}`, `{"x":[{"y":${atom}}],"name":"a","categoryId":1}`, `{"name":"a","categoryId":1,"name":${atom}}`);
+  }
+  for (const bytes of [...badUtf8, ...goodUtf8]) {
+    all.push(bytes, `"${bytes}"`, `{"name":"${bytes}","categoryId":1}`, `{"name":"a${bytes}b","categoryId":1}`, `{"${bytes}":1,"name":"a","categoryId":1}`, `{"name":"a","categoryId":1}${bytes}`, `{"name":"a","categoryId":${bytes}}`, `{"name":"a","categoryId":1,"status":"sold${bytes}"}`);
+  }
+  const rich = '{"n\\u0061me" : "\\u732b \xe7\x8c\xab\\n","categoryId":-9007199254740993.0e0,"tags":[{"a":[true,null,1e3]},[]],"status":"available"}';
+  const pieces = [...'{}[]",:\\0e.-+ax \n\x80', '"a"', 'null', '\\ud800'];
+  for (let index = 0; index < 1_500; index++) {
+    let text = index % 2 === 0 ? rich : animal;
+    for (let damage = random.below(3); damage >= 0; damage--) {
+      const at = random.below(text.length + 1);
+      text = text.slice(0, at) + (random.below(3) === 0 ? '' : random.pick(pieces)) + text.slice(at + random.below(4));
+    }
+    all.push(text);
+  }
+  return all;
+}
+
+/** Methods, paths, queries, headers and keys. */
+function* variants(): Generator<string> {
+  const paths = ['/v1/pets', '/v1/pets/1', '/v1/pets/9223372036854775807', '/v1/pets/9223372036854775808', '/v1/pets/-1', '/v1/pets/-0', '/v1/pets/01', '/v1/pets/1.0', '/v1/pets/abc', '/v1/pets/%31', '/v1/pets/1%0A', '/v1/pets/', '/v1/pets//', '/v1//pets', '//v1/pets', '/v1/./pets', '/v1/pets/..', '/v1/pets/%2e', '/v1/pets%2F1', '/v1/%70ets', '/v1/%zz', '/v1/pets/%', '/v1/pets/%ff', '/V1/pets', '/v1/Pets', '/v1', '/', '/v1/pets/1/x', '/v1/store/orders', '/v1/pets;x', '/v1/pets#x', '*', 'http://any/v1/pets', 'http://any', 'HTTPS://any/v1/pets/1', 'ftp://any/v1/pets', 'v1/pets', '/healthz', '/readyz', '/openapi.json', '/healthz/', `/${'a'.repeat(16_383)}`, `/${'a'.repeat(16_384)}`];
+  const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'FOO', 'get', 'Q'.repeat(300)];
+  const keys: readonly Words[] = [{}, { authorization: null }, { authorization: 'Bearer wrong' }];
+  for (const path of paths) for (const method of methods) for (const words of keys) if (method !== 'HEAD' || path.length < 100) yield requestBytes(method, path, words);
+
+  const values = ['', '0', '1', '5', '05', '+5', '5.0', '1e1', '%205', '100', '101', '-1', '1000', '9223372036854775807', '9223372036854775808', 'abc', '%', '%zz', '%35', '%ff', 'sold', 'Sold', 'sold,pending', 'available', 'null', '5&limit=5', '5&limit=6', 'sold&status=sold', '5&x=%C0%80', '5&x&&=', '5#'];
+  for (const name of ['limit', 'status', 'after', 'l%69mit', 'Limit', 'x', '%zz', '']) {
+    for (const value of values) {
+      yield requestBytes('GET', `/v1/pets?${name}=${value}`);
+      yield requestBytes('GET', `/v1/pets/1?${name}=${value}`);
+      yield requestBytes('POST', `/v1/pets?${name}=${value}`, { body: animal });
+    }
+  }
+
+  const lines = ['Content-Type: application/json; charset=utf-8', 'Content-Type: APPLICATION/JSON;charset="UTF-8"', 'Content-Type: application/json; charset=latin1', 'Content-Type: application/json; x=y', 'Content-Type: text/plain', 'Content-Type: application/jsonx', 'Content-Type: */*', 'Content-Type:', 'Content-Type: application/json\r\nContent-Type: text/plain', 'Content-Encoding: identity', 'Content-Encoding: gzip', 'Content-Encoding: gzip, identity', 'Expect: 100-continue', 'expect: 100-CONTINUE', 'Expect: miracles', 'Expect: 100-continue\r\nExpect: 100-continue', 'Accept: text/html', 'Accept:', 'Upgrade: websocket\r\nConnection: Upgrade', 'Connection: close', 'Connection: keep-alive', 'Connection: x, Close', 'X: \xe9\xff', 'X:', 'X:\t a \t', 'X: a\r\n b', 'X : a', 'X Y: a', ': a', 'X', 'X: \x01', 'X: \x7f', 'X: \0', 'X\xe9: a', 'Trailer: X', 'TE: trailers', 'Range: bytes=0-1', 'If-None-Match: *', 'Cookie: a=b', 'X-HTTP-Method-Override: DELETE', 'Content-Length: 1', `X: ${'a'.repeat(15_000)}`, `X: ${'a'.repeat(17_000)}`, `${'x: 1\r\n'.repeat(96)}x: 1`, `${'x: 1\r\n'.repeat(100)}x: 1`];
+  for (const line of lines) {
+    for (const version of ['1.1', '1.0']) {
+      yield requestBytes('POST', '/v1/pets', { headers: [line], body: animal, version });
+      yield requestBytes('POST', '/v1/pets', { headers: [line], body: 'not json', version });
+      yield requestBytes('GET', '/v1/pets?limit=2', { headers: [line], version });
+    }
+  }
+
+  const credentials = [apiKey, `Bearer  ${apiKey}`, `bEaReR ${apiKey}`, `Bearer ${apiKey}  `, `Bearer\t${apiKey}`, `Bearer${apiKey}`, `Bearer: ${apiKey}`, `Bearer "${apiKey}"`, `Bearer ${apiKey},`, `Bearer ${apiKey} x`, `Bearer ${apiKey}, Bearer ${apiKey}`, `Bearer ${apiKey}x`, `Bearer ${apiKey.slice(1)}`, `Bearer ${apiKey.toUpperCase()}`, 'Bearer', 'Bearer ', '', 'Basic dXNlcjpwYXNz', `Basic ${apiKey}`, `X Bearer ${apiKey}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
+  for (const authorization of credentials) {
+    yield requestBytes('GET', '/v1/pets', { authorization });
+    yield requestBytes('POST', '/v1/pets', { authorization, body: animal });
+    yield requestBytes('GET', '/healthz', { authorization });
+    yield requestBytes('GET', '/v1/pets', { headers: [`Authorization: Bearer ${apiKey}`], authorization });
+  }
+  for (const version of ['0.9', '1.2', '1.10', '1', '2.0', '9.9', '']) yield bytesOf('GET', '/v1/pets', { authorization: `Bearer ${apiKey}`, version });
+  yield* ['GET /\r\n\r\n', 'GET /v1/pets\r\nHost: a\r\n\r\n', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03', '\0\xff\xfe\r\n\r\n', 'hello\r\n\r\n', animal, 'GET /v1/pets http/1.1\r\nHost: a\r\n\r\n', 'FOO / HTTP/9.9\r\n\r\n', 'F(O / HTTP/1.1\r\n\r\n'];
+}
