@@ -19,3 +19,4 @@ export { memoryStorage } from './storage/memory.js';
 export type { Disk, FileFacts } from './storage/disk.js';
 export { fileStorage, type FileStorageOptions } from './storage/file.js';
 export { checkFile, type FileReport } from './storage/check.js';
+export { salvageFile, type SalvageReport } from './storage/salvage.js';

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Owns the process: which command runs, and how its failure is told: one line, and 2 or 3. Knows no command's inside. */
+/** Owns the process: which command runs, and how its failure is told: one line, and 2 or 3, or 70 for our own fault. Knows no command's inside. */
 import { readFileSync } from 'node:fs';
 import { PetstoreError } from './index.js';
 import { readCommandLine } from './server/command-line.js';
@@ -38,7 +38,7 @@ const start: Command = { options: startOptions, load: async () => (await import(
 const commands: ReadonlyMap<string, Command> = new Map([
   ['keys', { options: ['keysFile', 'expires'], load: async () => (await import('./commands/keys.js')).keys }],
   ['import', { options: ['storage'], load: async () => (await import('./commands/import.js')).importAnimals }],
-  ['check', { options: [], load: async () => (await import('./commands/check.js')).check }],
+  ['check', { options: ['salvage'], load: async () => (await import('./commands/check.js')).check }],
 ]);
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number | undefined> {
@@ -71,7 +71,7 @@ function tell(error: unknown): number {
   const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
   // What else is thrown is a fault of ours: all of it must be seen.
   process.stderr.write(isForOperator ? `${printable(error.message)}\n` : `${error instanceof Error ? error.stack : String(error)}\n`);
-  return error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 1;
+  return error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70;
 }
 
 // Whoever reads our output may go away at any time; the server goes on.

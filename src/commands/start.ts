@@ -1,4 +1,5 @@
 /** Owns the run of a server, from its options to its end. Knows neither HTTP nor where animals are kept. */
+import { inspect } from 'node:util';
 import { createPetstore, type Log, type Petstore, type PetStorage } from '../index.js';
 import { devBanner } from '../server/dev-banner.js';
 import { devKey } from '../server/dev-key.js';
@@ -46,6 +47,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
       await closeInTime(petstore, log);
     },
     reload: keys.reload,
+    crashed: (error) => log('error', 'a fault of ours', { error: inspect(error) }),
   });
 
   openStorage();

@@ -16,7 +16,7 @@ const before = `Petstore: a server of animals over HTTP and JSON.
 Usage: node dist/server.js [options]
        node dist/server.js keys add NAME [--expires TIME] | keys list | keys revoke NAME
        node dist/server.js import FILE [--storage STORAGE]
-       node dist/server.js check FILE
+       node dist/server.js check FILE [--salvage OUT]
 
 Without a command it serves. It needs at least one API key.
 
@@ -30,8 +30,8 @@ Commands:
 Options and their environment variables; a flag beats the environment, which beats the default:`;
 
 const after = `
-Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used. SIGTERM and SIGINT finish the
-requests under way; SIGHUP reads the keys file again.
+Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used; 70 a fault of ours. SIGTERM and
+SIGINT finish the requests under way; SIGHUP reads the keys file again.
 
 Examples:
   node dist/server.js --dev

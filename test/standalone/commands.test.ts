@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { crc32 } from 'node:zlib';
 import { assertRefused, folder, root, run, Running, serverFile, start, until } from './process.js';
 
 const animals = join(root, 'data/animals.jsonl');
@@ -169,6 +170,18 @@ describe('check FILE', { concurrency: 4 }, () => {
     assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
     assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n  animals  1 /);
     assert.equal(readFileSync(join(cwd, 'bad.jsonl'), 'utf8'), text);
+  });
+
+  test('F3: --salvage writes what is sound of a damaged file to a new one, and lists what is missing', async (t) => {
+    const cwd = folder(t);
+    const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
+    const commit = (from: number, text: string): string => `{"commit":{"from":${from},"crc32":"${crc32(text).toString(16).padStart(8, '0')}"}}\n`;
+    writeFileSync(join(cwd, 'bad.jsonl'), animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)));
+    const ended = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
+    assert.equal(ended.code, 0);
+    assert.match(ended.stdout, /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}line 1: animal 1 .*\n {2}left out {2}line 2: .*\n {2}missing {3}ids 1 to 2\n$/);
+    assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
+    assertRefused(await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
   });
 
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [

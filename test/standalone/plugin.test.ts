@@ -42,6 +42,18 @@ describe('plugins', { concurrency: 4 }, () => {
     assert.equal(server.log.find(({ msg }) => msg === 'counted')?.['replies'], 1);
   });
 
+  test('a fault that nobody caught is logged, stops the server as a signal does, and exits 70', async (t) => {
+    const cwd = folder(t);
+    const handler = "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
+    writeFileSync(join(cwd, 'faulty.mjs'), `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`);
+    const server = await start(t, ['--plugin', './faulty.mjs'], { cwd, env });
+    await fetch(`${server.url}/fault`).catch(() => undefined);
+    assert.equal((await server.ended).code, 70);
+    const fault = server.log.find(({ level }) => level === 'error');
+    assert.match(String(fault?.['error']), /of a plugin/);
+    assert.ok(server.log.some(({ msg }) => msg === 'closed'));
+  });
+
   test('--plugin can be repeated: a path, a file URL, a package of the working folder', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'one.cjs'), named('/one'));

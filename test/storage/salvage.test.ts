@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { readFileSync, statSync } from 'node:fs';
+import { test } from 'node:test';
+import { checkFile } from '../../dist/storage/check.js';
+import { fileStorage } from '../../dist/storage/file.js';
+import { salvageFile } from '../../dist/storage/salvage.js';
+import { batches, fileWith, newPath, petLine } from './scene.js';
+
+const sound = String(batches(2, 3, 2));
+const newOut = (): string => `${fileWith('')}.saved`;
+const animalsIn = async (path: string): Promise<readonly bigint[]> => {
+  const storage = await fileStorage(path);
+  const ids = (await storage.list({ limit: 100 })).map(({ id }) => id);
+  await storage.close();
+  return ids;
+};
+
+test('F3 salvage of a sound file is the same file', async () => {
+  const out = newOut();
+  assert.deepEqual(await salvageFile(fileWith(sound), out), { animals: 7, missing: [], leftOut: [] });
+  assert.equal(String(readFileSync(out)), sound);
+  assert.equal(statSync(out).mode & 0o777, 0o600);
+});
+
+test('F3 salvage leaves out a batch whose checksum does not fit, says so, and touches nothing', async () => {
+  const damaged = fileWith(sound.replace('pet 4', 'pet 9'));
+  const before = readFileSync(damaged);
+  const out = newOut();
+  const { animals, missing, leftOut } = await salvageFile(damaged, out);
+  assert.equal(animals, 4);
+  assert.deepEqual(missing, [{ from: 3n, to: 5n }]);
+  assert.deepEqual(leftOut.map(({ line }) => line), [4, 5, 6]);
+  assert.match(leftOut[0]?.what ?? '', /animal 3 .*checksum/);
+  assert.deepEqual(readFileSync(damaged), before);
+  assert.equal((await checkFile(out)).verdict, 'sound');
+  assert.deepEqual(await animalsIn(out), [1n, 2n, 6n, 7n]);
+});
+
+test('F3 salvage finds sound batches behind lines that are gone, doubled or no animals', async () => {
+  const [first = '', second = '', third = ''] = sound.split(/(?<=crc32":"\w{8}"\}\}\n)/);
+  const cases: readonly (readonly [string, readonly bigint[], number])[] = [
+    [second + third, [3n, 4n, 5n, 6n, 7n], 0],
+    [first + first + second + third, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 2],
+    [first + third + second, [1n, 2n, 6n, 7n], 3],
+    [`${first}no animal\n${second}${third}`, [1n, 2n, 6n, 7n], 4],
+    [first + second + petLine(6) + petLine(7).slice(0, 9), [1n, 2n, 3n, 4n, 5n, 6n], 1],
+    ['', [], 0],
+  ];
+  for (const [text, ids, leftOutCount] of cases) {
+    const out = newOut();
+    const { animals, leftOut } = await salvageFile(fileWith(text), out);
+    assert.equal(animals, ids.length, text);
+    assert.equal(leftOut.length, leftOutCount, text);
+    assert.deepEqual(await animalsIn(out), ids);
+  }
+});
+
+test('F7 salvage never writes over a file, and says which cannot be used', async () => {
+  const there = fileWith(sound);
+  await assert.rejects(salvageFile(there, there), { code: 'storage_unusable', message: /already/ });
+  await assert.rejects(salvageFile(newPath(), newOut()), { code: 'storage_unusable', message: /no such file/ });
+});
