@@ -7,6 +7,7 @@ import { hold } from './row.js';
 /** Animals by id, as the exact bodies that were acknowledged. */
 export class Ledger {
   readonly #acknowledged = new Map<string, string>();
+  readonly #heardAt = new Map<string, number>();
   /** What a list showed, acknowledged or not (F10): it must never change either, nor its id be given again. */
   readonly #served = new Map<string, string>();
 
@@ -23,6 +24,16 @@ export class Ledger {
     hold(JSON.stringify(rest) === JSON.stringify(sent), `id ${key} is answered with another animal`);
     hold(!this.#acknowledged.has(key) && !this.#served.has(key), `id ${key} is given twice`);
     this.#acknowledged.set(key, body);
+    this.#heardAt.set(key, Number(process.hrtime.bigint()) / 1e9);
+  }
+
+  /** Takes back what was booked from a moment on, in seconds of `process.hrtime`: the power was gone, no client heard it. */
+  forgetSince(moment: number): void {
+    for (const [id, heardAt] of this.#heardAt) {
+      if (heardAt < moment) continue;
+      this.#acknowledged.delete(id);
+      this.#heardAt.delete(id);
+    }
   }
 
   /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */

@@ -57,7 +57,7 @@ async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: strin
     hold((await client.get('/v1/pets')).status === 200, 'behind the cut readers are not served');
     client.close();
   }
-  await cutting;
+  ledger.forgetSince(await cutting);
   const { code, stderr } = await server.end(share.random.pick(['SIGKILL', 'SIGTERM']));
   // One that met the cut in its start may have refused.
   hold(code === null || code === 0 || (client === undefined && code === 3), `the server ends with ${code}: ${stderr}`);
