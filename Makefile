@@ -1,6 +1,6 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test seed build clean
+.PHONY: help run test torture seed build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,6 +11,9 @@ run: build ## Install, build, start with --dev: a key of this machine and a curl
 test: build ## Install, build, check types, run every test, hold coverage at 95 %
 	npm run --silent check-types
 	npx c8 npm test
+
+torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (full: an hour; some need root)
+	node --import tsx test/torture/run.ts $(ROWS)
 
 seed: build ## Add the 301 animals of data/animals.jsonl to the storage; the server must not be running
 	node dist/server.js import data/animals.jsonl

@@ -1,6 +1,8 @@
 /** The contract of keys, C36 to C41. */
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import { test } from 'node:test';
 import { digestOfKey, KeyRing } from '../../dist/index.js';
 import { assertError, header } from './client.js';
@@ -102,6 +104,18 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
   assert.equal(digestOfKey('a').length, 32);
   assert.ok(!inspect(ring, { depth: 9, showHidden: true }).includes("'a'"));
   for (let i = 0; i < 3_000; i++) assert.equal(ring.verify(`guess ${i}`), undefined);
+});
+
+test('C40 a token is compared with every digest, all in constant time', (t) => {
+  const compare = t.mock.method(crypto, 'timingSafeEqual');
+  syncBuiltinESMExports();
+  t.after(() => {
+    compare.mock.restore();
+    syncBuiltinESMExports();
+  });
+  const ring = new KeyRing(['a', 'b', 'c'].map((key) => ({ name: key, digest: digestOfKey(key) })), () => 0);
+  for (const token of ['a', 'c', 'nobody']) ring.verify(token);
+  assert.equal(compare.mock.callCount(), 9);
 });
 
 test('C40 a verifier of one’s own names the key or answers nothing; what is no name is no key', async (t) => {

@@ -76,6 +76,8 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
     const first = storage.insert(draft);
     await syncing.opened;
     const second = storage.insert(draft);
+    // Whoever does not wait for the disk has had a turn of the event loop to show it.
+    await new Promise((resolve) => setImmediate(resolve));
     assert.equal(await storage.get(1n), undefined);
     assert.deepEqual(await storage.list({ limit: 5 }), []);
     mayEnd.open();

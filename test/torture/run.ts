@@ -10,9 +10,11 @@ import { model } from './model.js';
 import { order } from './order.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
+import { seeded } from './seeded.js';
+import { slow } from './slow.js';
 import { stop } from './stop.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, stop, keys];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, slow, stop, keys, seeded];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

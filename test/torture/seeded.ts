@@ -1,0 +1,168 @@
+/** R14, ourselves: faults put into a copy of src one at a time, each of which a named test must catch. Knows no figure but theirs. */
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { hold, type Row } from './row.js';
+
+/** A fault: a text of a source file that becomes another, and the test that sees it. */
+interface Fault {
+  readonly name: string;
+  readonly file: string;
+  readonly text: string;
+  readonly becomes: string;
+  readonly test: string;
+  /** The beginning of the test's name. */
+  readonly caughtBy: string;
+}
+
+const faults: readonly Fault[] = [
+  {
+    name: '201 before the sync',
+    file: 'storage/journal.ts',
+    text: 'await disk.datasync(descriptor);',
+    becomes: 'void disk.datasync(descriptor);',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F1 an animal is visible only after the fdatasync',
+  },
+  {
+    name: 'bytes written not compared',
+    file: 'storage/disk.ts',
+    text: 'written += count;',
+    becomes: 'written = bytes.length;',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F1 short writes are finished',
+  },
+  {
+    name: 'sync tried again after failure',
+    file: 'storage/journal.ts',
+    text: "await disk.truncate(descriptor, this.#end).catch(() => undefined);\n      throw this.#fail('broken', error);",
+    becomes: 'await disk.datasync(descriptor);\n      void error;',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F6 after',
+  },
+  {
+    name: 'folder not synced',
+    file: 'storage/data-file.ts',
+    text: "if (process.platform === 'win32') return;",
+    becomes: 'if (folder !== undefined) return;',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F8 a new file',
+  },
+  {
+    name: 'no undo after a full disk',
+    file: 'storage/journal.ts',
+    text: 'await this.#orBroken(disk.truncate(descriptor, this.#end));',
+    becomes: '',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F5 ',
+  },
+  {
+    name: 'visible before durable',
+    file: 'storage/file.ts',
+    text: 'await this.#journal.append(pets.map((pet) => pet.json));\n    for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);',
+    becomes: 'for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);\n    await this.#journal.append(pets.map((pet) => pet.json));',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F1 an animal is visible only after the fdatasync',
+  },
+  {
+    name: 'a bad line skipped',
+    file: 'storage/replay.ts',
+    text: "return messageOf(error).replace(/\\.$/, '');",
+    becomes: 'return messageOf(error) === "" ? "" : undefined;',
+    test: 'storage/file.test.ts',
+    caughtBy: 'F3 what no crash explains',
+  },
+  {
+    name: 'no lock',
+    file: 'storage/lock.ts',
+    text: "return status === 0 ? 'locked' : status === 1 ? 'held' : 'none';",
+    becomes: "return status === undefined ? 'none' : 'locked';",
+    test: 'storage/lock.test.ts',
+    caughtBy: 'F4 a second open in the same process is refused',
+  },
+  {
+    name: 'keep-alive after an unread body',
+    file: 'http/message.ts',
+    text: 'wireHeaders(request.complete ? actual : { ...actual, closes: true })',
+    becomes: 'wireHeaders(actual)',
+    test: 'http/protocol.test.ts',
+    caughtBy: 'C51 an answer before the body was read',
+  },
+  {
+    name: "the parser's error answered for a request under way",
+    file: 'http/connection.ts',
+    text: 'if (this.#underWay === 0) ending();',
+    becomes: 'ending();',
+    test: 'http/protocol.test.ts',
+    caughtBy: 'C52 an error behind a good request',
+  },
+  {
+    name: 'a key compared as text',
+    file: 'key-ring.ts',
+    text: 'timingSafeEqual(digest, entry.digest)',
+    becomes: "digest.toString('hex') === entry.digest.toString('hex')",
+    test: 'http/keys.test.ts',
+    caughtBy: 'C40 a token is compared with every digest',
+  },
+  {
+    name: 'duplicate members accepted',
+    file: 'json.ts',
+    text: "if (members.has(name)) this.#fail('a member name that stands twice', nameAt);",
+    becomes: 'void nameAt;',
+    test: 'http/adding.test.ts',
+    caughtBy: 'C26 what is no strict JSON',
+  },
+];
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** A copy of the project to be spoilt, in a folder that is gone at the end. */
+function copyInto(folder: string): void {
+  for (const name of ['src', 'test/http', 'test/storage', 'tsconfig.json', 'package.json', 'data/animals.jsonl']) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    cpSync(join(root, name), join(folder, name), { recursive: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+}
+
+function build(folder: string): void {
+  const { status, stdout } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--noUnusedLocals', 'false'], { cwd: folder, encoding: 'utf8' });
+  hold(status === 0, `a fault does not compile: ${stdout}`);
+}
+
+/** Whether the tests of a name pass; a name that no test has is none that could catch anything. */
+function passes(folder: string, { test, caughtBy }: Fault): boolean {
+  const pattern = `^${caughtBy.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')}`;
+  const args = ['--import', 'tsx', '--test-reporter', 'tap', '--test-name-pattern', pattern, '--test', join('test', test)];
+  const { status, stdout } = spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8', timeout: 60_000 });
+  hold(stdout.includes(`# Subtest: ${caughtBy}`), `no test of ${test} is called ${caughtBy}`);
+  return status === 0;
+}
+
+/** The row of the issue's table. */
+export const seeded: Row = {
+  id: 'R14',
+  title: 'Seeded faults in our own source, each caught by a named test',
+  fullS: 120,
+  run: async (share) => {
+    const folder = share.folder();
+    copyInto(folder);
+    build(folder);
+    let caught = 0;
+    for (const fault of faults) {
+      if (!share.goOn(caught, faults.length)) break;
+      const path = join(folder, 'src', fault.file);
+      const source = readFileSync(path, 'utf8');
+      hold(source.includes(fault.text), `${fault.name}: ${fault.file} no longer says ${fault.text}`);
+      hold(passes(folder, fault), `${fault.caughtBy}: fails without a fault`);
+      writeFileSync(path, source.replace(fault.text, () => fault.becomes));
+      build(folder);
+      hold(!passes(folder, fault), `${fault.name}: not caught by ${fault.caughtBy}`);
+      writeFileSync(path, source);
+      build(folder);
+      caught++;
+    }
+    return `${caught} of ${faults.length} faults tried, ${caught} caught`;
+  },
+};
