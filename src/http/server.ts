@@ -43,6 +43,8 @@ const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
+/** Most connections that wait to be taken, as far as the system allows; a client beyond tries again only seconds later. */
+const maxPending = 4_096;
 
 /** A server that listens. */
 export class HttpServer {
@@ -80,7 +82,7 @@ export class HttpServer {
     const listening = new HttpServer(service, tls);
     await new Promise<void>((resolve, reject) => {
       listening.#server.once('error', reject);
-      listening.#server.listen(port, host, () => {
+      listening.#server.listen(port, host, maxPending, () => {
         listening.#server.off('error', reject);
         resolve();
       });
