@@ -20,3 +20,27 @@ export function descriptorsOf(pid: number): number {
 export function residentMiB(pid: number): number {
   return Number(/^VmRSS:\s+([0-9]+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024;
 }
+
+/** By how much other work on this machine has stretched the time of some processes since, each by its main thread. */
+export function stretchSince(pids: readonly number[]): () => number {
+  const before = pids.map(schedulingOf);
+  return () => {
+    const factors = pids.map((pid, index) => {
+      const [now, then] = [schedulingOf(pid), before[index]];
+      const [ran, waited] = [now.ran - (then?.ran ?? 0), now.waited - (then?.waited ?? 0)];
+      return ran > 0 ? (ran + waited) / ran : 1;
+    });
+    return Math.max(1, ...factors);
+  };
+}
+
+/** Nanoseconds in which its main thread ran, and in which it could have. */
+function schedulingOf(pid: number): { readonly ran: number; readonly waited: number } {
+  const [ran = 0, waited = 0] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ').map(Number);
+  return { ran, waited };
+}
+
+/** How many files and sockets we may have open ourselves. */
+export function descriptorLimit(): number {
+  return Number(/^Max open files +([0-9]+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]);
+}

@@ -48,6 +48,11 @@ export class Share {
     return done < full && (done === 0 || performance.now() < this.#endsAt);
   }
 
+  /** How many seconds are left. */
+  get leftS(): number {
+    return Math.max(0, (this.#endsAt - performance.now()) / 1000);
+  }
+
   /** Runs at the row's end, however it ends, the last first; at once where that is past, for a row that is interrupted. */
   onEnd(work: () => unknown): void {
     this.#ends.push(work);

@@ -8,13 +8,14 @@ import { kill } from './kill.js';
 import { lock } from './lock.js';
 import { model } from './model.js';
 import { order } from './order.js';
+import { overload } from './overload.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 import { seeded } from './seeded.js';
 import { slow } from './slow.js';
 import { stop } from './stop.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, slow, stop, keys, seeded];
+const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, slow, overload, stop, keys, seeded];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);
