@@ -12,6 +12,7 @@ export const damage: Row = {
   id: 'R5',
   title: 'a file cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
   fullS: 20,
+  isAlwaysFull: true,
   run: async (share) => {
     const sizes = Array.from({ length: fullBatches }, (_, index) => 1 + (index % 4));
     const small = made(sizes, (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '');

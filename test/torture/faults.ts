@@ -18,6 +18,7 @@ export const faults: Row = {
   id: 'R6',
   title: 'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, disk read-only, `fsfreeze` for 15 s',
   fullS: 20,
+  isAlwaysFull: true,
   run: async (share) => {
     const slowest: number[] = [];
     const skipped: string[] = [];

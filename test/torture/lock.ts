@@ -13,7 +13,7 @@ const takeOverMs = 1000;
 export const lock: Row = {
   id: 'R7',
   title: `lock: ${starters} starters racing, behind a \`kill -9\`, an owner stopped by SIGSTOP`,
-  fullS: 40,
+  fullS: 60,
   run: async (share) => {
     const path = join(share.folder(), 'pets.jsonl');
     const ledger = new Ledger();

@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 export const model: Row = {
   id: 'R12',
   title: 'model: random adds, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
-  fullS: 45,
+  fullS: 60,
   run: async (share) => {
     let done = 0;
     const property = fc.asyncProperty(fc.array(step, { minLength: steps, maxLength: steps }), async (sequence) => {

@@ -10,6 +10,8 @@ export interface Row {
   readonly title: string;
   /** About how many seconds the whole figure takes; shares of a smaller budget go by it. */
   readonly fullS: number;
+  /** It is not done in less, so it runs first, and the others share what it leaves. */
+  readonly isAlwaysFull?: true;
   /**
    * Answers the figure in a few words.
    * @throws Violation where the claim does not hold, Skip where this machine cannot try it.

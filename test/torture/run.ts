@@ -66,15 +66,17 @@ async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
 
 process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
 const outcomes: Outcome[] = [];
-for (const [index, row] of chosen.entries()) {
+const inTurn = chosen.toSorted((one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false));
+for (const [index, row] of inTurn.entries()) {
   const startedAt = performance.now();
-  const outcome = await outcomeOf(row, chosen.slice(index).reduce((sum, { fullS }) => sum + fullS, 0));
+  const outcome = await outcomeOf(row, inTurn.slice(index).reduce((sum, { fullS }) => sum + fullS, 0));
   outcomes.push(outcome);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
   process.stdout.write(`${row.id} ${outcome.word}, ${seconds} s: ${outcome.figure}\n`);
 }
 
 process.stdout.write('\n| # | what | figure |\n|---|---|---|\n');
+outcomes.sort((one, other) => rows.indexOf(one.row) - rows.indexOf(other.row));
 for (const { row, word, figure } of outcomes) {
   process.stdout.write(`| ${row.id} | ${row.title} | ${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]} |\n`);
 }
