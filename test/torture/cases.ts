@@ -83,6 +83,14 @@ function texts(random: Random): readonly string[] {
 
 /** Methods, paths, queries, headers and keys. */
 function* variants(): Generator<string> {
+  // A body over the limit that nothing announces, at once and in pieces, and one at the limit.
+  for (const size of [65_536, 65_537, 70_000]) {
+    const body = ' '.repeat(size - animal.length) + animal;
+    for (const piece of [size, 1_000]) {
+      const chunks = Array.from({ length: Math.ceil(size / piece) }, (_, index) => body.slice(index * piece, (index + 1) * piece));
+      yield `${requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${chunks.map((text) => `${text.length.toString(16)}\r\n${text}\r\n`).join('')}0\r\n\r\n`;
+    }
+  }
   const paths = ['/v1/pets', '/v1/pets/1', '/v1/pets/9223372036854775807', '/v1/pets/9223372036854775808', '/v1/pets/-1', '/v1/pets/-0', '/v1/pets/01', '/v1/pets/1.0', '/v1/pets/abc', '/v1/pets/%31', '/v1/pets/1%0A', '/v1/pets/', '/v1/pets//', '/v1//pets', '//v1/pets', '/v1/./pets', '/v1/pets/..', '/v1/pets/%2e', '/v1/pets%2F1', '/v1/%70ets', '/v1/%zz', '/v1/pets/%', '/v1/pets/%ff', '/V1/pets', '/v1/Pets', '/v1', '/', '/v1/pets/1/x', '/v1/store/orders', '/v1/pets;x', '/v1/pets#x', '*', 'http://any/v1/pets', 'http://any', 'HTTPS://any/v1/pets/1', 'ftp://any/v1/pets', 'v1/pets', '/healthz', '/readyz', '/openapi.json', '/healthz/', `/${'a'.repeat(16_383)}`, `/${'a'.repeat(16_384)}`];
   const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'FOO', 'get', 'Q'.repeat(300)];
   const keys: readonly Words[] = [{}, { authorization: null }, { authorization: 'Bearer wrong' }];
