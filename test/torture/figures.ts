@@ -23,21 +23,18 @@ export function residentMiB(pid: number): number {
 
 /** By how much other work on this machine has stretched the time of some processes since, each by its main thread. */
 export function stretchSince(pids: readonly number[]): () => number {
-  const before = pids.map(schedulingOf);
+  const since = performance.now();
+  const before = pids.map(waitedMs);
   return () => {
-    const factors = pids.map((pid, index) => {
-      const [now, then] = [schedulingOf(pid), before[index]];
-      const [ran, waited] = [now.ran - (then?.ran ?? 0), now.waited - (then?.waited ?? 0)];
-      return ran > 0 ? (ran + waited) / ran : 1;
-    });
+    const ms = performance.now() - since;
+    const factors = pids.map((pid, index) => ms / Math.max(1, ms - (waitedMs(pid) - (before[index] ?? 0))));
     return Math.max(1, ...factors);
   };
 }
 
-/** Nanoseconds in which its main thread ran, and in which it could have. */
-function schedulingOf(pid: number): { readonly ran: number; readonly waited: number } {
-  const [ran = 0, waited = 0] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ').map(Number);
-  return { ran, waited };
+/** For how many milliseconds of its life a process could have run, and others did. */
+function waitedMs(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
 }
 
 /** How many files and sockets we may have open ourselves. */

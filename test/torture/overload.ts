@@ -64,6 +64,7 @@ export const overload: Row = {
     const deepStretch = stretchSince([server.pid, process.pid]);
     await deep.push(times * perSecond, Math.min(5_000, ms / 2));
     const deep503 = await backToNormal(deep, client, before, deepStretch);
+    hold(deep.tally.waits.has(503), 'the queue of animals takes all that is asked');
     deep.close();
     clearInterval(watching);
 
