@@ -47,7 +47,7 @@ export class PetstoreError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.code = code;
-    this.headers = details.headers ?? [];
+    this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 }
 

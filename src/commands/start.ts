@@ -47,7 +47,11 @@ export async function start(_operands: readonly string[], settings: Settings): P
       await closeInTime(petstore, log);
     },
     reload: keys.reload,
-    crashed: (error) => log('error', 'a fault of ours', { error: inspect(error) }),
+    crashed: (error) => {
+      log('error', 'a fault of ours', { error: inspect(error) });
+      // Nothing else would say why the process is gone.
+      if (options.log === 'silent') process.stderr.write(`${inspect(error)}\n`);
+    },
   });
 
   openStorage();

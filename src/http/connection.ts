@@ -35,6 +35,7 @@ export class Connection {
   /** Whether a request under way may change what others read. */
   #isChanging = false;
   #isPaused = false;
+  #isHungUp = false;
   #latest: Exchange | undefined;
   /** What ends the connection once every request before it has its answer (C52). */
   #ending: (() => void) | undefined;
@@ -48,6 +49,9 @@ export class Connection {
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
     // Node's own would close at once behind the last response, and so reset it away from a client that still talks.
+    socket.destroySoon = () => this.#hangUp('');
+    // Node ends a connection behind its last answer by this, and at once: a client that is still sending would be reset
+    // and might never read that answer (RFC 9112 section 9.6).
     socket.destroySoon = () => this.#hangUp('');
     // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
     socket.on('resume', () => {
@@ -170,10 +174,8 @@ export class Connection {
   }
 
   #hangUp(text: string): void {
-    if (!this.#socket.writable) {
-      this.#socket.destroy();
-      return;
-    }
+    if (this.#isHungUp) return;
+    this.#isHungUp = true;
     this.#socket.end(text, 'latin1');
     setTimeout(() => this.#socket.destroy(), lingerMs).unref();
   }

@@ -14,7 +14,7 @@ export interface Deprecation {
 /** What every answer of a deprecated route carries: RFC 9745, RFC 8594 and RFC 5829, alternating names and values. */
 export function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly string[] {
   const link = `<${successor}>; rel="successor-version"`;
-  return ['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link];
+  return Object.freeze(['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link]);
 }
 
 /** Whether the route's time is over, at a moment in milliseconds since the epoch. */

@@ -138,6 +138,8 @@ export class Exchange implements Message {
     const end = (): void => {
       clearTimeout(timer);
       request.off('data', onData).off('end', end).off('close', end);
+      // That was all the patience there is.
+      request.socket.once('finish', () => request.socket.destroy());
       response.end();
     };
     const onData = (chunk: Buffer): void => {

@@ -62,7 +62,7 @@ function listPets(pets: PetTexts): Operation {
 }
 
 function pageReply(query: PetQuery, { texts, next }: PetTextPage): Reply {
-  return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : ['Link', nextLink(query, next)]);
+  return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : Object.freeze(['Link', nextLink(query, next)]));
 }
 
 function createPet(pets: PetTexts, clock: () => number): Operation {

@@ -53,6 +53,9 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
   return { status, headers };
 }
 
+/** What frames a reply; a second one of them would make two ends of it. A reply that `closes` says so. */
+const writtenByUs: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'content-type', 'transfer-encoding', 'date']);
+
 /**
  * What a handler answered, unless it is no reply at all.
  * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
@@ -60,6 +63,10 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
 export function checkReply(reply: Reply): Reply {
   const isReply = reply?.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers) && reply.headers.length % 2 === 0;
   if (!isReply) throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
+  for (let i = 0; i < reply.headers.length; i += 2) {
+    const name = String(reply.headers[i]);
+    if (writtenByUs.has(name.toLowerCase())) throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
+  }
   if (reply.body !== undefined && (reply.status === 204 || reply.status === 304)) throw new TypeError(`a ${reply.status} has no body`);
   return reply;
 }

@@ -11,10 +11,14 @@ const alwaysLines = linesOf(always);
 const keptOpen = linesOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${keepAliveMs / 1000}`]);
 const closed = linesOf(['Connection', 'close']);
 
+/** These never have a body, so that no length is said (RFC 9110 section 8.6). */
+const bodiless: ReadonlySet<number> = new Set([204, 304]);
+
 /** The headers of a reply, names and values alternating, for those who write lines and date themselves. */
 export function wireHeaders(reply: Reply): string[] {
   const headers = [...always, ...reply.headers];
   if (reply.body !== undefined) headers.push('Content-Type', contentTypeOf(reply), 'Content-Length', String(reply.body.length));
+  else if (!bodiless.has(reply.status)) headers.push('Content-Length', '0');
   if (reply.closes === true) headers.push('Connection', 'close');
   return headers;
 }
@@ -25,7 +29,10 @@ export function wireHeaders(reply: Reply): string[] {
  */
 export function replyText(reply: Reply, method: string): string {
   const { status, body } = reply;
-  const content = body === undefined ? '' : `Content-Type: ${contentTypeOf(reply)}\r\nContent-Length: ${body.length}\r\n`;
+  const content =
+    body !== undefined ? `Content-Type: ${contentTypeOf(reply)}\r\nContent-Length: ${body.length}\r\n`
+    : bodiless.has(status) ? ''
+    : 'Content-Length: 0\r\n';
   const connection = reply.closes === true ? closed : keptOpen;
   const head = `${statusLine(status)}${alwaysLines}${keptLinesOf(reply.headers)}${content}Date: ${httpDate()}\r\n${connection}\r\n`;
   return body === undefined || method === 'HEAD' ? head : head + body;
@@ -46,16 +53,15 @@ function statusLine(status: number): string {
   return line;
 }
 
-/** The lines of the lists that many replies share, those of a deprecated route for one. */
+/** The lines of lists that are frozen: many replies share those, a deprecated route's for one. */
 const keptLines = new WeakMap<readonly string[], string>();
 
 function keptLinesOf(headers: readonly string[]): string {
   if (headers.length === 0) return '';
-  let lines = keptLines.get(headers);
-  if (lines === undefined) {
-    lines = linesOf(headers);
-    keptLines.set(headers, lines);
-  }
+  const kept = keptLines.get(headers);
+  if (kept !== undefined) return kept;
+  const lines = linesOf(headers);
+  if (Object.isFrozen(headers)) keptLines.set(headers, lines);
   return lines;
 }
 

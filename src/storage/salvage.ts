@@ -13,7 +13,7 @@ import { unusable } from './unusable.js';
 /** What was saved, and what was not. */
 export interface SalvageReport {
   readonly animals: number;
-  /** Ids that are in no sound line, below the last that is, as ranges; whether they ever were given nobody can tell. */
+  /** Ids that are in no sound line, up to the greatest that any line has, as ranges; whether they were given nobody can tell. */
   readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
   /** Lines that were left out, by number, and why. */
   readonly leftOut: readonly { readonly line: number; readonly what: string }[];
@@ -27,29 +27,40 @@ interface Line {
 
 /**
  * Writes every sound animal of a file to a new one, made with mode 600: those under a commit whose checksum fits, and
- * behind the last commit those that a start would keep. A line under a checksum that doesn't fit may be altered, so it
+ * behind the last commit, where no checksum is, those up to the first line that is no animal. A line under a checksum that doesn't fit may be altered, so it
  * is left out and named.
  * @throws PetstoreError `storage_unusable` where the one cannot be read or the other, which must not exist, not written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
   const salvage = new Salvage();
   await openFor(path, constants.O_RDONLY | constants.O_NONBLOCK, async (descriptor) => {
-    const { size } = await nodeDisk.factsOf(descriptor);
-    await readPieces({ disk: nodeDisk, descriptor, from: 0, to: size }, (piece, _at, last) => salvage.read(piece, last));
+    const facts = await nodeDisk.factsOf(descriptor);
+    if (!facts.isFile()) throw new Error('it is not a regular file');
+    await readPieces({ disk: nodeDisk, descriptor, from: 0, to: facts.size }, (piece, _at, last) => salvage.read(piece, last));
   });
-  const { batches, leftOut } = salvage.end();
+  const { batches, leftOut, greatestId } = salvage.end();
   await openFor(outPath, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, async (descriptor) => {
-    let size = 0;
-    for (const batch of batches) {
-      const bytes = batchBytes(batch.map(({ text }) => text), size);
-      await writeAll(nodeDisk, descriptor, bytes);
-      size += bytes.length;
+    try {
+      await writeBatches(descriptor, batches);
+      await syncFolder(nodeDisk, dirname(outPath));
+    } catch (error) {
+      // Half of it is of no use, and would stand in the way of a second try.
+      await nodeDisk.remove(outPath);
+      throw error;
     }
-    await nodeDisk.sync(descriptor);
-    await syncFolder(nodeDisk, dirname(outPath));
   });
   const ids = batches.flat().map(({ id }) => id);
-  return { animals: ids.length, missing: gapsIn(ids), leftOut };
+  return { animals: ids.length, missing: gapsIn([...ids, greatestId + 1n]), leftOut };
+}
+
+async function writeBatches(descriptor: number, batches: readonly (readonly Line[])[]): Promise<void> {
+  let size = 0;
+  for (const batch of batches) {
+    const bytes = batchBytes(batch.map(({ text }) => text), size);
+    await writeAll(nodeDisk, descriptor, bytes);
+    size += bytes.length;
+  }
+  await nodeDisk.sync(descriptor);
 }
 
 class Salvage {
@@ -57,8 +68,14 @@ class Salvage {
   readonly #leftOut: { line: number; what: string }[] = [];
   #number = 0;
   #lastId = 0n;
+  #greatestId = 0n;
   #batch: Line[] = [];
+  /** The checksum of the lines since the last commit, and of those since the last line that is no animal. */
   #crc = 0;
+  #crcBehindBad = 0;
+  /** How many animals of the batch stand before the first line that is none, and before the last. */
+  #beforeFirstBad: number | undefined;
+  #beforeLastBad = 0;
 
   /** Takes the whole lines of a piece; see `readPieces`. */
   read(piece: Buffer, last: boolean): number {
@@ -70,43 +87,69 @@ class Salvage {
       this.#number++;
       const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
       if (commit === undefined) this.#line(piece, from, to, newline < 0 ? to : to + 1);
-      // Only the sum counts: a line that went missing earlier has moved all offsets.
-      else this.#close(commit.crc32 === this.#crc, 'its checksum does not fit');
+      else this.#commit(commit.crc32);
       from = newline < 0 ? to : to + 1;
     }
     return from;
   }
 
-  end(): { readonly batches: readonly (readonly Line[])[]; readonly leftOut: SalvageReport['leftOut'] } {
-    this.#close(true, '');
-    return { batches: this.#batches, leftOut: this.#leftOut };
+  end(): { readonly batches: readonly (readonly Line[])[]; readonly leftOut: SalvageReport['leftOut']; readonly greatestId: bigint } {
+    const kept = this.#beforeFirstBad ?? this.#batch.length;
+    this.#leaveOut(this.#batch.slice(kept), 'it stands behind a line that is no animal, without a commit');
+    this.#keep(this.#batch.slice(0, kept));
+    return { batches: this.#batches, leftOut: this.#leftOut, greatestId: this.#greatestId };
   }
 
   #line(piece: Buffer, from: number, to: number, end: number): void {
-    this.#crc = crc32(piece.subarray(from, end), this.#crc);
+    const bytes = piece.subarray(from, end);
+    this.#crc = crc32(bytes, this.#crc);
+    this.#crcBehindBad = crc32(bytes, this.#crcBehindBad);
     const number = this.#number;
     try {
       petLines((id, _status, text) => this.#batch.push({ number, id, text }))(piece, from, to);
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      if (/\S/.test(piece.toString('latin1', from, to))) this.#leftOut.push({ line: number, what: messageOf(error) });
+      if (!/\S/.test(piece.toString('latin1', from, to))) return;
+      this.#leftOut.push({ line: number, what: messageOf(error) });
+      this.#beforeFirstBad ??= this.#batch.length;
+      this.#beforeLastBad = this.#batch.length;
+      this.#crcBehindBad = 0;
     }
   }
 
-  /** Ends a batch; what it holds is kept as far as it is sound and its ids grow. */
-  #close(isSound: boolean, why: string): void {
-    const kept: Line[] = [];
-    for (const line of this.#batch) {
-      if (!isSound) this.#leftOut.push({ line: line.number, what: `animal ${line.id} is left out: ${why}` });
-      else if (line.id <= this.#lastId) this.#leftOut.push({ line: line.number, what: `animal ${line.id} stands behind animal ${this.#lastId}` });
-      else {
-        this.#lastId = line.id;
-        kept.push(line);
-      }
-    }
-    if (kept.length > 0) this.#batches.push(kept);
+  /** Ends a batch. Only the checksum counts, not the offset: a line that is gone has moved all behind it. */
+  #commit(sum: number): void {
+    // What is no animal may have been a commit line, and all behind it is another batch.
+    const from = sum === this.#crc ? 0 : sum === this.#crcBehindBad ? this.#beforeLastBad : this.#batch.length;
+    this.#leaveOut(this.#batch.slice(0, from), 'its checksum does not fit');
+    this.#keep(this.#batch.slice(from));
     this.#batch = [];
     this.#crc = 0;
+    this.#crcBehindBad = 0;
+    this.#beforeFirstBad = undefined;
+    this.#beforeLastBad = 0;
+  }
+
+  #leaveOut(lines: readonly Line[], why: string): void {
+    for (const { number, id } of lines) {
+      this.#leftOut.push({ line: number, what: `animal ${id} is left out: ${why}` });
+      if (id > this.#greatestId) this.#greatestId = id;
+    }
+  }
+
+  /** Keeps those whose ids grow. */
+  #keep(lines: readonly Line[]): void {
+    const kept: Line[] = [];
+    for (const line of lines) {
+      if (line.id <= this.#lastId) {
+        this.#leaveOut([line], `it stands behind animal ${this.#lastId}`);
+        continue;
+      }
+      this.#lastId = line.id;
+      kept.push(line);
+    }
+    if (this.#lastId > this.#greatestId) this.#greatestId = this.#lastId;
+    if (kept.length > 0) this.#batches.push(kept);
   }
 }
 

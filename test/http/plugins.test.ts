@@ -191,3 +191,35 @@ test('the host gives a plugin storage, clock and log, and its errors come out of
   };
   assert.throws(() => createPetstore({ keys: [key], plugins: [failing] }), { name: 'RangeError', message: 'not with me' });
 });
+
+test('a plugin’s reply without a body says so; its header lines are read anew; what frames an answer is not its to say', async (t) => {
+  const lines = ['X-Count', '0'];
+  let count = 0;
+  const running = await start(t, {
+    plugins: [
+      (host) => {
+        host.route({ path: '/empty', methods: { GET: { handler: () => ({ status: 200, headers: [] }) } } });
+        host.route({
+          path: '/count',
+          methods: {
+            GET: {
+              handler: () => {
+                lines[1] = String(++count);
+                return { status: 204, headers: lines };
+              },
+            },
+          },
+        });
+        for (const name of ['Connection', 'content-length', 'Transfer-Encoding', 'Date']) {
+          host.route({ path: `/${name}`, methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: '{}' }) } } });
+        }
+      },
+    ],
+  });
+  const empty = await ask(running.port, 'GET', '/empty');
+  assert.deepEqual([empty.status, header(empty, 'Content-Length')], [200, '0']);
+  for (const expected of ['1', '2']) assert.equal(header(await ask(running.port, 'GET', '/count'), 'X-Count'), expected);
+  for (const name of ['Connection', 'content-length', 'Transfer-Encoding', 'Date']) {
+    assertError(await ask(running.port, 'GET', `/${name}`), 500, 'internal_error');
+  }
+});

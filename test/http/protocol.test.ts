@@ -228,6 +228,17 @@ test('C51 an answer before the body was read is delivered whole, then the connec
   assert.deepEqual(await stored(running), []);
 });
 
+test('C51 a client that still sends behind its last answer is not reset before it has read it', async (t) => {
+  const running = await start(t);
+  await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const client = await connect(t, running);
+      await client.drip(`POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${body}${body}`);
+      assertError(await client.answer('POST'), 400, 'bad_request');
+    }),
+  );
+});
+
 test('C52 a hundred requests in one packet are answered in order, and at most 32 are under way', async (t) => {
   let underWay = 0;
   let most = 0;

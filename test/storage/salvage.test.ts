@@ -42,7 +42,9 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
     [second + third, [3n, 4n, 5n, 6n, 7n], 0],
     [first + first + second + third, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 2],
     [first + third + second, [1n, 2n, 6n, 7n], 3],
-    [`${first}no animal\n${second}${third}`, [1n, 2n, 6n, 7n], 4],
+    [`${first}no animal\n${second}${third}`, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 1],
+    [first + second.replace('"commit"', '"commiu"') + third, [1n, 2n, 6n, 7n], 4],
+    [`${sound}no animal\n${petLine(8)}`, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 2],
     [first + second + petLine(6) + petLine(7).slice(0, 9), [1n, 2n, 3n, 4n, 5n, 6n], 1],
     ['', [], 0],
   ];
@@ -53,6 +55,11 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
     assert.equal(leftOut.length, leftOutCount, text);
     assert.deepEqual(await animalsIn(out), ids);
   }
+});
+
+test('F3 salvage names ids that were seen, though not soundly, behind the last that it saved', async () => {
+  const { missing } = await salvageFile(fileWith(sound.replace('pet 7', 'pet 9')), newOut());
+  assert.deepEqual(missing, [{ from: 6n, to: 7n }]);
 });
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {
