@@ -48,8 +48,6 @@ export class Connection {
     this.#service = service;
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
-    // Node's own would close at once behind the last response, and so reset it away from a client that still talks.
-    socket.destroySoon = () => this.#hangUp('');
     // Node ends a connection behind its last answer by this, and at once: a client that is still sending would be reset
     // and might never read that answer (RFC 9112 section 9.6).
     socket.destroySoon = () => this.#hangUp('');
