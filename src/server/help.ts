@@ -30,8 +30,8 @@ Commands:
 Options and their environment variables; a flag beats the environment, which beats the default:`;
 
 const after = `
-Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used; 70 a fault of ours;
-1 it could not close in time. SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file again.
+Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used; 70 a fault of ours; 1 it could not
+close in time. SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file again.
 
 Examples:
   node dist/server.js --dev
