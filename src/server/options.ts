@@ -58,7 +58,7 @@ export const options = {
   },
   dev: { flag: '--dev', about: 'make a key in data/dev-key once; print a curl line to try' },
   expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s' },
-  salvage: { flag: '--salvage', value: 'OUT', about: 'with `check`: write what is sound to a new file, list what is not' },
+  salvage: { flag: '--salvage', value: 'OUT', about: 'with `check`: save what is sound in a new file, list the rest' },
   help: { flag: '--help', about: 'print this' },
   version: { flag: '--version', about: 'print the version' },
 } as const satisfies Readonly<Record<string, Option>>;
