@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { messageOf } from './errors.js';
+import { messageOf, PetstoreError } from './errors.js';
 import { authenticate } from './http/auth.js';
 import type { Service } from './http/connection.js';
 import { checkContent, checkExpectation } from './http/content.js';
@@ -90,6 +90,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
         const name = authenticate(head.authorization, verifyKey);
         keyName = typeof name === 'string' ? name : await name;
         if (closing !== undefined) throw stopping();
+        if (message.isOverdue) throw new PetstoreError('unavailable', 'Too many requests are waiting.');
       }
       checkExpectation(head);
       if (operation.readsBody === true) checkContent(head, maxBodyBytes);

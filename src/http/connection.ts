@@ -2,6 +2,7 @@
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { PetstoreError } from '../errors.js';
+import type { Intake, Starter } from './intake.js';
 import { Exchange } from './message.js';
 import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
 import { errorReply, type Reply } from './reply.js';
@@ -26,11 +27,17 @@ const requestLineMs = 10_000;
 /** How long a client may leave its answer unread (C44). */
 const unreadMs = 60_000;
 
+/** How long requests may wait for the server to come to them before they are refused (C48). */
+const overdueMs = 500;
+
 /** One socket of an HTTP server. */
-export class Connection {
+export class Connection implements Starter {
   readonly #socket: Socket;
   readonly #service: Service;
+  readonly #intake: Intake;
   readonly #waiting: Exchange[] = [];
+  /** Since when the intake lets it wait. */
+  #joinedAt: number | undefined;
   #underWay = 0;
   /** Whether a request under way may change what others read. */
   #isChanging = false;
@@ -43,9 +50,10 @@ export class Connection {
   #sentBytes = 0;
   #sentAt = performance.now();
 
-  constructor(socket: Socket, service: Service) {
+  constructor(socket: Socket, service: Service, intake: Intake) {
     this.#socket = socket;
     this.#service = service;
+    this.#intake = intake;
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
     // Node ends a connection behind its last answer by this, and at once: a client that is still sending would be reset
@@ -63,6 +71,14 @@ export class Connection {
     if (!this.#socket.writable) return;
     this.#latest = exchange;
     this.#waiting.push(exchange);
+    if (this.#joinedAt === undefined) this.#startWaiting();
+  }
+
+  /** Starts what waited in the intake. */
+  start(): void {
+    const isOverdue = this.#joinedAt !== undefined && performance.now() - this.#joinedAt > overdueMs;
+    this.#joinedAt = undefined;
+    if (isOverdue) for (const exchange of this.#waiting) exchange.isOverdue = true;
     this.#startWaiting();
   }
 
@@ -97,7 +113,7 @@ export class Connection {
   /** Ends the connection if no request of it is under way; one whose head has begun to arrive is (C48). */
   endIfIdle(): void {
     const isFirstArriving = this.#latest === undefined && this.#socket.bytesRead > 0;
-    if (this.#underWay === 0 && !isFirstArriving) this.#hangUp('');
+    if (this.#isIdle && !isFirstArriving) this.#hangUp('');
   }
 
   /** Ends what has waited too long; called every second with the milliseconds of `performance.now()`. */
@@ -133,17 +149,27 @@ export class Connection {
 
   #startWaiting(): void {
     for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
+      if (!this.#intake.take()) {
+        this.#joinedAt = performance.now();
+        this.#intake.join(this);
+        break;
+      }
       this.#waiting.shift();
       this.#underWay++;
       if (!safeMethods.has(next.method)) this.#isChanging = true;
       next.onDone(this.#onDone);
       this.#service.serve(next);
     }
-    const isFull = this.#waiting.length > 0;
+    const isFull = this.#waiting.length >= maxUnderWay;
     if (isFull === this.#isPaused) return;
     this.#isPaused = isFull;
     if (isFull) this.#socket.pause();
     else this.#socket.resume();
+  }
+
+  /** Whether every request so far has its answer. */
+  get #isIdle(): boolean {
+    return this.#underWay === 0 && this.#waiting.length === 0;
   }
 
   /** RFC 9112 section 9.3.2: what only reads must see what the requests before it changed. */
@@ -154,14 +180,14 @@ export class Connection {
   readonly #onDone = (): void => {
     this.#underWay--;
     if (this.#underWay === 0) this.#isChanging = false;
-    this.#startWaiting();
-    if (this.#underWay === 0) this.#ending?.();
+    if (this.#joinedAt === undefined) this.#startWaiting();
+    if (this.#isIdle) this.#ending?.();
   };
 
   #endWith(ending: () => void): void {
     if (this.#ending !== undefined) return;
     this.#ending = ending;
-    if (this.#underWay === 0) ending();
+    if (this.#isIdle) ending();
   }
 
   #hangUpWith(error: PetstoreError): void {

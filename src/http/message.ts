@@ -13,6 +13,8 @@ export interface Message {
   /** The request target, not normalised. */
   readonly target: string;
   readonly head: Head;
+  /** Whether it waited so long for the server to come to it that it is refused. */
+  readonly isOverdue: boolean;
   /**
    * The body as a byte string. Call it once, and only once the body is wanted: it answers `Expect: 100-continue` (C45).
    * @throws PetstoreError `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
@@ -28,6 +30,7 @@ const drainMs = 1_000;
 export class Exchange implements Message {
   readonly method: string;
   readonly target: string;
+  isOverdue = false;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #awaitsContinue: boolean;
@@ -110,7 +113,7 @@ export class Exchange implements Message {
     const request = this.#request;
     const response = this.#response;
     // A framework around us may have answered meanwhile, out of patience for one.
-    if (response.headersSent) return;
+    if (response.headersSent || response.writableEnded) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
     this.#isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive;
     if (response instanceof WholeResponse && response.isReady && request.complete && actual.closes !== true) {

@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import { checkNames } from '../calling.js';
 import { PetstoreError } from '../errors.js';
 import { Connection, type Service } from './connection.js';
+import { Intake } from './intake.js';
 import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
 import { WholeResponse } from './whole-response.js';
@@ -50,6 +51,7 @@ const maxPending = 4_096;
 export class HttpServer {
   readonly #server: Server;
   readonly #service: Service;
+  readonly #intake = new Intake();
   /** Under HTTPS, a socket without a connection has not shaken hands yet. */
   readonly #connections = new Map<Duplex, Connection>();
   readonly #sockets = new Set<Socket>();
@@ -135,7 +137,8 @@ export class HttpServer {
   }
 
   #open(socket: Socket): void {
-    this.#connections.set(socket, new Connection(socket, this.#service));
+    this.#intake.accepted();
+    this.#connections.set(socket, new Connection(socket, this.#service, this.#intake));
     socket.once('close', () => this.#connections.delete(socket));
   }
 

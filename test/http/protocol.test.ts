@@ -5,13 +5,14 @@ import { inspect } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import net from 'node:net';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
 import { replyErrorCodes } from '../../dist/http/reply.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { add, ask, bytesOf, exchange, key, start, stored, type Running } from './fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
+const probe = bytesOf('GET', '/healthz', { authorization: null });
 const expecting = ['Expect: 100-continue'];
 
 async function connect(t: { after(done: () => void): void }, { port }: Running): Promise<Client> {
@@ -116,6 +117,50 @@ test('C48 a storage that refuses writes answers 503 with Retry-After, while read
   assertError(ready, 503, 'unavailable');
   assert.match(header(ready, 'Retry-After') ?? '', /^[123]$/);
   assert.equal((await ask(running.port, 'GET', '/healthz')).status, 200);
+});
+
+/** A petstore whose one thread is taken for more than a second and a half: 150 clients have sent 19 requests and a probe each. */
+async function overloaded(t: TestContext): Promise<{ readonly running: Running; readonly clients: readonly Client[] }> {
+  const verifyKey = (): string => {
+    const until = performance.now() + 0.55;
+    while (performance.now() < until);
+    return 'slow';
+  };
+  const running = await start(t, { keys: verifyKey });
+  await add(running.port, '{"name":"Rex","categoryId":1}');
+  const clients = await Promise.all(Array.from({ length: 150 }, () => Client.connect(running.port)));
+  t.after(() => clients.forEach((client) => client.destroy()));
+  for (const client of clients) assert.equal((await client.send(probe).answer()).status, 200);
+  // All are in the kernel's hands before the server, which is this process, reads the first.
+  for (const client of clients) client.send(bytesOf('GET', '/v1/pets/1').repeat(19) + probe);
+  return { running, clients };
+}
+
+test('C48 overload: what waited half a second for the server to come to it is refused with 503, and a probe is not', async (t) => {
+  const { running, clients } = await overloaded(t);
+  const statuses: number[] = [];
+  for (const client of clients) {
+    for (let count = 0; count < 19; count++) {
+      const answer = await client.answer('GET', 60_000);
+      statuses.push(answer.status);
+      if (answer.status !== 200) {
+        assert.equal(assertError(answer, 503, 'unavailable'), 'Too many requests are waiting.');
+        assert.match(header(answer, 'Retry-After') ?? '', /^[123]$/);
+      }
+    }
+    assert.equal((await client.answer()).status, 200);
+  }
+  assert.ok(statuses.filter((status) => status === 200).length >= 256, 'those of the first turn are served');
+  assert.ok(statuses.includes(503), 'those that waited are refused');
+  assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).status, 200);
+});
+
+test('C48 overload: new clients are let in at once, not one in each turn of the event loop', async (t) => {
+  const { running, clients } = await overloaded(t);
+  const late = await Promise.all(Array.from({ length: 60 }, async () => (await Client.connect(running.port)).send(probe)));
+  for (const client of late) assert.equal((await client.answer('GET', 60_000)).status, 200);
+  assert.ok(clients.some((client) => !client.rest.includes('{"status":"ok"}')), 'there is still something to do for those before them');
+  for (const client of late) client.destroy();
 });
 
 test('C48 while it stops, requests under way finish and new ones are told 503; then the port is closed', async (t) => {

@@ -6,6 +6,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
 import { createPetstore } from '../../dist/index.js';
 import { Connection } from '../../dist/http/connection.js';
+import { Intake } from '../../dist/http/intake.js';
 import { assertError, Client, header } from './client.js';
 import { ask, bytesOf, key, start } from './fixture.js';
 import { tls } from './tls.js';
@@ -136,7 +137,7 @@ test('C44 a client that reads nothing of its answer for 60 s is dropped; one tha
   const client = connectSocket(address.port, '127.0.0.1').pause();
   t.after(() => client.destroy());
   const socket = await accepted;
-  const connection = new Connection(socket, { serve: () => undefined, refused: () => undefined });
+  const connection = new Connection(socket, { serve: () => undefined, refused: () => undefined }, new Intake());
   const sweep = (seconds: number): void => connection.sweep(seconds * 1_000);
 
   sweep(1_000);
