@@ -111,18 +111,19 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   /** Answers a message, and tells those who watch. */
-  async function respond(message: Message): Promise<Reply> {
+  function respond(message: Message, send: (reply: Reply) => void): void {
     const startedAt = performance.now();
     answering++;
-    const { reply, resource, keyName } = await answer(message);
-    answering--;
-    if (answering === 0) whenIdle?.();
-    watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
-    return reply;
+    void answer(message).then(({ reply, resource, keyName }) => {
+      answering--;
+      if (answering === 0) whenIdle?.();
+      watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
+      send(reply);
+    });
   }
 
   const service: Service = {
-    serve: (exchange) => void respond(exchange).then((reply) => outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true })),
+    serve: (exchange) => respond(exchange, (reply) => outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true })),
     refused: (reply) => watchers.tell('', reply.status, performance.now()),
   };
 
@@ -156,7 +157,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     handler: (request, response) => service.serve(new Exchange(request, response, false)),
     fetch: async (request) => {
       try {
-        return responseOf(await respond(messageOfRequest(request)), request.method);
+        const reply = await new Promise<Reply>((resolve) => respond(messageOfRequest(request), resolve));
+        return responseOf(reply, request.method);
       } catch (error) {
         return responseOf(failureReply(error), request.method);
       }

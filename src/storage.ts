@@ -50,11 +50,14 @@ export interface PetStorage {
   readonly texts?: PetTexts;
 }
 
-/** A storage's animals as their one JSON text each (see `petJson`), a byte string; else as {@link PetStorage} says. */
+/**
+ * A storage's animals as their one JSON text each (see `petJson`), a byte string; else as {@link PetStorage} says.
+ * What is in memory may be answered, or refused, at once: a promise costs more than finding it.
+ */
 export interface PetTexts {
-  insert(draft: PetDraft): Promise<PetText>;
-  get(id: bigint): Promise<string | undefined>;
-  list(query: PetQuery): Promise<PetTextPage>;
+  insert(draft: PetDraft): PetText | Promise<PetText>;
+  get(id: bigint): string | undefined | Promise<string | undefined>;
+  list(query: PetQuery): PetTextPage | Promise<PetTextPage>;
 }
 
 /** The id and the JSON text of one animal. */

@@ -43,6 +43,7 @@ export class Connection implements Starter {
   #isChanging = false;
   #isPaused = false;
   #isHungUp = false;
+  #isGone = false;
   #latest: Exchange | undefined;
   /** What ends the connection once every request before it has its answer (C52). */
   #ending: (() => void) | undefined;
@@ -60,6 +61,10 @@ export class Connection implements Starter {
     // and might never read that answer (RFC 9112 section 9.6).
     socket.destroySoon = () => this.#hangUp('');
     // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
+    socket.once('close', () => {
+      this.#isGone = true;
+      if (this.#joinedAt === undefined) this.#startWaiting();
+    });
     socket.on('resume', () => {
       if (this.#isPaused) socket.pause();
     });
@@ -157,7 +162,7 @@ export class Connection implements Starter {
       this.#waiting.shift();
       this.#underWay++;
       if (!safeMethods.has(next.method)) this.#isChanging = true;
-      next.onDone(this.#onDone);
+      next.onSent(this.#onSent);
       this.#service.serve(next);
     }
     const isFull = this.#waiting.length >= maxUnderWay;
@@ -174,10 +179,10 @@ export class Connection implements Starter {
 
   /** RFC 9112 section 9.3.2: what only reads must see what the requests before it changed. */
   #mayStart({ method }: Exchange): boolean {
-    return this.#underWay < maxUnderWay && !(this.#isChanging && safeMethods.has(method));
+    return this.#isGone || (this.#underWay < maxUnderWay && !(this.#isChanging && safeMethods.has(method)));
   }
 
-  readonly #onDone = (): void => {
+  readonly #onSent = (): void => {
     this.#underWay--;
     if (this.#underWay === 0) this.#isChanging = false;
     if (this.#joinedAt === undefined) this.#startWaiting();

@@ -37,8 +37,7 @@ export class Exchange implements Message {
   /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
   #failure: PetstoreError | undefined;
   #rejectBody: ((error: PetstoreError) => void) | undefined;
-  /** Whether the reply says that nothing comes behind it. */
-  #isLast = false;
+  #onSent: () => void = () => undefined;
 
   /** @param awaitsContinue Whether the client waits for a `100 Continue` that nobody has sent yet. */
   constructor(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean) {
@@ -54,19 +53,9 @@ export class Exchange implements Message {
     return parseHead(this.#request);
   }
 
-  /** Calls back once the reply has left or the connection is gone. */
-  onDone(callback: () => void): void {
-    let isDone = false;
-    const done = (): void => {
-      if (!isDone) callback();
-      isDone = true;
-    };
-    this.#response.on('close', done);
-    // Before Node's own listener, which ends a connection that the client has half-closed behind its last request: the
-    // error of what came behind that may still have to leave (C52).
-    this.#response.prependListener('finish', () => {
-      if (!this.#isLast) done();
-    });
+  /** Calls back once the reply has left, unless it is the connection's last. */
+  onSent(callback: () => void): void {
+    this.#onSent = callback;
   }
 
   /** Gives up a request that is not complete and not answered; false for any other. */
@@ -115,11 +104,13 @@ export class Exchange implements Message {
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent || response.writableEnded) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
-    this.#isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive;
-    if (response instanceof WholeResponse && response.isReady && request.complete && actual.closes !== true) {
-      response.sendWhole(replyText(actual, this.method));
+    const isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive;
+    if (response instanceof WholeResponse && response.isReady && !isLast) {
+      response.sendWhole(replyText(actual, this.method), this.#onSent);
       return;
     }
+    // Before Node's own listener, as in `sendWhole`.
+    if (!isLast) response.prependListener('finish', this.#onSent);
     // Its words again, or a second try would go out with those of a first that Node refused.
     response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(request.complete ? actual : { ...actual, closes: true }));
     const body = this.method === 'HEAD' ? undefined : actual.body;

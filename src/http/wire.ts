@@ -11,13 +11,16 @@ const alwaysLines = linesOf(always);
 const keptOpen = linesOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${keepAliveMs / 1000}`]);
 const closed = linesOf(['Connection', 'close']);
 
+const jsonType = 'application/json';
+const jsonLines = contentTypeLines(jsonType);
+
 /** These never have a body, so that no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
 /** The headers of a reply, names and values alternating, for those who write lines and date themselves. */
 export function wireHeaders(reply: Reply): string[] {
   const headers = [...always, ...reply.headers];
-  if (reply.body !== undefined) headers.push('Content-Type', contentTypeOf(reply), 'Content-Length', String(reply.body.length));
+  if (reply.body !== undefined) headers.push('Content-Type', reply.contentType ?? jsonType, 'Content-Length', String(reply.body.length));
   else if (!bodiless.has(reply.status)) headers.push('Content-Length', '0');
   if (reply.closes === true) headers.push('Connection', 'close');
   return headers;
@@ -28,29 +31,32 @@ export function wireHeaders(reply: Reply): string[] {
  * @throws TypeError for a header that is none.
  */
 export function replyText(reply: Reply, method: string): string {
-  const { status, body } = reply;
-  const content =
-    body !== undefined ? `Content-Type: ${contentTypeOf(reply)}\r\nContent-Length: ${body.length}\r\n`
-    : bodiless.has(status) ? ''
-    : 'Content-Length: 0\r\n';
-  const connection = reply.closes === true ? closed : keptOpen;
-  const head = `${statusLine(status)}${alwaysLines}${keptLinesOf(reply.headers)}${content}Date: ${httpDate()}\r\n${connection}\r\n`;
-  return body === undefined || method === 'HEAD' ? head : head + body;
+  const { status, headers, body } = reply;
+  const head = statusLines(status) + keptLinesOf(headers) + contentLines(reply);
+  const tail = endLines(reply.closes === true);
+  return body === undefined || method === 'HEAD' ? head + tail : head + tail + body;
 }
 
-function contentTypeOf({ contentType = 'application/json' }: Reply): string {
-  return contentType;
+/** What the reply says of its content. */
+function contentLines({ status, body, contentType }: Reply): string {
+  if (body !== undefined) return `${contentType === undefined ? jsonLines : contentTypeLines(contentType)}${body.length}\r\n`;
+  return bodiless.has(status) ? '' : 'Content-Length: 0\r\n';
 }
 
-const statusLines = new Map<number, string>();
+function contentTypeLines(contentType: string): string {
+  return `${linesOf(['Content-Type', contentType])}Content-Length: `;
+}
 
-function statusLine(status: number): string {
-  let line = statusLines.get(status);
-  if (line === undefined) {
-    line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
-    statusLines.set(status, line);
+const startLines = new Map<number, string>();
+
+/** The status line, and the lines that every answer has. */
+function statusLines(status: number): string {
+  let lines = startLines.get(status);
+  if (lines === undefined) {
+    lines = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${alwaysLines}`;
+    startLines.set(status, lines);
   }
-  return line;
+  return lines;
 }
 
 /** The lines of lists that are frozen: many replies share those, a deprecated route's for one. */
@@ -76,15 +82,18 @@ function linesOf(headers: readonly string[]): string {
   return lines;
 }
 
-let dateSecond = 0;
-let date = '';
+let second = 0;
+let keptOpenEnd = '';
+let closedEnd = '';
 
-/** RFC 9110 section 6.6.1; made once a second. */
-function httpDate(): string {
-  const second = Math.floor(Date.now() / 1000);
-  if (second !== dateSecond) {
-    dateSecond = second;
-    date = new Date(second * 1000).toUTCString();
+/** The date (RFC 9110 section 6.6.1), made once a second, and how the connection goes on. */
+function endLines(closes: boolean): string {
+  const now = Math.floor(Date.now() / 1000);
+  if (now !== second) {
+    second = now;
+    const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
+    keptOpenEnd = `${date}${keptOpen}\r\n`;
+    closedEnd = `${date}${closed}\r\n`;
   }
-  return date;
+  return closes ? closedEnd : keptOpenEnd;
 }

@@ -64,12 +64,12 @@ class FileStorage implements PetStorage {
       bytesOf: (draft) => 2 * draft.name.length + 128,
     });
     this.texts = {
-      insert: async (draft) => {
+      insert: (draft) => {
         checkDraft(draft);
         return this.#commits.add(draft);
       },
-      get: async (id) => this.#opened().get(id),
-      list: async (query) => this.#opened().page(query),
+      get: (id) => this.#opened().get(id),
+      list: (query) => this.#opened().page(query),
     };
     ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
   }

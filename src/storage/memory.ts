@@ -16,15 +16,15 @@ export function memoryStorage(): PetStorage {
   };
 
   const texts: PetTexts = {
-    insert: async (draft) => {
+    insert: (draft) => {
       checkDraft(draft);
       const id = opened().lastId + 1n;
       const json = petJson(id, draft);
       catalogue.add(id, draft.status, json);
       return { id, json };
     },
-    get: async (id) => opened().get(id),
-    list: async (query) => opened().page(query),
+    get: (id) => opened().get(id),
+    list: (query) => opened().page(query),
   };
 
   return {

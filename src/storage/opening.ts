@@ -1,6 +1,6 @@
 /** Owns the time before a storage is open: whoever calls it then waits. Knows no backend. */
 import { PetstoreError } from '../errors.js';
-import type { PetStorage } from '../storage.js';
+import type { PetStorage, PetTexts } from '../storage.js';
 import { textsOf } from './texts.js';
 
 /**
@@ -9,8 +9,13 @@ import { textsOf } from './texts.js';
  */
 export function whenOpen(opening: Promise<PetStorage>): PetStorage {
   let opened: PetStorage | undefined;
+  let texts: PetTexts | undefined;
   const storage = opening.then(
-    (value) => (opened = value),
+    (value) => {
+      opened = value;
+      texts = textsOf(value);
+      return value;
+    },
     (cause: unknown) => {
       throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
     },
@@ -37,9 +42,9 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
         () => undefined,
       ),
     texts: {
-      insert: async (draft) => textsOf(await storage).insert(draft),
-      get: async (id) => textsOf(await storage).get(id),
-      list: async (query) => textsOf(await storage).list(query),
+      insert: (draft) => (texts === undefined ? storage.then((value) => textsOf(value).insert(draft)) : texts.insert(draft)),
+      get: (id) => (texts === undefined ? storage.then((value) => textsOf(value).get(id)) : texts.get(id)),
+      list: (query) => (texts === undefined ? storage.then((value) => textsOf(value).list(query)) : texts.list(query)),
     },
   };
 }

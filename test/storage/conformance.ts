@@ -147,9 +147,9 @@ export function testStorage(name: string, open: () => Promise<PetStorage>): void
       await assert.rejects(storage.insert(rex), unavailable);
       await assert.rejects(storage.get(1n), unavailable);
       await assert.rejects(storage.list({ limit: 1 }), unavailable);
-      await assert.rejects(texts.insert(rex), unavailable);
-      await assert.rejects(texts.get(1n), unavailable);
-      await assert.rejects(texts.list({ limit: 1 }), unavailable);
+      await assert.rejects(async () => texts.insert(rex), unavailable);
+      await assert.rejects(async () => texts.get(1n), unavailable);
+      await assert.rejects(async () => texts.list({ limit: 1 }), unavailable);
       await assert.rejects(async () => (storage.ready ? storage.ready() : storage.get(1n)), unavailable);
     });
   });
