@@ -20,6 +20,7 @@ import { HttpServer, stopping, type ListenOptions } from './http/server.js';
 import { splitTarget } from './http/target.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import type { PluginHost } from './plugin.js';
+import { ReplyHeaders } from './reply-headers.js';
 import { ReplyWatchers } from './reply-watchers.js';
 import type { PetStorage } from './storage.js';
 import { textsOf } from './storage/texts.js';
@@ -53,6 +54,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const resources = new Resources();
   const routes: Route[] = [];
   const watchers = new ReplyWatchers(log);
+  const replyHeaders = new ReplyHeaders(log);
   const describers: ((document: OpenApiDocument) => void)[] = [];
   const closers: (() => void | Promise<void>)[] = [];
   const servers: HttpServer[] = [];
@@ -66,6 +68,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       resources.add(route);
       routes.push(route);
     },
+    addHeaders: (make) => replyHeaders.add(make),
     onReply: (watcher) => watchers.add(watcher),
     describe: (change) => void describers.push(change),
     onClose: (closer) => void closers.push(closer),
@@ -118,7 +121,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       answering--;
       if (answering === 0) whenIdle?.();
       watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
-      send(reply);
+      send(replyHeaders.complete(reply, message));
     });
   }
 

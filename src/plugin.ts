@@ -14,6 +14,11 @@ export interface PluginHost {
    * @throws TypeError for a path that is malformed or taken.
    */
   route(route: Route): void;
+  /**
+   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such as
+   * Content-Length, is not theirs to say.
+   */
+  addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /** Calls back after each reply, those to what was no HTTP included. */
   onReply(watcher: (event: ReplyEvent) => void): void;
   /** Lets the plugin add to the OpenAPI document, each time that it is made. */
@@ -24,6 +29,13 @@ export interface PluginHost {
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly log: Log;
+}
+
+/** What a client asked with, whether or not it may. */
+export interface RequestHead {
+  readonly method: string;
+  /** The value of a header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  readonly header: (name: string) => string | undefined;
 }
 
 /** A reply that left, and what it answered. */

@@ -23,7 +23,7 @@ const stopTimeoutMs = 9_500;
 export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
   const options = readStartOptions(settings);
   const log: Log = options.log === 'silent' ? () => undefined : jsonLog(process.stdout);
-  const plugins = await loadPlugins(options.plugins);
+  const plugins = await loadPlugins(options.plugins, options);
   const keys = openKeys({ ...options, devKey: options.isDev ? devKey : undefined }, log);
 
   let openStorage = (): void => undefined;

@@ -36,7 +36,14 @@ export const options = {
     env: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
     isList: true,
-    about: 'package, or path from ./ or /; repeatable, commas',
+    about: 'see below; repeatable, commas',
+  },
+  corsOrigin: {
+    flag: '--cors-origin',
+    env: 'PETSTORE_CORS_ORIGINS',
+    value: 'ORIGIN',
+    isList: true,
+    about: 'whose pages may call, such as https://a.example; the same',
   },
   maxBodyBytes: {
     flag: '--max-body-bytes',

@@ -15,7 +15,9 @@ export interface StartOptions {
   readonly storage: NamedStorage;
   readonly apiKeys: readonly Setting[];
   readonly keysFile: Setting | undefined;
+  /** Each once; those that an option of theirs turns on are among them. */
   readonly plugins: readonly Setting[];
+  readonly corsOrigins: readonly Setting[];
   readonly maxBodyBytes: number;
   /** What goes to `createPetstore` only where it is set. */
   readonly baseUrls: { readonly baseUrl?: string; readonly stagingBaseUrl?: string };
@@ -34,7 +36,8 @@ export function readStartOptions(settings: Settings): StartOptions {
     storage: readStorage(settings.get('storage')),
     apiKeys: settings.list('apiKeys'),
     keysFile: settings.find('keysFile'),
-    plugins: settings.list('plugin'),
+    plugins: pluginsOf(settings),
+    corsOrigins: settings.list('corsOrigin'),
     maxBodyBytes: readWholeNumber(settings.get('maxBodyBytes'), 1, largestBodyBytes),
     baseUrls: {
       ...(baseUrl && { baseUrl: readUrl(baseUrl) }),
@@ -44,4 +47,9 @@ export function readStartOptions(settings: Settings): StartOptions {
     log: readWord(settings.get('log'), ['silent', 'info', 'requests']),
     isDev: settings.has('dev'),
   };
+}
+
+function pluginsOf(settings: Settings): readonly Setting[] {
+  const turnedOn = settings.list('corsOrigin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : [];
+  return [...new Map([...settings.list('plugin'), ...turnedOn].map((setting) => [setting.text, setting])).values()];
 }
