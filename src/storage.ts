@@ -24,6 +24,12 @@ export interface PetStorage {
   /** How many animals it holds, where that costs nothing to say. */
   readonly size?: number;
 
+  /** How many inserts wait for a commit that has not begun, for a storage that commits in batches. */
+  readonly waiting?: number;
+
+  /** Calls back behind each commit that lasts, for a storage that commits in batches. A watcher that throws does no harm. */
+  onCommit?(watcher: (commit: Commit) => void): void;
+
   /**
    * Keeps an animal under the next id and resolves once it is kept, and only then visible to readers.
    * Ids only grow and are never used twice, over restarts too (C31).
@@ -48,6 +54,13 @@ export interface PetStorage {
    * Absent is fine; see `textsOf`.
    */
   readonly texts?: PetTexts;
+}
+
+/** A batch of animals that went to the disk together. */
+export interface Commit {
+  readonly pets: number;
+  /** How long the disk took to say that it has them. */
+  readonly syncMilliseconds: number;
 }
 
 /**

@@ -39,7 +39,7 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
 };
 
 /** The library that each plugin wraps: an optional peer, which nobody else may touch. */
-const librariesOf: Readonly<Record<string, string>> = { 'plugins/cors': 'cors' };
+const librariesOf: Readonly<Record<string, string>> = { 'plugins/cors': 'cors', 'plugins/metrics': 'prom-client' };
 
 function floorOf(module: string): number {
   const exact = floors.findIndex((floor) => floor.includes(module));

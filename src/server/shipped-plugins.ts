@@ -20,6 +20,10 @@ export interface ShippedPlugin {
 /** Every shipped plugin by its name; a package of such a name is reached by its path. */
 export const shippedPlugins: ReadonlyMap<string, ShippedPlugin> = new Map<string, ShippedPlugin>([
   ['cors', { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors }],
+  [
+    'metrics',
+    { about: 'Prometheus reads /metrics, which needs no key', library: 'prom-client@15', load: async () => (await import('../plugins/metrics.js')).metricsPlugin() },
+  ],
 ]);
 
 async function loadCors({ corsOrigins }: ShippedPluginOptions): Promise<Plugin> {

@@ -2,11 +2,11 @@
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames } from '../calling.js';
-import { PetstoreError } from '../errors.js';
+import { messageOf, PetstoreError } from '../errors.js';
 import { int64Max } from '../int64.js';
 import type { Log } from '../log.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetText, PetTexts } from '../storage.js';
+import type { Commit, PetStorage, PetText, PetTexts } from '../storage.js';
 import { Catalogue } from './catalogue.js';
 import { nodeDisk, type Disk } from './disk.js';
 import { GroupCommit } from './group-commit.js';
@@ -41,7 +41,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
   const keep = petLines((id, status, json) => catalogue.add(id, status, json));
   const locking = lockingOn(process.platform);
   const journal = await openJournal(resolve(path), { disk, locking, log, clock }, keep);
-  return new FileStorage(catalogue, journal);
+  return new FileStorage(catalogue, journal, log);
 }
 
 class FileStorage implements PetStorage {
@@ -52,12 +52,15 @@ class FileStorage implements PetStorage {
   readonly list: PetStorage['list'];
   readonly #catalogue: Catalogue;
   readonly #journal: Journal;
+  readonly #log: Log;
   readonly #commits: GroupCommit<PetDraft, PetText>;
+  readonly #watchers: ((commit: Commit) => void)[] = [];
   #closing: Promise<void> | undefined;
 
-  constructor(catalogue: Catalogue, journal: Journal) {
+  constructor(catalogue: Catalogue, journal: Journal, log: Log) {
     this.#catalogue = catalogue;
     this.#journal = journal;
+    this.#log = log;
     this.#commits = new GroupCommit({
       commit: (drafts) => this.#commit(drafts),
       // A text of two bytes a char, and what goes with it.
@@ -76,6 +79,14 @@ class FileStorage implements PetStorage {
 
   get size(): number {
     return this.#catalogue.size;
+  }
+
+  get waiting(): number {
+    return this.#commits.waiting;
+  }
+
+  onCommit(watcher: (commit: Commit) => void): void {
+    this.#watchers.push(watcher);
   }
 
   async ready(): Promise<void> {
@@ -107,9 +118,21 @@ class FileStorage implements PetStorage {
       const id = firstId + BigInt(index);
       return { id, status: draft.status, json: petJson(id, draft) };
     });
-    await this.#journal.append(pets.map((pet) => pet.json));
+    const syncMilliseconds = await this.#journal.append(pets.map((pet) => pet.json));
     for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);
+    this.#tell({ pets: pets.length, syncMilliseconds });
     return pets;
+  }
+
+  /** These animals are kept: whoever fails to hear of it must not make a failure of that. */
+  #tell(commit: Commit): void {
+    for (const watch of this.#watchers) {
+      try {
+        watch(commit);
+      } catch (error) {
+        this.#log('error', 'a watcher of commits failed', { error: messageOf(error) });
+      }
+    }
   }
 
   /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */

@@ -63,6 +63,11 @@ export class GroupCommit<Item, Result extends {}> {
     return new Promise((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
   }
 
+  /** How many items wait for a commit that has not begun. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Whether a commit has been under way for longer than its time limit. */
   get hung(): boolean {
     return this.#hung;

@@ -29,6 +29,10 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
     get size() {
       return opened?.size ?? 0;
     },
+    get waiting() {
+      return opened?.waiting ?? 0;
+    },
+    onCommit: (watcher) => void storage.then((value) => value.onCommit?.(watcher)).catch(() => undefined),
     insert: async (draft) => (await storage).insert(draft),
     get: async (id) => (await storage).get(id),
     list: async (query) => (await storage).list(query),

@@ -6,7 +6,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkFile } from '../../dist/storage/check.js';
 import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
 import { fileStorage } from '../../dist/storage/file.js';
-import type { PetStorage } from '../../dist/storage.js';
+import type { Commit, PetStorage } from '../../dist/storage.js';
+import { whenOpen } from '../../dist/storage/opening.js';
 import { testStorage } from './conformance.js';
 import { batches, commitOf, diskWith, fileWith, gate, newPath, petLine, systemError, tornTails } from './scene.js';
 
@@ -40,6 +41,26 @@ test('fileStorage is durable: what was inserted is there when it is opened again
     assert.deepEqual(await storage.get(2n), { id: 2n, name: 'Tüm\n', categoryId: -(2n ** 63n) });
     assert.equal((await storage.insert(draft)).id, 3n);
   });
+});
+
+test('onCommit tells of each batch that lasts, through a storage that still opens too; a watcher that throws is logged and harms nobody', async () => {
+  const logged: unknown[] = [];
+  const opening = fileStorage(newPath(), { log: (...line) => logged.push(line) });
+  const storage = whenOpen(opening);
+  const commits: Commit[] = [];
+  storage.onCommit?.(() => {
+    throw new Error('not my day');
+  });
+  storage.onCommit?.((commit) => commits.push(commit));
+  await Promise.all([storage.insert(draft), storage.insert(draft)]);
+  await storage.insert(draft);
+  assert.deepEqual(commits.map(({ pets }) => pets), [2, 1]);
+  for (const { syncMilliseconds } of commits) assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
+  assert.equal(logged.length, 2);
+  assert.match(JSON.stringify(logged), /not my day/);
+  await storage.close();
+  await assert.rejects(storage.insert(draft), unavailable);
+  assert.equal(commits.length, 2);
 });
 
 test('F1 a batch is its lines and one commit line, in one write and then one fdatasync', async () => {
