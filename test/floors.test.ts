@@ -33,13 +33,13 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:https': /^http\/server$/,
   'node:net': /^http\/(server|connection|head)$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
-  'node:fs/promises': /^(storage|server|commands)\b/,
+  'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
   'node:crypto': /^(key-ring|storage\/(lease|lock).*|server.*|commands\/.*)$/,
 };
 
 /** The library that each plugin wraps: an optional peer, which nobody else may touch. */
-const librariesOf: Readonly<Record<string, string>> = { 'plugins/cors': 'cors', 'plugins/metrics': 'prom-client' };
+const librariesOf: Readonly<Record<string, string>> = { 'plugins/cors': 'cors', 'plugins/docs': 'swagger-ui-dist', 'plugins/metrics': 'prom-client' };
 
 function floorOf(module: string): number {
   const exact = floors.findIndex((floor) => floor.includes(module));

@@ -23,7 +23,8 @@ const stopTimeoutMs = 9_500;
 export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
   const options = readStartOptions(settings);
   const log: Log = options.log === 'silent' ? () => undefined : jsonLog(process.stdout);
-  const plugins = await loadPlugins(options.plugins, options);
+  const loaded = await loadPlugins(options.plugins, options);
+  const plugins = loaded.map(({ plugin }) => plugin);
   const keys = openKeys({ ...options, devKey: options.isDev ? devKey : undefined }, log);
 
   let openStorage = (): void => undefined;
@@ -59,7 +60,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
   if (isStopping) return undefined;
   const url = await listen(petstore, options);
   log('info', 'listening', { url, storage: options.storage.text, pets: storage.size, readyMs: Math.round(performance.now()) });
-  if (options.isDev) process.stdout.write(`${devBanner(url, devKey())}\n`);
+  if (options.isDev) process.stdout.write(devBanner(url, devKey(), loaded.some(({ name }) => name === 'docs')));
   return undefined;
 }
 

@@ -7,19 +7,34 @@ import { reasonOf, Refusal } from './refusal.js';
 import type { Setting } from './settings.js';
 import { shippedPlugins, type ShippedPlugin, type ShippedPluginOptions } from './shipped-plugins.js';
 
+/** A plugin as the operator names it. */
+export interface PluginSetting extends Setting {
+  /** Whether a start goes on without it where its library is not installed. */
+  readonly isOptional?: boolean;
+}
+
+/** A plugin with the name that it was asked for by. */
+export interface NamedPlugin {
+  readonly name: string;
+  readonly plugin: Plugin;
+}
+
 /**
  * Imports plugins, in their order.
  * @throws Refusal for one that isn't there, doesn't load, or is no function; what they throw when called too.
  */
-export async function loadPlugins(settings: readonly Setting[], options: ShippedPluginOptions): Promise<readonly Plugin[]> {
-  const plugins: Plugin[] = [];
-  for (const setting of settings) plugins.push(await loadPlugin(setting, options));
+export async function loadPlugins(settings: readonly PluginSetting[], options: ShippedPluginOptions): Promise<readonly NamedPlugin[]> {
+  const plugins: NamedPlugin[] = [];
+  for (const setting of settings) {
+    const shipped = shippedPlugins.get(setting.text);
+    const plugin = shipped === undefined ? await loadForeign(setting) : await loadShipped(setting, shipped, options);
+    if (plugin !== undefined) plugins.push({ name: setting.text, plugin: refusing(setting, plugin) });
+  }
   return plugins;
 }
 
-async function loadPlugin(setting: Setting, options: ShippedPluginOptions): Promise<Plugin> {
-  const shipped = shippedPlugins.get(setting.text);
-  const plugin = shipped === undefined ? await loadForeign(setting) : await loadShipped(setting, shipped, options);
+/** The plugin with its failure to start in one line. */
+function refusing(setting: Setting, plugin: (host: PluginHost) => unknown): Plugin {
   return (host) => {
     try {
       plugin(host);
@@ -29,11 +44,12 @@ async function loadPlugin(setting: Setting, options: ShippedPluginOptions): Prom
   };
 }
 
-async function loadShipped({ text, from }: Setting, { load, library = '' }: ShippedPlugin, options: ShippedPluginOptions): Promise<Plugin> {
+async function loadShipped({ text, from, isOptional }: PluginSetting, { load, library }: ShippedPlugin, options: ShippedPluginOptions): Promise<Plugin | undefined> {
   try {
     return await load(options);
   } catch (error) {
     if (!reasonOf(error).startsWith('Cannot find package')) throw error;
+    if (isOptional === true) return undefined;
     throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${library}`);
   }
 }

@@ -21,6 +21,15 @@ export interface ShippedPlugin {
 export const shippedPlugins: ReadonlyMap<string, ShippedPlugin> = new Map<string, ShippedPlugin>([
   ['cors', { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors }],
   [
+    'docs',
+    {
+      about: 'Swagger UI at /docs; --dev turns it on where its library is',
+      // What it depends on reports each install to its makers, by a script.
+      library: '--ignore-scripts swagger-ui-dist@5',
+      load: async () => (await import('../plugins/docs.js')).docsPlugin(),
+    },
+  ],
+  [
     'metrics',
     { about: 'Prometheus reads /metrics, which needs no key', library: 'prom-client@15', load: async () => (await import('../plugins/metrics.js')).metricsPlugin() },
   ],

@@ -3,6 +3,7 @@ import { largestBodyBytes } from '../index.js';
 import { readTlsFiles, type TlsFiles } from './tls-files.js';
 import type { Setting, Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storage.js';
+import type { PluginSetting } from './plugins.js';
 import { readHost, readUrl, readWholeNumber, readWord } from './values.js';
 
 /** How much the log says. */
@@ -15,8 +16,8 @@ export interface StartOptions {
   readonly storage: NamedStorage;
   readonly apiKeys: readonly Setting[];
   readonly keysFile: Setting | undefined;
-  /** Each once; those that an option of theirs turns on are among them. */
-  readonly plugins: readonly Setting[];
+  /** Each once; those that another option turns on are among them. */
+  readonly plugins: readonly PluginSetting[];
   readonly corsOrigins: readonly Setting[];
   readonly maxBodyBytes: number;
   /** What goes to `createPetstore` only where it is set. */
@@ -49,7 +50,9 @@ export function readStartOptions(settings: Settings): StartOptions {
   };
 }
 
-function pluginsOf(settings: Settings): readonly Setting[] {
+function pluginsOf(settings: Settings): readonly PluginSetting[] {
   const turnedOn = settings.list('corsOrigin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : [];
-  return [...new Map([...settings.list('plugin'), ...turnedOn].map((setting) => [setting.text, setting])).values()];
+  const niceToHave = settings.has('dev') ? [{ text: 'docs', from: '--dev', isOptional: true }] : [];
+  // Of two of a name the later counts: whoever asks for one by name wants to hear that it is missing.
+  return [...new Map([...niceToHave, ...turnedOn, ...settings.list('plugin')].map((setting) => [setting.text, setting])).values()];
 }
