@@ -36,7 +36,7 @@ export interface Petstore {
   readonly fetch: (request: Request) => Promise<Response>;
   /**
    * Opens a port, once the storage is open, and resolves to its address; may be called for several.
-   * Rejects with the storage's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
+   * Rejects with the storage's or a plugin's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
    * `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<{ readonly url: string; readonly port: number }>;
@@ -57,6 +57,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const replyHeaders = new ReplyHeaders(log);
   const describers: ((document: OpenApiDocument) => void)[] = [];
   const closers: (() => void | Promise<void>)[] = [];
+  const openings = [opening];
   const servers: HttpServer[] = [];
   const outbox = new Outbox(failureReply);
   let closing: Promise<void> | undefined;
@@ -71,6 +72,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     addHeaders: (make) => replyHeaders.add(make),
     onReply: (watcher) => watchers.add(watcher),
     describe: (change) => void describers.push(change),
+    waitFor: (other) => {
+      openings.push(other);
+      // Whoever listens hears of a failure; until somebody does, it is nobody's unhandled rejection.
+      other.catch(() => undefined);
+    },
     onClose: (closer) => void closers.push(closer),
     storage,
     clock,
@@ -167,7 +173,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       }
     },
     listen: async (listenOptions = {}) => {
-      await opening;
+      await Promise.all(openings);
       const server = await HttpServer.listen(service, listenOptions);
       servers.push(server);
       if (closing !== undefined) {

@@ -23,6 +23,8 @@ export interface PluginHost {
   onReply(watcher: (event: ReplyEvent) => void): void;
   /** Lets the plugin add to the OpenAPI document, each time that it is made. */
   describe(change: (document: OpenApiDocument) => void): void;
+  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too, for the same reason. */
+  waitFor(opening: Promise<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
   onClose(close: () => void | Promise<void>): void;
   readonly storage: PetStorage;

@@ -1,6 +1,6 @@
 /** Owns the run of a server, from its options to its end. Knows neither HTTP nor where animals are kept. */
 import { inspect } from 'node:util';
-import { createPetstore, type Log, type Petstore, type PetStorage } from '../index.js';
+import { createPetstore, PetstoreError, type Log, type Petstore, type PetStorage } from '../index.js';
 import { devBanner } from '../server/dev-banner.js';
 import { devKey } from '../server/dev-key.js';
 import { jsonLog } from '../server/json-log.js';
@@ -70,7 +70,8 @@ async function listen(petstore: Petstore, { host, port, tls }: StartOptions): Pr
     return url;
   } catch (error) {
     await petstore.close();
-    throw listenRefusal(error, host, port);
+    // Of what a plugin opens, not of the port.
+    throw error instanceof PetstoreError ? error : listenRefusal(error, host, port);
   }
 }
 

@@ -86,7 +86,7 @@ export class GroupCommit<Item, Result extends {}> {
     if (this.#hung) return 'The disk does not answer.';
     if (this.#waiting.length === 0) return undefined;
     const full = this.#waiting.length >= maxItems || this.#waitingBytes + bytesOf(item) > maxBytes;
-    return full || now() - this.#oldestAt > maxAgeMs ? 'Too many animals are waiting to be stored.' : undefined;
+    return full || now() - this.#oldestAt > maxAgeMs ? 'Too much is waiting to be stored.' : undefined;
   }
 
   async #run(): Promise<void> {

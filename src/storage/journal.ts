@@ -144,8 +144,8 @@ export class Journal {
     const { log, path } = this.#file;
     const fields = { file: path, error: messageOf(cause) };
     this.#reason = state === 'full' ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    if (state === 'broken') log('error', 'the storage file is not to be trusted: no animal is added until a restart', fields);
-    else if (this.#state !== 'full') log('warn', 'the disk is full: no animal is added until there is room', fields);
+    if (state === 'broken') log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
+    else if (this.#state !== 'full') log('warn', 'the disk is full: nothing is added until there is room', fields);
     this.#state = state;
     this.#probeLater();
     return this.#unavailable(cause);
@@ -154,7 +154,7 @@ export class Journal {
   #recover(): void {
     this.#state = 'sound';
     clearTimeout(this.#probe);
-    this.#file.log('info', 'the disk has room again: animals are added', { file: this.#file.path });
+    this.#file.log('info', 'the disk has room again', { file: this.#file.path });
   }
 
   /** While full, tries an empty commit from time to time, so that readiness comes back without anyone adding. */

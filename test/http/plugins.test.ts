@@ -161,6 +161,23 @@ test('headers that fail to be made, or would frame a reply, are left out and log
   assert.equal(logged.length, 4);
 });
 
+test('waitFor keeps listen waiting, and from it where what is opened fails; an answer without a port does not wait', async (t) => {
+  let open = (): void => undefined;
+  const order: string[] = [];
+  const opening = new Promise<void>((resolve) => (open = () => (order.push('opened'), resolve())));
+  const petstore = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(opening)] });
+  t.after(() => petstore.close());
+  const listening = petstore.listen({ port: 0 }).then(() => order.push('listening'));
+  assert.equal((await petstore.fetch(new Request('http://a/healthz'))).status, 200);
+  open();
+  await listening;
+  assert.deepEqual(order, ['opened', 'listening']);
+  const failing = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(Promise.reject(new RangeError('not today')))] });
+  t.after(() => failing.close());
+  await sleep(0);
+  await assert.rejects(failing.listen({ port: 0 }), { name: 'RangeError', message: 'not today' });
+});
+
 test('describe adds to this petstore’s document alone, once each time that it is made', async (t) => {
   let now = Date.UTC(2030, 0, 1);
   const plugin: Plugin = (host) => {

@@ -59,9 +59,9 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'visible before durable',
-    file: 'storage/file.ts',
-    text: 'await this.#journal.append(pets.map((pet) => pet.json));\n    for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);',
-    becomes: 'for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);\n    await this.#journal.append(pets.map((pet) => pet.json));',
+    file: 'storage/file-records.ts',
+    text: 'const syncMilliseconds = await this.#journal.append(records.map((record) => record.json));\n    for (const { id, status, json } of records) this.#catalogue.add(id, status, json);',
+    becomes: 'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(records.map((record) => record.json));',
     test: 'storage/file.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
