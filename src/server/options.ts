@@ -36,14 +36,14 @@ export const options = {
     env: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
     isList: true,
-    about: 'see below; repeatable, commas',
+    about: 'see below; repeatable, the variable has commas between',
   },
   corsOrigin: {
     flag: '--cors-origin',
     env: 'PETSTORE_CORS_ORIGINS',
     value: 'ORIGIN',
     isList: true,
-    about: 'whose pages may call, such as https://a.example; the same',
+    about: 'whose pages may call: https://a.example; repeatable likewise',
   },
   maxBodyBytes: {
     flag: '--max-body-bytes',
