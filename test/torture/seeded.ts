@@ -92,7 +92,7 @@ const faults: readonly Fault[] = [
   {
     name: "the parser's error answered for a request under way",
     file: 'http/connection.ts',
-    text: 'if (this.#underWay === 0) ending();',
+    text: 'if (this.#isIdle) ending();',
     becomes: 'ending();',
     test: 'http/protocol.test.ts',
     caughtBy: 'C52 an error behind a good request',
