@@ -1,5 +1,6 @@
 /** The client's own book of every 201, and of all that was ever served: the proof against which a file is held. */
 import type { Answer, Client } from './client.js';
+import { idOf, readAllPages } from './pages.js';
 import type { Random, SentDraft } from './random.js';
 import { randomDraft } from './random.js';
 import { hold } from './row.js';
@@ -38,20 +39,7 @@ export class Ledger {
 
   /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */
   async check(client: Client, random: Random): Promise<void> {
-    const found = new Map<string, string>();
-    let last = 0n;
-    for (let full = true; full; ) {
-      const { status, body } = await client.get(`/v1/pets?limit=100&after=${last}`);
-      hold(status === 200, `a list is answered ${status}`);
-      const animals = splitArray(body);
-      for (const animal of animals) {
-        const id = BigInt(idOf(animal));
-        hold(id > last, `id ${id} is listed behind id ${last}`);
-        found.set(String(id), animal);
-        last = id;
-      }
-      full = animals.length === 100;
-    }
+    const found = await readAllPages(client);
     for (const [what, book] of [['acknowledged', this.#acknowledged], ['served before', this.#served]] as const) {
       for (const [id, body] of book) {
         hold(found.has(id), `id ${id}, ${what}, is lost`);
@@ -79,24 +67,4 @@ export async function write(client: Client, ledger: Ledger, random: Random, goOn
     else others.push(answer);
   }
   return others;
-}
-
-function idOf(animal: string): string {
-  return /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? '';
-}
-
-/** The texts of the objects in a JSON array without white space, which a parser would not keep. */
-export function splitArray(array: string): readonly string[] {
-  const texts: string[] = [];
-  let depth = 0;
-  let inString = false;
-  let from = 0;
-  for (let at = 1; at < array.length; at++) {
-    const char = array[at];
-    if (inString && char === '\\') at++;
-    else if (char === '"') inString = !inString;
-    else if (!inString && char === '{' && depth++ === 0) from = at;
-    else if (!inString && char === '}' && --depth === 0) texts.push(array.slice(from, at + 1));
-  }
-  return texts;
 }

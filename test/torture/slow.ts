@@ -4,7 +4,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { assertError, Client as BareClient } from '../http/client.js';
 import type { Client } from './client.js';
 import { descriptorsOf, quantileOf, residentMiB } from './figures.js';
-import { Ledger, splitArray } from './ledger.js';
+import { Ledger } from './ledger.js';
+import { readAllPages } from './pages.js';
 import { randomDraft } from './random.js';
 import { hold, number, until, Violation, type Row, type Share } from './row.js';
 import { started, type Server } from './server.js';
@@ -56,7 +57,7 @@ export const slow: Row = {
     clearInterval(watching);
     hold(attacked.server.log.every((line) => !line.includes('"level":"error"')), () => `the log tells of an error: ${attacked.server.log.join('\n')}`);
     for (const { ledger, client } of [attacked, calm]) await ledger.check(client, share.random);
-    const stored = await count(attacked.client);
+    const stored = (await readAllPages(attacked.client)).size;
     hold(stored === attacked.ledger.size, `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`);
 
     const [p99, calmP99] = [quantileOf(theirs, 0.99), quantileOf(ours, 0.99)];
@@ -195,16 +196,6 @@ async function work(share: Share, { client, ledger }: Running, working: { readon
     }),
   );
   return waits;
-}
-
-async function count(client: Client): Promise<number> {
-  let found = 0;
-  for (let last = '0'; ; ) {
-    const animals = splitArray((await client.get(`/v1/pets?limit=100&after=${last}`)).body);
-    found += animals.length;
-    if (animals.length < 100) return found;
-    last = /^\{"id":([0-9]+),/.exec(animals.at(-1) ?? '')?.[1] ?? '';
-  }
 }
 
 /** How late our own timers come at most: of that much nobody else is to blame. */
