@@ -9,9 +9,11 @@ import { fileStorage } from '../../dist/storage/file.js';
 import { memoryStorage } from '../../dist/storage/memory.js';
 import type { Commit, PetStorage } from '../../dist/storage.js';
 import { whenOpen } from '../../dist/storage/opening.js';
+import { commitOf } from './commit-line.js';
 import { testStorage } from './conformance.js';
 import { notes, testRecords } from './records.js';
-import { batches, commitOf, diskWith, fileWith, gate, newPath, petLine, systemError, tornTails } from './scene.js';
+import { batches, diskWith, fileWith, gate, newPath, petLine, tornTails } from './scene.js';
+import { systemError } from './system-errors.js';
 
 testStorage('fileStorage', () => fileStorage(newPath()));
 testRecords('fileStorage', () => fileStorage(newPath()));

@@ -3,8 +3,8 @@ import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { PetstoreError } from '../../dist/errors.js';
 import { petStatuses, type Pet, type PetDraft } from '../../dist/pet.js';
+import { errnos } from '../storage/system-errors.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
-import { errnos } from './errors.js';
 import { randomOf } from './random.js';
 import { count, hold, inTime, Violation, type Row } from './row.js';
 
