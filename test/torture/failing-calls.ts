@@ -74,7 +74,7 @@ const kinds: readonly Kind[] = [
   })),
 ];
 
-export const calls: Row = {
+export const failingCalls: Row = {
   id: 'R4',
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
