@@ -1,4 +1,5 @@
 /** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
+import { messageOf } from '../../dist/errors.js';
 import { errnos } from '../storage/system-errors.js';
 import { made, openTexts, petText, startTexts } from './files.js';
 import { Machine } from './machine.js';
@@ -117,7 +118,7 @@ async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Prom
     if (!session.isStale) await startAgain(share, machine.clone(), scene, session);
     for (let cut = 0; cut < 3; cut++) await startAgain(share, machine.cutPower(share.random), scene, session);
   } catch (error) {
-    throw new Violation(`${what}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Violation(`${what}: ${messageOf(error)}`);
   }
   return session.process.calls;
 }

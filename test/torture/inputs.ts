@@ -1,5 +1,6 @@
 /** R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored without a 201. */
 import { join } from 'node:path';
+import { messageOf } from '../../dist/errors.js';
 import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../http/client.js';
 import { badInputs } from './cases.js';
 import type { Client } from './client.js';
@@ -39,7 +40,7 @@ export const inputs: Row = {
             good.send(requestBytes('GET', '/v1/pets/1'));
             hold((await good.answer()).body === first.body, 'the next good request does not work');
           } catch (error) {
-            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${error instanceof Error ? error.message : String(error)}`);
+            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${messageOf(error)}`);
           }
         }
         good.destroy();
@@ -47,7 +48,7 @@ export const inputs: Row = {
     );
     await holdStored(client, stored);
     client.close();
-    hold(!server.log.some((line) => line.includes('"level":"error"')), () => `the log tells of an error: ${server.log.find((line) => line.includes('"level":"error"'))}`);
+    server.holdNoError();
     hold((await server.end('SIGTERM')).code === 0, 'it does not end with 0');
     const told = [...statuses].sort().map(([words, times]) => `${words} ${number(times)}`);
     return `${begun < full ? `${number(begun)} of ` : ''}${number(full)} cases, each answered as a second reading of the contract says: ${told.join(', ')}; 0 of 5xx besides 501; ${number(stored.size)} animals stored, each by a 201`;

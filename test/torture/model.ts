@@ -1,7 +1,7 @@
 /** R12: any sequence of adds, reads, restarts, kills and failing disks shows just what a plain map would. */
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { PetstoreError } from '../../dist/errors.js';
+import { messageOf, PetstoreError } from '../../dist/errors.js';
 import { petStatuses, type Pet, type PetDraft } from '../../dist/pet.js';
 import { errnos } from '../storage/system-errors.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
@@ -72,7 +72,7 @@ async function play(backend: Backend, sequence: readonly Step[]): Promise<void> 
     try {
       await take(backend, model, each);
     } catch (error) {
-      throw new Violation(`${backend.name}, step ${index + 1}, ${each.do}: ${error instanceof Error ? error.message : String(error)}`);
+      throw new Violation(`${backend.name}, step ${index + 1}, ${each.do}: ${messageOf(error)}`);
     }
   }
   await backend.restart();

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Client } from './client.js';
-import { inTime, Violation, type Share } from './row.js';
+import { hold, inTime, Violation, type Share } from './row.js';
 
 export const apiKey = 'torture-key';
 export const serverFile = fileURLToPath(new URL('../../dist/server.js', import.meta.url));
@@ -59,6 +59,12 @@ export class Server {
 
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
+  }
+
+  /** Nothing went wrong inside, as far as its log says. */
+  holdNoError(): void {
+    const errors = this.log.filter((line) => line.includes('"level":"error"'));
+    hold(errors.length === 0, () => `the log tells of an error: ${errors.join('\n')}`);
   }
 
   /** Sends a signal and answers how the process ended. */

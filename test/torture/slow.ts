@@ -1,6 +1,7 @@
 /** R9: clients that are slow, silent or gone cost neither the good ones their time nor the server its memory. */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { messageOf } from '../../dist/errors.js';
 import { assertError, Client as BareClient } from '../http/client.js';
 import type { Client } from './client.js';
 import { descriptorsOf, quantileOf, residentMiB } from './figures.js';
@@ -55,7 +56,7 @@ export const slow: Row = {
     working.goOn = false;
     const [theirs, ours] = await clients;
     clearInterval(watching);
-    hold(attacked.server.log.every((line) => !line.includes('"level":"error"')), () => `the log tells of an error: ${attacked.server.log.join('\n')}`);
+    attacked.server.holdNoError();
     for (const { ledger, client } of [attacked, calm]) await ledger.check(client, share.random);
     const stored = (await readAllPages(attacked.client)).size;
     hold(stored === attacked.ledger.size, `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`);
@@ -148,7 +149,7 @@ async function attack(share: Share, port: number, { name, goneMs, act, told }: K
     }
     return performance.now() - since;
   } catch (error) {
-    throw new Violation(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Violation(`${name}: ${messageOf(error)}`);
   } finally {
     client.destroy();
   }
