@@ -1,14 +1,18 @@
 /** The client's own book of every 201, and of all that was ever served: the proof against which a file is held. */
-import type { Answer, Client } from './client.js';
+import { monotonicS, type Answer, type Client } from './client.js';
 import { idOf, readAllPages } from './pages.js';
 import type { Random, SentDraft } from './random.js';
 import { randomDraft } from './random.js';
 import { hold } from './row.js';
 
+/** What is heard with a 201: the body, and where the power may go, when it was asked for by {@link monotonicS}. */
+export type Acknowledgement = Pick<Answer, 'body'> & Partial<Pick<Answer, 'sentAtS'>>;
+
 /** Animals by id, as the exact bodies that were acknowledged. */
 export class Ledger {
   readonly #acknowledged = new Map<string, string>();
-  readonly #heardAt = new Map<string, number>();
+  /** By the clock of {@link monotonicS}. */
+  readonly #times = new Map<string, { readonly sentAtS: number; readonly heardAtS: number }>();
   /** What a list showed, acknowledged or not (F10): it must never change either, nor its id be given again. */
   readonly #served = new Map<string, string>();
 
@@ -18,23 +22,31 @@ export class Ledger {
   }
 
   /** Books a 201, whose body must be what was sent, under an id that nobody ever had. */
-  acknowledge(sent: SentDraft, { body }: Answer): void {
+  acknowledge(sent: SentDraft, { body, sentAtS = 0 }: Acknowledgement): void {
     const { id, ...rest } = JSON.parse(body);
     const key = idOf(body);
     hold(Number.isInteger(id) && key === String(id), `a 201 without an id: ${body.slice(0, 80)}`);
     hold(JSON.stringify(rest) === JSON.stringify(sent), `id ${key} is answered with another animal`);
     hold(!this.#acknowledged.has(key) && !this.#served.has(key), `id ${key} is given twice`);
     this.#acknowledged.set(key, body);
-    this.#heardAt.set(key, Number(process.hrtime.bigint()) / 1e9);
+    this.#times.set(key, { sentAtS, heardAtS: monotonicS() });
   }
 
-  /** Takes back what was booked from a moment on, in seconds of `process.hrtime`: the power was gone, no client heard it. */
-  forgetSince(moment: number): void {
-    for (const [id, heardAt] of this.#heardAt) {
-      if (heardAt < moment) continue;
+  /**
+   * Takes back what was heard from the beginning of a power cut on, as no client can have heard it; answers how many that
+   * were. What was only sent behind its end may not be acknowledged at all. Both by {@link monotonicS}.
+   */
+  forgetCut({ beganS, endedS }: { readonly beganS: number; readonly endedS: number }): number {
+    let forgotten = 0;
+    for (const [id, { sentAtS, heardAtS }] of this.#times) {
+      if (heardAtS < beganS) continue;
+      const behindMs = 1000 * (sentAtS - endedS);
+      hold(behindMs < 0, `id ${id} is acknowledged, though it was sent ${behindMs.toFixed(1)} ms behind the power cut`);
       this.#acknowledged.delete(id);
-      this.#heardAt.delete(id);
+      this.#times.delete(id);
+      forgotten++;
     }
+    return forgotten;
   }
 
   /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */

@@ -142,7 +142,7 @@ async function answerOrEnd(client: BareClient, isNew = false): Promise<Answer | 
 }
 
 function book(ledger: Ledger, tally: Tally, sent: ReturnType<typeof randomDraft>, { status, body }: Answer): void {
-  if (status === 201) ledger.acknowledge(sent, { status, body: textOf(body), ms: 0 });
+  if (status === 201) ledger.acknowledge(sent, { body: textOf(body) });
   else {
     hold(status === 503, `an add is answered ${status}: ${body}`);
     tally.refused++;
