@@ -29,6 +29,7 @@ export class Server {
   /** Resolves once it listens; undefined where it ends before. */
   readonly listening: Promise<Client | undefined>;
   readonly log: string[] = [];
+  #hasListened = false;
   readonly #child: ChildProcess;
 
   constructor(share: Share, path: string, { under = [], args: more = [], env = { PETSTORE_API_KEYS: apiKey } }: StartOptions = {}) {
@@ -46,7 +47,9 @@ export class Server {
       createInterface({ input: child.stdout }).on('line', (line) => {
         this.log.push(line);
         const port = /"msg":"listening","url":"http:\/\/127\.0\.0\.1:([0-9]+)"/.exec(line)?.[1];
-        if (port !== undefined) resolve(new Client(Number(port), apiKey));
+        if (port === undefined) return;
+        this.#hasListened = true;
+        resolve(new Client(Number(port), apiKey));
       });
       this.ended.then(() => resolve(undefined), () => resolve(undefined));
     });
@@ -55,6 +58,11 @@ export class Server {
 
   get pid(): number {
     return this.#child.pid ?? 0;
+  }
+
+  /** Whether it has said by now that it listens. */
+  get hasListened(): boolean {
+    return this.#hasListened;
   }
 
   signal(signal: NodeJS.Signals): void {
