@@ -103,11 +103,15 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
     const first = storage.insert(draft);
     await syncing.opened;
     const second = storage.insert(draft);
-    // Whoever does not wait for the disk has had a turn of the event loop to show it.
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(await storage.get(1n), undefined);
-    assert.deepEqual(await storage.list({ limit: 5 }), []);
-    mayEnd.open();
+    try {
+      // Whoever does not wait for the disk has had a turn of the event loop to show it.
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(await storage.get(1n), undefined);
+      assert.deepEqual(await storage.list({ limit: 5 }), []);
+    } finally {
+      // Or closing would wait for the disk, and nobody would hear what failed.
+      mayEnd.open();
+    }
     assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
     assert.equal(storage.size, 2);
   }, disk);
