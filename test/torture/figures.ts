@@ -43,8 +43,8 @@ export function stretchSince(pids: readonly number[]): () => number {
   };
 }
 
-/** For how many milliseconds of its life a process could have run, and others did. */
-function waitedMs(pid: number): number {
+/** For how many milliseconds of its life the main thread of a process could have run, and others did. */
+export function waitedMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
 }
 
