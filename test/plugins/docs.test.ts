@@ -10,7 +10,7 @@ import { header } from '../http/client.js';
 import { ask, key, start, stored } from '../http/fixture.js';
 import { assertRefused, folder, root, RunningServer, start as startProcess } from '../standalone/process.js';
 import { serverWithoutLibraries } from './bare.js';
-import { openPage } from './browser.js';
+import { inBrowser, openPage } from './browser.js';
 
 /** Opens an operation, fills it in and sends it; answers its part of the page. */
 async function tryOut(page: Page, operationId: string, body?: string): Promise<Locator> {
@@ -31,7 +31,7 @@ async function shown(operation: Locator, status: number): Promise<string> {
   return await answer.locator('.response-col_description pre').first().innerText();
 }
 
-test('in a browser: a 401 to read, authorise, try out adding an animal, see it listed; nothing else is asked, no policy is broken', async (t) => {
+test('in a browser: a 401 to read, authorise, try out adding an animal, see it listed; nothing else is asked, no policy is broken', inBrowser, async (t) => {
   const running = await start(t, { plugins: [docsPlugin()] });
   const home = `http://127.0.0.1:${running.port}`;
   const { page, requests, complaints } = await openPage(t);
@@ -54,7 +54,7 @@ test('in a browser: a 401 to read, authorise, try out adding an animal, see it l
   assert.deepEqual(complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')), []);
 });
 
-test('in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not', async (t) => {
+test('in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not', inBrowser, async (t) => {
   const page1 = await start(t, { plugins: [docsPlugin()] });
   const page2 = await start(t, { plugins: [docsPlugin()] });
   const { port } = await start(t, { plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })] });
