@@ -15,7 +15,7 @@ const raceMs = 800;
 export const lock: Row = {
   id: 'R7',
   title: `lock: ${starters} starters racing, behind a \`kill -9\`, an owner stopped by SIGSTOP`,
-  fullS: 60,
+  fullS: 50,
   run: async (share) => {
     const path = join(share.folder(), 'pets.jsonl');
     const ledger = new Ledger();

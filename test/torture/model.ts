@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 export const model: Row = {
   id: 'R12',
   title: 'model: random adds, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
-  fullS: 60,
+  fullS: 75,
   run: async (share) => {
     let done = 0;
     // Each from a seed of its own, the first from that of the row: so TORTURE_SEED repeats any of them alone.

@@ -155,14 +155,13 @@ function outcomeOf(folder: string, { test, caughtBy }: Fault): Outcome {
 export const seeded: Row = {
   id: 'R14',
   title: 'Seeded faults in our own source, each caught by a named test',
-  fullS: 45,
+  fullS: 40,
+  isAlwaysFull: true,
   run: async (share) => {
     const folder = share.folder();
     copyInto(folder);
     build(folder);
-    let caught = 0;
     for (const fault of faults) {
-      if (!share.goOn(caught, faults.length)) break;
       const path = join(folder, 'src', fault.file);
       const source = readFileSync(path, 'utf8');
       hold(source.includes(fault.text), `${fault.name}: ${fault.file} no longer says ${fault.text}`);
@@ -174,8 +173,7 @@ export const seeded: Row = {
       hold(spoilt.failed > 0, `${fault.name}: no \`not ok\` of ${fault.caughtBy} in ${fault.test}\n${spoilt.printed}`);
       writeFileSync(path, source);
       build(folder);
-      caught++;
     }
-    return `${caught} of ${faults.length} faults tried, ${caught} caught`;
+    return `${faults.length} faults, each caught by a named test`;
   },
 };

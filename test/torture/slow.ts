@@ -25,7 +25,7 @@ const soonerMs = 100;
 export const slow: Row = {
   id: 'R9',
   title: `${number(fullSockets)} sockets of slow heads, slow bodies, slow readers, silence, half-closes and resets, while good clients work`,
-  fullS: 150,
+  fullS: 80,
   run: async (share) => {
     const isLong = share.leftS >= longS;
     const attacked = await prepare(share);
