@@ -29,7 +29,7 @@ export interface Measurement {
 export interface Bench {
   readonly session: Session;
   readonly load: Load;
-  /** How many slices of each server count, in the main figures. */
+  /** How many slices of each server count. */
   readonly rounds: number;
   /** Says what is being done, for whoever waits. */
   readonly say: (what: string) => void;

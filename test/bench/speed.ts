@@ -23,7 +23,7 @@ export const oneConnection = against('one-connection', { client: clients.alone, 
 export const neverSleeping = against('never-sleeping', { client: clients.neverSleeping, goals: neverSleepingGoals });
 export const pausing: Part = { ...against('pausing', { client: clients.pausing, goals }), isExtra: true };
 
-/** Another client, in half the rounds, against those that matter most, in the operations that the issue names. */
+/** Another client, against those that matter most, in the operations that the issue names. */
 function against(name: string, { client, goals: wanted }: Pick<Entry, 'client' | 'goals'>): Part {
   return {
     name,
@@ -31,7 +31,7 @@ function against(name: string, { client, goals: wanted }: Pick<Entry, 'client' |
     measure: async (bench) => {
       if (!bench.load.can(client)) return { tables: [], missing: `${bench.load.name} cannot be such a client here (never sleeping needs wrk and cc)` };
       const entry = { client, peers: [fastify, bun], reading: [one, list20, list100, byStatus, noKey, notFound], goals: wanted };
-      const result = await race({ ...bench, rounds: Math.ceil(bench.rounds / 2) }, entry);
+      const result = await race(bench, entry);
       return { tables: [ratiosTable(result), figuresTable(result)] };
     },
   };
