@@ -15,7 +15,7 @@ test: build ## Install, build, check types, run every test, hold coverage at 95 
 torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (full: an hour; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
-bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers (full: a quarter of an hour); PARTS="speed start" chooses, ROUNDS=7 takes longer
+bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on
 	node --import tsx test/bench/bench.ts $(PARTS)
 
 bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http

@@ -1,6 +1,5 @@
 /** Owns what is measured: how each server is started. Knows no operation. */
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Command } from './cores.js';
@@ -40,7 +39,9 @@ export const peers: readonly Contestant[] = [fastify, peer('hono'), peer('expres
 /** The petstore over better-sqlite3, `batched` or `single`; undefined where that was not built. */
 export function sqlite(path: string, mode: 'batched' | 'single'): Contestant | undefined {
   const { command } = peer('sqlite');
-  return isInstalled('better-sqlite3') ? { name: `better-sqlite3, ${mode}`, command: [...command, path, mode] } : undefined;
+  // npm takes it away again where it could not be built.
+  const isBuilt = existsSync(join(peersFolder, 'node_modules/better-sqlite3'));
+  return isBuilt ? { name: `better-sqlite3, ${mode}`, command: [...command, path, mode] } : undefined;
 }
 
 /** A program that only parses a file's lines. */
@@ -50,8 +51,4 @@ export function lineParser(path: string): Command {
 
 function peer(name: string): Contestant {
   return { name, command: [process.execPath, join(peersFolder, `${name}.js`)] };
-}
-
-function isInstalled(name: string): boolean {
-  return existsSync(join(peersFolder, 'node_modules', name)) && createRequire(join(peersFolder, 'package.json')).resolve(name) !== '';
 }

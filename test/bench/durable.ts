@@ -14,7 +14,12 @@ export const durable: Part = {
   title: 'Adding with the animal on the disk before the 201',
   measure: async ({ session, load, rounds, say }) => {
     const folder = session.folder();
-    const stored = [petstore('memory:', 'memory'), petstore(`file:${folder}/pets.jsonl`, 'file'), sqlite(`${folder}/batched.db`, 'batched'), sqlite(`${folder}/single.db`, 'single')];
+    const stored = [
+      petstore('memory:', 'memory'),
+      petstore(`file:${folder}/pets.jsonl`, 'file'),
+      sqlite(`${folder}/batched.db`, 'batched'),
+      sqlite(`${folder}/single.db`, 'single'),
+    ];
     const servers = await session.startAll(stored.filter((contestant): contestant is Contestant => contestant !== undefined));
     const turns = servers.map((server) => ({ server, operation: adding }));
     const rows: string[][] = [];
@@ -24,8 +29,8 @@ export const durable: Part = {
       const figures = await interleaved(turns, { load, client, rounds });
       const filePace = figures.get('file')?.requestsPerSecond ?? NaN;
       for (const [name, { requestsPerSecond, cpuUs, p50Ms, p99Ms, paceRatio }] of figures) {
-        const times = [decimal(p50Ms), decimal(p99Ms), decimal(p99Ms / p50Ms, 1)];
-        rows.push([String(connections), name, whole(requestsPerSecond), decimal(paceRatio), decimal(filePace / requestsPerSecond), decimal(cpuUs, 1), ...times]);
+        const paces = [whole(requestsPerSecond), decimal(paceRatio), decimal(filePace / requestsPerSecond)];
+        rows.push([String(connections), name, ...paces, decimal(cpuUs, 1), decimal(p50Ms), decimal(p99Ms), decimal(p99Ms / p50Ms, 1)]);
       }
     }
     const note =

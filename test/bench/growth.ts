@@ -34,7 +34,9 @@ export const growth: Part = {
     const rows: string[][] = [];
     for (const { name } of operationsOver(catalogues[0].count)) {
       say(`${name}, in catalogues of all sizes`);
-      const turns = servers.flatMap(({ server, operations }) => operations.filter((operation) => operation.name === name).map((operation) => ({ server, operation })));
+      const turns = servers.flatMap(({ server, operations }) =>
+        operations.filter((operation) => operation.name === name).map((operation) => ({ server, operation })),
+      );
       const figures = [...(await interleaved(turns, { load, client: clients.sleeping, rounds: Math.ceil(rounds / 2) })).values()];
       rows.push([name, ...figures.map(({ cpuUs, ratio }, index) => (index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio)))]);
     }
