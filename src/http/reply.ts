@@ -77,16 +77,20 @@ const errorReplies = new WeakMap<PetstoreError, Reply>();
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
   if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
-  const made = errorReplies.get(error) ?? replyOf(error.code, error);
-  errorReplies.set(error, made);
-  return made;
+  let reply = errorReplies.get(error);
+  if (reply === undefined) {
+    reply = replyOf(error.code, error);
+    errorReplies.set(error, reply);
+  }
+  return reply;
 }
 
 function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError, 'message' | 'headers'>): Reply {
   const status = statuses[code];
   return {
     status,
-    headers: code === 'unavailable' ? [...headers, ...retryAfter] : headers,
+    // Frozen, as their lines are kept for lists that cannot change.
+    headers: Object.freeze(code === 'unavailable' ? [...headers, ...retryAfter] : [...headers]),
     body: toByteString(JSON.stringify({ code, message, status })),
     closes: closing.has(code),
   };
