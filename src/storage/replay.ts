@@ -115,7 +115,8 @@ class Reading {
       return undefined;
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      return `${once === undefined ? '' : 'no animal behind an idempotency record: '}${messageOf(error).replace(/\.$/, '')}`;
+      const what = messageOf(error).replace(/\.$/, '');
+      return once === undefined ? what : `no animal behind an idempotency record: ${what}`;
     }
   }
 
