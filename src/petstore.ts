@@ -104,7 +104,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       checkExpectation(head);
       if (operation.readsBody === true) checkContent(head, maxBodyBytes);
       const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName });
+      const { idempotencyKey } = head;
+      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName, idempotencyKey });
       return { reply: resource.complete(checkReply(reply)), resource, keyName };
     } catch (error) {
       const reply = failureReply(error);

@@ -35,7 +35,7 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
   'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
-  'node:crypto': /^(key-ring|storage\/(lease|lock).*|server.*|commands\/.*)$/,
+  'node:crypto': /^(key-ring|http\/idempotency-key|storage\/(lease|lock).*|server.*|commands\/.*)$/,
 };
 
 /** The library that each plugin wraps: an optional peer, which nobody else may touch. */

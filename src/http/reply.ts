@@ -24,9 +24,11 @@ const statuses: Readonly<Record<ReplyErrorCode, number>> = {
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
+  idempotency_in_flight: 409,
   content_too_large: 413,
   unsupported_media_type: 415,
   expectation_failed: 417,
+  idempotency_mismatch: 422,
   too_many_requests: 429,
   headers_too_large: 431,
   internal_error: 500,
@@ -37,7 +39,8 @@ const statuses: Readonly<Record<ReplyErrorCode, number>> = {
 /** Behind these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
 const closing: ReadonlySet<string> = new Set(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
 
-/** Every 503 asks to be tried again after one second (C48). */
+/** What time alone may mend asks to be tried again after one second (C48). */
+const passing: ReadonlySet<string> = new Set(['idempotency_in_flight', 'unavailable']);
 const retryAfter: readonly string[] = ['Retry-After', '1'];
 
 /** Every code that an Error body can have, in the order of C50. */
@@ -90,7 +93,7 @@ function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError,
   return {
     status,
     // Frozen, as their lines are kept for lists that cannot change.
-    headers: Object.freeze(code === 'unavailable' ? [...headers, ...retryAfter] : [...headers]),
+    headers: Object.freeze(passing.has(code) ? [...headers, ...retryAfter] : [...headers]),
     body: toByteString(JSON.stringify({ code, message, status })),
     closes: closing.has(code),
   };

@@ -26,6 +26,11 @@ async function embed(t: TestContext, wrap: (handler: RequestListener) => Request
 
 const sample: readonly (readonly [c: string, method: string, path: string, headers: Readonly<Record<string, string>>, body?: string])[] = [
   ['C30', 'POST', '/v1/pets', {}, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, '{}'],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, `${body} `],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'a b' }, body],
   ['C30', 'POST', '/v1/pets', { 'Content-Type': 'application/json; charset=utf-8' }, '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}'],
   ['C8', 'GET', '/v1/pets?status=pending', {}],
   ['C6', 'GET', '/v1/pets?limit=1', {}],

@@ -219,7 +219,7 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
 });
 
 test('C50 the codes are a closed set, each with one status', () => {
-  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout content_too_large unsupported_media_type expectation_failed too_many_requests headers_too_large internal_error not_implemented unavailable';
+  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
   assert.deepEqual(replyErrorCodes, codes.split(' '));
 });
 
