@@ -85,7 +85,7 @@ class Reading {
       if (newline < 0 && !last && piece.length - lineFrom <= maxLineBytes) break;
       const to = newline < 0 ? piece.length : newline;
       this.#lines += record === undefined ? 1 : 2;
-      const commit = newline < 0 || record !== undefined ? undefined : readCommitLine(piece, from, to);
+      const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
       if (commit !== undefined) this.#sum(piece, sumFrom, from);
       const what = commit === undefined ? this.#lineProblem(piece, lineFrom, to, record?.once) : this.#commitProblem(commit);
       if (what !== undefined) {

@@ -41,6 +41,24 @@ test('expired keys go, two for each that comes, and what is kept never grows bey
   assert.equal(keys.size, 999);
 });
 
+test('what expired is neither restored nor kept for ever, and the list begins anew when all of it has gone', () => {
+  const keys = new IdempotencyKeys();
+  for (let index = 0; index < 4; index++) keys.restore(onceOf(`k${index}`, 'body', index), pet(index), dayMs + 1);
+  assert.equal(keys.size, 2);
+  for (let day = 2; day < 9; day++) {
+    keys.keep(keys.begin(onceOf(`day ${day}`, 'body', day * dayMs)), pet(day));
+    assert.equal(keys.size, 1, `day ${day}`);
+  }
+});
+
+test('a key that is used anew does not go with its old use', () => {
+  const keys = new IdempotencyKeys();
+  for (let index = 0; index < 6; index++) keys.keep(keys.begin(onceOf(`k${index}`, 'body', 0)), pet(1));
+  keys.keep(keys.begin(onceOf('k5', 'body', dayMs)), pet(2));
+  for (let index = 0; index < 6; index++) keys.keep(keys.begin(onceOf(`new ${index}`, 'body', dayMs)), pet(1));
+  assert.equal(keys.begin(onceOf('k5', 'body', dayMs)).added?.id, 2n);
+});
+
 test('a key has its first animal for just its time, in any order of keys and moments', () => {
   const name = fc.integer({ min: 0, max: 5 });
   const pause = fc.oneof(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 0, max: 2 * dayMs }), fc.constantFrom(dayMs - 1, dayMs));

@@ -204,7 +204,8 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
     ['white space', record.replace(':', ': ') + petLine(1), /line 1/],
     ['behind it a space', record.replace('\n', ' \n') + petLine(1), /line 1/],
     ['a carriage return', record.replace('\n', '\r\n') + petLine(1), /line 1/],
-    ['large digits', record.replace(/[a-f]/g, (digit) => digit.toUpperCase()) + petLine(1), /line 1/],
+    ['large digits of the key alone', record.replace(/(?<="key":")\w+/, (digits) => digits.toUpperCase()) + petLine(1), /line 1/],
+    ['large digits of the body alone', record.replace(/(?<="body":")\w+/, (digits) => digits.toUpperCase()) + petLine(1), /line 1/],
     ['63 digits', record.replace(/"key":"./, '"key":"') + petLine(1), /line 1/],
     ['65 digits', record.replace('"key":"', '"key":"0') + petLine(1), /line 1/],
     ['another order', record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1') + petLine(1), /line 1/],
@@ -257,6 +258,10 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
   ] as const) {
     assert.deepEqual(await saved(text), [file, lines]);
   }
+  const head = Buffer.concat([keyedBatches(['a']), Buffer.from(alone), commitOf(Buffer.from(alone), keyedBatches(['a']).length)]);
+  const next = Buffer.from(petLine(2, '-'));
+  const [orphaned] = await saved(String(Buffer.concat([head, next, commitOf(next, head.length)])));
+  assert.equal(orphaned, String(keyedBatches(['a'], ['-'])), 'no later animal gets the record');
   const [uncommitted] = await saved(`${file}${alone}${petLine(7, 'z')}`);
   assert.equal((await checkFile(fileWith(uncommitted))).idempotencyKeys, 5);
 });
