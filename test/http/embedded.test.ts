@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { createPetstore, PetstoreError, type PetstoreOptions } from '../../dist/index.js';
 import { Client, header } from './client.js';
 import { ask, bytesOf, exchange, key, start } from './fixture.js';
@@ -14,7 +15,7 @@ async function embed(t: TestContext, wrap: (handler: RequestListener) => Request
   const { handler, close } = createPetstore({ keys: [key], ...options });
   const server = createServer(wrap(handler));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(async () => {
+  atEnd(t, async () => {
     server.closeAllConnections();
     server.close();
     await close();
@@ -65,7 +66,7 @@ const sample: readonly (readonly [c: string, method: string, path: string, heade
 test('fetch answers what the port answers, in status, headers and body, over the contract', async (t) => {
   const { port } = await start(t);
   const { fetch, close } = createPetstore({ keys: [key] });
-  t.after(close);
+  atEnd(t, close);
   for (const [number, method, path, headers, text] of sample) {
     const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
     const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };

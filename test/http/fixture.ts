@@ -1,6 +1,6 @@
 /** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
+import { atEnd, type Ending } from '../at-end.js';
 import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
 
@@ -13,10 +13,10 @@ export interface Running {
 }
 
 /** Starts a petstore for one test. */
-export async function start(t: Pick<TestContext, 'after'>, options: Partial<PetstoreOptions> = {}): Promise<Running> {
+export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
   const petstore = createPetstore({ keys: [key], ...options });
   const { port } = await petstore.listen({ port: 0 });
-  t.after(() => petstore.close());
+  atEnd(t, () => petstore.close());
   return { petstore, port };
 }
 

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { createPetstore, fileStorage, memoryStorage, type Disk, type PetStorage } from '../../dist/index.js';
 import { nodeDisk } from '../../dist/storage/disk.js';
 import { dayMs } from '../storage/once.js';
@@ -155,7 +156,7 @@ async function slow(t: TestContext): Promise<Running & { readonly path: string; 
     failure = error;
     mayEnd.open();
   };
-  t.after(() => goOn());
+  atEnd(t, () => goOn());
   return { ...(await start(t, { storage })), path, syncing: syncing.opened, goOn };
 }
 
@@ -202,7 +203,7 @@ test('a repeat behind a restart has the first answer, and the file knows neither
 
   // While it still opens, too.
   const second = createPetstore({ keys: [key], storage: fileStorage(path) });
-  t.after(() => second.close());
+  atEnd(t, () => second.close());
   const again = await add(second);
   assert.deepEqual([again.status, again.headers.get('location'), await again.text()], [201, '/v1/pets/1', answer]);
   assert.equal(readFileSync(path, 'utf8'), file);
@@ -222,7 +223,7 @@ test('fetch and handler do the same', async (t) => {
   const petstore = createPetstore({ keys: [key] });
   const server = createServer(petstore.handler).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
-  t.after(async () => {
+  atEnd(t, async () => {
     server.close();
     await petstore.close();
   });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
+import { atEnd } from '../at-end.js';
 
 const executablePath = '/usr/bin/chromium';
 const missing = existsSync(executablePath) ? undefined : `there is no ${executablePath}; get it with: apt-get install --no-install-recommends chromium`;
@@ -30,7 +31,7 @@ export async function openPage(t: TestContext): Promise<Visit> {
     // Its sandbox needs a user of its own, which a container's root is not.
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
-  t.after(() => browser.close());
+  atEnd(t, () => browser.close());
   const page = await browser.newPage();
   page.setDefaultTimeout(15_000);
   const requests: string[] = [];

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fc from 'fast-check';
+import { atEnd } from '../at-end.js';
 import { PetstoreError } from '../../dist/errors.js';
 import { checkFile } from '../../dist/storage/check.js';
 import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
@@ -310,7 +311,7 @@ async function hung(t: TestContext): Promise<{ readonly path: string; readonly s
   const path = newPath();
   const disk = diskWith({});
   const storage = await fileStorage(path, { disk, clock: () => at });
-  t.after(() => storage.close());
+  atEnd(t, () => storage.close());
   const syncing = gate();
   const thawed = gate();
   let failure: Error | undefined;
