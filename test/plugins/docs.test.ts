@@ -8,7 +8,7 @@ import { corsPlugin } from '../../dist/plugins/cors.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { header } from '../http/client.js';
 import { ask, key, start, stored } from '../http/fixture.js';
-import { assertRefused, folder, root, RunningServer, start as startProcess } from '../standalone/process.js';
+import { assertRefused, folder, root, RunningServer, start as startProcess, until } from '../standalone/process.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 
@@ -114,8 +114,8 @@ test('the process: --plugin docs, and --dev turns it on and says where', async (
   assert.ok(!asked.stdout.includes('Docs:'));
   for (const more of [[], ['--plugin', 'docs']]) {
     const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
-    await dev.said('listening');
-    const address = /^Docs: (.*)$/m.exec(dev.stdout)?.[1] ?? assert.fail(dev.stdout);
+    // The banner is written behind the line that says that it listens.
+    const address = await until('Docs:', () => /^Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
     assert.equal((await fetch(address)).status, 200);
   }
@@ -132,6 +132,7 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   t.after(() => dev.end('SIGKILL'));
   await dev.said('listening');
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
+  await until('the banner', () => dev.stdout.includes('curl '));
   assert.ok(!dev.stdout.includes('Docs:'));
 });
 
