@@ -41,6 +41,8 @@ for (const [way, connect] of Object.entries(ways)) {
     assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: { 'Content-Type': 'text/plain' } })), [415, 'unsupported_media_type']);
     // @ts-expect-error The types know the three states,
     assert.deepEqual(await codes(client.GET('/pets', { params: { query: { status: 'lost' } } })), [400, 'invalid_parameter']);
+    // @ts-expect-error of an animal too,
+    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } })), [400, 'invalid_body']);
     // @ts-expect-error and what an animal must have.
     assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a' } })), [400, 'invalid_body']);
 

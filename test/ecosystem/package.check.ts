@@ -118,5 +118,8 @@ test('the package has what belongs, and serves a stranger who imports, requires,
   await install(...libraries.map((name) => `${name}@${manifest.devDependencies[name]}`));
   writeFileSync(join(home, 'same.cjs'), sameThings);
   assert.equal(await run(t, home, process.execPath, '--trace-warnings', 'same.cjs'), '');
-  assert.equal(await run(t, home, 'npx', 'petstore', '--version'), `${manifest.version}\n`);
+  for (const command of [['node_modules/.bin/petstore'], ['npx', 'petstore']] as const) {
+    const [program, ...args] = command;
+    assert.equal(await run(t, home, program, ...args, '--version'), `${manifest.version}\n`);
+  }
 });
