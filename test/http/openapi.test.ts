@@ -26,7 +26,7 @@ interface Operation {
 }
 interface Document {
   readonly openapi: string;
-  readonly info: { readonly title: string; readonly version: string };
+  readonly info: { readonly title: string; readonly version: string; readonly license: unknown };
   readonly servers: readonly { readonly url: string }[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
@@ -69,6 +69,7 @@ test('the document differs from the specification by exactly the list in CONTRAC
   const document = await documentOf(port);
   assert.deepEqual(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers']);
   assert.equal(document.info.version, '1.0.0');
+  assert.deepEqual(document.info.license, { name: 'MIT', identifier: 'MIT' });
   assert.deepEqual(
     Object.entries(document.paths).map(([path, methods]) => [path, Object.keys(methods)]),
     [['/pets', ['get', 'post']], ['/pets/{petId}', ['get']]],

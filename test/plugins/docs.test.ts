@@ -115,7 +115,8 @@ test('the process: --plugin docs, and --dev turns it on and says where', async (
   assert.ok(!asked.stdout.includes('Docs:'));
   for (const more of [[], ['--plugin', 'docs']]) {
     const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
-    const address = await until('the address of the docs', () => /^Docs: (.*)$/m.exec(dev.stdout)?.[1]);
+    // The banner is written behind the line that says that it listens.
+    const address = await until('Docs:', () => /^Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
     assert.equal((await fetch(address)).status, 200);
   }
@@ -132,6 +133,7 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   atEnd(t, () => dev.end('SIGKILL'));
   await dev.said('listening');
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
+  await until('the banner', () => dev.stdout.includes('curl '));
   assert.ok(!dev.stdout.includes('Docs:'));
 });
 

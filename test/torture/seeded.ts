@@ -119,7 +119,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A copy of the project to be spoilt, in a folder that is gone at the end. */
 function copyInto(folder: string): void {
-  for (const name of ['src', 'test/http', 'test/storage', 'tsconfig.json', 'package.json', 'data/animals.jsonl']) {
+  for (const name of ['src', 'test/at-end.ts', 'test/http', 'test/storage', 'tsconfig.json', 'package.json', 'data/animals.jsonl']) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     cpSync(join(root, name), join(folder, name), { recursive: true });
   }
