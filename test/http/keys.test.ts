@@ -102,6 +102,16 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
   assert.equal(ring.verify('b'), 'until');
   now = 2_000;
   assert.deepEqual([ring.verify('a'), ring.verify('b')], ['forever', undefined]);
+  const twice = new KeyRing(
+    [
+      { name: 'forever', digest: digestOfKey('a') },
+      { name: 'until', digest: digestOfKey('a'), expiresAt: 3_000 },
+    ],
+    () => now,
+  );
+  assert.equal(twice.verify('a'), 'until');
+  now = 3_000;
+  assert.equal(twice.verify('a'), 'forever', 'a key is active as long as any of its entries is');
   assert.equal(digestOfKey('a').length, 32);
   assert.ok(!inspect(ring, { depth: 9, showHidden: true }).includes("'a'"));
   for (let i = 0; i < 3_000; i++) assert.equal(ring.verify(`guess ${i}`), undefined);

@@ -98,7 +98,10 @@ test('a storage that says neither how much it holds nor when it commits has no s
   const { port } = await start(t, { storage: { durable: false, insert, get, list, close }, plugins: [metricsPlugin()] });
   await add(port, animal);
   const families = await scrape(port);
-  assert.ok(!families.has('petstore_pets') && !families.has('petstore_commit_queue_pets'));
+  assert.deepEqual([valueOf(families, 'petstore_pets'), valueOf(families, 'petstore_commit_queue_pets')], [undefined, undefined]);
+  const promised = await start(t, { storage: Promise.resolve({ durable: false, insert, get, list, close }), plugins: [metricsPlugin()] });
+  await add(promised.port, animal);
+  assert.equal(valueOf(await scrape(promised.port), 'petstore_pets'), undefined);
   assert.equal(valueOf(families, 'http_requests_total', { method: 'POST' }), 1);
 });
 
