@@ -58,6 +58,7 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
 
 test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
   const logged: unknown[] = [];
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}'];
   const plugin: Plugin = (host) => nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
@@ -101,7 +102,7 @@ test('onReply hears method, route template, status, milliseconds and key name of
   assert.deepEqual(await one(bytesOf('FOO', '/'), 'FOO'), [{ method: '', status: 501 }]);
   assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [{ method: '', status: 431 }]);
   assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [{ method: 'CONNECT', status: 404 }]);
-  assert.deepEqual(await one(bytesOf('GET', '/healthz', { headers: ['Connection: close'] }) + 'garbage', 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
+  assert.deepEqual(await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
   await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
 });
