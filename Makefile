@@ -1,6 +1,6 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-node check-ecosystem torture bench bench-guard seed build clean
+.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,6 +11,12 @@ run: build ## Install, build, start with --dev: a key of this machine and a curl
 test: build ## Install, build, check types, run every test, hold coverage at 95 %
 	npm run --silent check-types
 	npx c8 npm test
+
+lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
+	npx biome ci --error-on-warnings
+
+format: node_modules/.package-lock.json ## Write src, test and scripts in the form that `make lint` expects
+	npx biome format --write
 
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: build ## Run every test on another Node, such as NODE=24, which the package `node` brings

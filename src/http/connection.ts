@@ -212,9 +212,8 @@ export class Connection implements Starter {
 
   #hangUpWith(error: PetstoreError): void {
     const reply = errorReply(error);
-    if (reply === undefined) return this.#hangUp('');
-    this.#hangUp(replyText({ ...reply, closes: true }, ''));
-    this.#service.refused(reply);
+    this.#hangUp(reply === undefined ? '' : replyText({ ...reply, closes: true }, ''));
+    if (reply !== undefined) this.#service.refused(reply);
   }
 
   #hangUp(text: string): void {

@@ -25,6 +25,7 @@ test('C36 without an Authorization header every operation answers 401 with the b
 
 test('C37 any other credentials answer 401, and only a Bearer attempt hears invalid_token', async (t) => {
   const { port } = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const attempts = ['Bearer wrong', `Bearer ${key}x`, `Bearer ${key.slice(1)}`, `Bearer ${key.toUpperCase()}`, 'Bearer', 'Bearer ', 'bearer  ', `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
   for (const authorization of attempts) {
     const answer = await ask(port, 'GET', '/v1/pets', { authorization });
