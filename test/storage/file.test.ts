@@ -607,3 +607,15 @@ test('a storage without records has none while it still opens either, and says s
   await assert.rejects(kept.opened, { code: 'storage_unusable' });
   await assert.rejects(kept.insert('a'), unavailable);
 });
+
+test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
+  const file = batches(40_000);
+  for (const [msBetween, told] of [[400, 1], [0, 0]] as const) {
+    let now = 0;
+    const lines: unknown[][] = [];
+    const storage = await fileStorage(fileWith(file), { clock: () => (now += msBetween), log: (...line) => lines.push(line) });
+    await storage.close();
+    const read = lines.filter(([, message]) => message === 'reading the storage file').map(([level, , fields]) => [level, Object(fields).read > 0 && Object(fields).read < file.length, Object(fields).size]);
+    assert.deepEqual(read, Array(told).fill(['info', true, file.length]), `${file.length} bytes`);
+  }
+});
