@@ -1,0 +1,69 @@
+/**
+ * Owns the database of a test file: the one that PETSTORE_TEST_POSTGRES_URL names, else a cluster of its own, which is
+ * started once somebody asks and removed behind the last test. Everybody gets an empty schema in it.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after } from 'node:test';
+import pg from 'pg';
+import { Cluster, serverPrograms } from './cluster.js';
+
+const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
+const schemas: string[] = [];
+let cluster: Promise<Cluster> | undefined;
+
+after(async () => {
+  if (given !== undefined) for (const schema of schemas) await query(given, `DROP SCHEMA ${schema} CASCADE`);
+  await (await cluster)?.remove();
+});
+
+/** Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip is allowed it throws. */
+export function withoutDatabase(): string | false {
+  return given === undefined ? withoutServer() : false;
+}
+
+/** The same for tests that start and crash a server of their own. */
+export function withoutServer(): string | false {
+  if (serverPrograms() !== undefined) return false;
+  const mend = 'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
+  assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], mend);
+  return mend;
+}
+
+/** The URL of the database itself, for whoever administers it. */
+export async function adminUrl(): Promise<string> {
+  return given ?? (await (cluster ??= Cluster.start())).url;
+}
+
+/** The URL of a new schema of the database, without any table. */
+export async function newSchema(): Promise<string> {
+  return newSchemaAt(await adminUrl());
+}
+
+/** The same in a database of the caller's. */
+export async function newSchemaAt(url: string): Promise<string> {
+  const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
+  await query(url, `CREATE SCHEMA ${schema}`);
+  schemas.push(schema);
+  return withOptions(url, `-csearch_path=${schema}`);
+}
+
+/** The same URL with more settings of the session, in the words of the server's command line. */
+export function withOptions(url: string, words: string): string {
+  const changed = new URL(url);
+  const present = changed.searchParams.get('options');
+  changed.searchParams.set('options', present === null ? words : `${present} ${words}`);
+  return changed.href;
+}
+
+/** Runs a statement on a connection of its own; answers its rows. */
+export async function query(url: string, text: string, values: readonly unknown[] = []): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query(text, [...values])).rows;
+  } finally {
+    await client.end();
+  }
+}
