@@ -20,7 +20,7 @@ const floors: readonly (readonly string[])[] = [
   ['plugin'],
   ['options', 'reply-watchers'],
   ['petstore'],
-  ['index'],
+  ['index', 'postgres'],
   ['plugins/*', 'server/*'],
   ['commands/*'],
   ['server'],
@@ -34,8 +34,11 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
   'node:fs/promises': /^(storage|server|commands)\b/,
   'node:child_process': /^storage\/lock/,
-  'node:crypto': /^(key-ring|storage\/(lease|lock).*|server.*|commands\/.*)$/,
+  'node:crypto': /^(key-ring|storage\/(lease|lock|postgres).*|server.*|commands\/.*)$/,
 };
+
+/** The library that a module wraps: an optional peer, which nobody else may touch. */
+const librariesOf: Readonly<Record<string, string>> = { 'storage/postgres/pool': 'pg' };
 
 function floorOf(module: string): number {
   const exact = floors.findIndex((floor) => floor.includes(module));
@@ -63,7 +66,7 @@ test('every module stands on a floor', () => {
 
 test('a module imports only from floors below, or beside it in its own part', () => {
   const wrong = imports.filter(({ module, target }) => {
-    if (target.startsWith('node:')) return false;
+    if (target.startsWith('node:') || target === librariesOf[module]) return false;
     const [own, other] = [floorOf(module), floorOf(target)];
     const beside = own === other && module.split('/')[0] === target.split('/')[0];
     return !(other < own && other >= 0) && !beside;
@@ -83,14 +86,14 @@ test('the server, its commands and the plugins know the public API only', () => 
   const inside = imports.filter(({ module, target }) => {
     const part = module.split('/')[0] ?? '';
     if (!['server', 'commands', 'plugins'].includes(part) || target.startsWith('node:')) return false;
-    return target !== 'index' && !target.startsWith('server/') && !target.startsWith('commands/');
+    return target !== 'index' && target !== 'postgres' && !target.startsWith('server/') && !target.startsWith('commands/');
   });
   assert.deepEqual(inside, []);
 });
 
-test('what comes from outside is Node alone, and only where it belongs', () => {
+test('what comes from outside is Node alone and what a module wraps, and only where it belongs', () => {
   const foreign = imports.filter(({ module, target }) => {
-    if (modules.includes(target)) return false;
+    if (modules.includes(target) || target === librariesOf[module]) return false;
     const builtin = target.startsWith('node:') && builtinModules.includes(target.slice('node:'.length));
     return !builtin || builtinsOf[target]?.test(module) === false;
   });
@@ -103,7 +106,10 @@ test('only the standalone process reads the environment, listens to signals, wri
   assert.deepEqual(wrong, []);
 });
 
-test('there is no runtime dependency', () => {
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+test('there is no runtime dependency, and each library that is wrapped is an optional peer', () => {
+  const { dependencies, peerDependencies, peerDependenciesMeta } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   assert.deepEqual(dependencies, {});
+  const libraries = Object.values(librariesOf).sort();
+  assert.deepEqual(Object.keys(peerDependencies).sort(), libraries);
+  for (const library of libraries) assert.deepEqual(peerDependenciesMeta[library], { optional: true });
 });

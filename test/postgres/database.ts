@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import pg from 'pg';
+import { migratePostgres } from '../../dist/postgres.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
@@ -46,6 +47,13 @@ export async function newSchemaAt(url: string): Promise<string> {
   await query(url, `CREATE SCHEMA ${schema}`);
   schemas.push(schema);
   return withOptions(url, `-csearch_path=${schema}`);
+}
+
+/** The URL of a new and empty database as a storage needs it. */
+export async function newDatabase(): Promise<string> {
+  const url = await newSchema();
+  await migratePostgres(url);
+  return url;
 }
 
 /** The same URL with more settings of the session, in the words of the server's command line. */
