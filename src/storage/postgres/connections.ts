@@ -144,15 +144,21 @@ class TimeoutError extends Error {}
 async function within<Value>(milliseconds: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   if (milliseconds === 0) return promise;
   let timer: NodeJS.Timeout | undefined;
+  let isSettled = false;
   const overdue = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => {
-      promise.then(late, ignore);
-      reject(new TimeoutError(`no answer within ${milliseconds} ms`));
+      // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
+      setImmediate(() => {
+        if (isSettled) return;
+        promise.then(late, ignore);
+        reject(new TimeoutError(`no answer within ${milliseconds} ms`));
+      });
     }, milliseconds);
   });
   try {
     return await Promise.race([promise, overdue]);
   } finally {
+    isSettled = true;
     clearTimeout(timer);
   }
 }

@@ -2,16 +2,17 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames } from '../../calling.js';
 import { PetstoreError } from '../../errors.js';
-import { int64Max, isInt64 } from '../../int64.js';
+import { int64Max } from '../../int64.js';
 import type { Log } from '../../log.js';
-import { checkDraft, isPetStatus, type PetDraft, type PetStatus } from '../../pet.js';
-import type { PetQuery, PetStorage, PetText, PetTextPage, PetTexts } from '../../storage.js';
+import { checkDraft, type PetDraft } from '../../pet.js';
+import type { PetStorage, PetText, PetTexts } from '../../storage.js';
 import { GroupCommit } from '../group-commit.js';
 import { petsOf } from '../texts.js';
 import { Batches } from './batches.js';
-import { Connections, type Row } from './connections.js';
+import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
 import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
+import { Reads } from './reads.js';
 import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
 
 /** What a PostgreSQL storage may be given. */
@@ -84,13 +85,6 @@ async function withConnections<Value>(database: string | PostgresPool, work: (co
   }
 }
 
-// As hexadecimal digits, whatever the server's settings would make of bytes.
-const columns = "id, encode(json, 'hex') AS json";
-const selectOne = `SELECT ${columns} FROM petstore_pets WHERE id = $1::int8`;
-const selectPage = (condition: string): string => `SELECT ${columns} FROM petstore_pets WHERE ${condition}id > $1::int8 ORDER BY id LIMIT $2::int8`;
-const selectAll = selectPage('');
-// Spelt out, for an index of one status is of use only where the planner reads that status.
-const selectOf = (status: PetStatus): string => selectPage(`status = '${status}' AND `);
 const selectReadiness = "SELECT last_id, current_setting('transaction_read_only') AS read_only FROM petstore_counters WHERE name = 'pets'";
 
 class PostgresStorage implements PetStorage {
@@ -101,6 +95,7 @@ class PostgresStorage implements PetStorage {
   readonly list: PetStorage['list'];
   readonly #connections: Connections;
   readonly #isOurs: boolean;
+  readonly #reads: Reads;
   readonly #commits: GroupCommit<PetDraft, PetText>;
   readonly #stop = new AbortController();
   #closing: Promise<void> | undefined;
@@ -109,6 +104,7 @@ class PostgresStorage implements PetStorage {
   constructor(connections: Connections, isOurs: boolean) {
     this.#connections = connections;
     this.#isOurs = isOurs;
+    this.#reads = new Reads(connections);
     const batches = new Batches(connections, this.#stop.signal);
     this.#commits = new GroupCommit({
       commit: (drafts) => batches.store(drafts),
@@ -120,12 +116,8 @@ class PostgresStorage implements PetStorage {
         checkDraft(draft);
         return this.#commits.add(draft);
       },
-      get: async (id) => {
-        if (!isInt64(id)) return undefined;
-        const [row] = await this.#read(selectOne, [id]);
-        return row && jsonOf(row);
-      },
-      list: (query) => this.#page(query),
+      get: (id) => this.#opened().get(id),
+      list: (query) => this.#opened().page(query),
     };
     ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
   }
@@ -148,29 +140,16 @@ class PostgresStorage implements PetStorage {
   }
 
   async #askReadiness(): Promise<void> {
+    this.#opened();
     if (this.#commits.hung) throw new PetstoreError('unavailable', 'The database does not answer.');
-    const [row] = await this.#read(selectReadiness, []);
+    const [row] = await this.#connections.read(selectReadiness);
     if (row?.['read_only'] !== 'off') throw new PetstoreError('unavailable', 'The database takes no writes.');
     if (BigInt(row['last_id'] ?? 0) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
   }
 
-  async #page({ limit, status, after = 0n }: PetQuery): Promise<PetTextPage> {
-    // A status that there is none of is no text of ours to put into a statement.
-    if ((status !== undefined && !isPetStatus(status)) || after > int64Max) return { texts: [] };
-    const rows = await this.#read(status === undefined ? selectAll : selectOf(status), [after < 0n ? 0n : after, limit + 1]);
-    const shown = rows.slice(0, limit);
-    const texts = shown.map(jsonOf);
-    const last = shown.at(-1)?.['id'];
-    return rows.length > limit && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
-  }
-
-  async #read(text: string, values: unknown[]): Promise<readonly Row[]> {
+  /** What is there to read, until it closes. */
+  #opened(): Reads {
     if (this.#closing !== undefined) throw new PetstoreError('unavailable', 'The storage is closed.');
-    return this.#connections.read(text, values);
+    return this.#reads;
   }
-}
-
-/** The JSON text of a row, a byte string. */
-function jsonOf(row: Row): string {
-  return Buffer.from(row['json'] ?? '', 'hex').toString('latin1');
 }
