@@ -38,6 +38,7 @@ const start: Command = { options: startOptions, load: async () => (await import(
 const commands: ReadonlyMap<string, Command> = new Map([
   ['keys', { options: ['keysFile', 'expires'], load: async () => (await import('./commands/keys.js')).keys }],
   ['import', { options: ['storage'], load: async () => (await import('./commands/import.js')).importAnimals }],
+  ['migrate', { options: ['storage'], load: async () => (await import('./commands/migrate.js')).migrate }],
   ['check', { options: ['salvage'], load: async () => (await import('./commands/check.js')).check }],
 ]);
 

@@ -16,6 +16,7 @@ const before = `Petstore: a server of animals over HTTP and JSON.
 Usage: node dist/server.js [options]
        node dist/server.js keys add NAME [--expires TIME] | keys list | keys revoke NAME
        node dist/server.js import FILE [--storage STORAGE]
+       node dist/server.js migrate --storage postgres://…
        node dist/server.js check FILE [--salvage OUT]
 
 Without a command it serves. It needs at least one API key.
@@ -25,6 +26,7 @@ Commands:
   keys list         list names, when made, when they expire
   keys revoke NAME  take a key out; a running server follows within 2 seconds
   import FILE       add animals from JSON Lines, every line checked before the first is stored
+  migrate           make the tables of a database, or bring them up to date
   check FILE        say what a storage file holds, and whether a server would start on it
 
 Options and their environment variables; a flag beats the environment, which beats the default:`;

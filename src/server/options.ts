@@ -22,7 +22,7 @@ export const options = {
     env: 'PETSTORE_STORAGE',
     value: 'STORAGE',
     default: 'file:data/pets.jsonl',
-    about: 'file:PATH or memory:',
+    about: 'file:PATH, memory:, postgres://…',
   },
   apiKeys: { env: 'PETSTORE_API_KEYS', value: 'KEYS', isList: true, about: 'API keys, comma between' },
   keysFile: {
@@ -56,7 +56,7 @@ export const options = {
     default: 'info',
     about: 'silent, info, or requests: a line for each too',
   },
-  dev: { flag: '--dev', about: 'make a key in data/dev-key once; print a curl line to try' },
+  dev: { flag: '--dev', about: 'make data/dev-key and tables once; print a curl line to try' },
   expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s' },
   salvage: { flag: '--salvage', value: 'OUT', about: 'with `check`: save what is sound in a new file, list the rest' },
   help: { flag: '--help', about: 'print this' },

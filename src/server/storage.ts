@@ -5,12 +5,14 @@ import type { Setting } from './settings.js';
 
 /** A storage that is named, but not opened yet. */
 export interface NamedStorage {
-  /** As the operator wrote it. */
+  /** As the operator wrote it, without what is secret. */
   readonly text: string;
   /** Whether animals outlive the process in it. */
   readonly isDurable: boolean;
-  /** Opens it; rejects with a PetstoreError `storage_…`. */
+  /** Opens it; rejects with a PetstoreError `storage_…`, or with a Refusal of a database that was not migrated. */
   readonly open: (log: Log) => Promise<PetStorage>;
+  /** Makes the tables of a database, or brings them up to date; absent where there are none. Answers what it did. */
+  readonly migrate?: () => Promise<string>;
 }
 
 /** @throws Refusal for a text that names no storage; it is not repeated, for it may hold a password. */
@@ -18,6 +20,33 @@ export function readStorage({ text, from }: Setting): NamedStorage {
   if (text === 'memory:') return { text, isDurable: false, open: async () => memoryStorage() };
   const path = text.startsWith('file:') ? text.slice('file:'.length) : '';
   if (path !== '') return { text, isDurable: true, open: (log) => fileStorage(path, { log }) };
-  const problem = /^postgres(ql)?:/.test(text) ? 'names PostgreSQL, which is not yet supported; use' : 'must be';
-  throw new Refusal(`${from} ${problem} file:PATH, such as file:data/pets.jsonl, or memory:`);
+  if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return databaseOf(text, from);
+  throw new Refusal(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or a URL such as postgres://user:password@host:5432/database`);
+}
+
+function databaseOf(url: string, from: string): NamedStorage {
+  const text = withoutSecrets(url);
+  // Imported only here: nobody else pays for it.
+  const postgres = () => import('../postgres.js');
+  return {
+    text,
+    isDurable: true,
+    open: async (log) => {
+      const { isMigrated, postgresStorage } = await postgres();
+      if (!(await isMigrated(url))) {
+        throw new Refusal(`${from} ${text} has no tables of this petstore; make them with \`petstore migrate --storage URL\``);
+      }
+      return postgresStorage(url, { log });
+    },
+    migrate: async () => {
+      const { from: before, to } = await (await postgres()).migratePostgres(url);
+      return before === to ? `${text} is up to date: version ${to}` : `${text} has the tables of the petstore: version ${to}, before ${before}`;
+    },
+  };
+}
+
+/** Where it is and what it is called: a password may stand before the host or among the parameters. */
+function withoutSecrets(url: string): string {
+  const { protocol, username, host, pathname } = new URL(url);
+  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
 }
