@@ -33,7 +33,12 @@ export function withoutServer(): string | false {
 
 /** The URL of the database itself, for whoever administers it. */
 export async function adminUrl(): Promise<string> {
-  return given ?? (await (cluster ??= Cluster.start())).url;
+  return given ?? ownUrl();
+}
+
+/** The URL of a server of our own, where whatever is done to it harms nobody. */
+export async function ownUrl(): Promise<string> {
+  return (await (cluster ??= Cluster.start())).url;
 }
 
 /** The URL of a new schema of the database, without any table. */

@@ -2,14 +2,52 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { postgresStorage } from '../../dist/postgres.js';
+import { migratePostgres, postgresStorage } from '../../dist/postgres.js';
 import { testStorage } from '../storage/conformance.js';
-import { newDatabase, withoutDatabase } from './database.js';
+import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 
 const skip = withoutDatabase();
 
 describe('PostgreSQL', { skip }, () => {
   testStorage('postgresStorage', async () => postgresStorage(await newDatabase()));
+
+  test('its rows are the very bytes that are served, their ids and statuses beside them', async () => {
+    const url = await newDatabase();
+    const storage = await postgresStorage(url);
+    await storage.insert({ name: 'Tüm\u0000"', categoryId: 2n ** 63n - 1n, status: 'sold' });
+    await storage.insert({ name: '', categoryId: -(2n ** 63n) });
+    assert.deepEqual(await query(url, "SELECT id, status, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id"), [
+      { id: '1', status: 'sold', json: '{"id":1,"name":"Tüm\\u0000\\"","categoryId":9223372036854775807,"status":"sold"}' },
+      { id: '2', status: null, json: '{"id":2,"name":"","categoryId":-9223372036854775808}' },
+    ]);
+    await storage.close();
+  });
+
+  test('C31 the last id is given, and then no other', async () => {
+    const url = await newDatabase();
+    await query(url, 'UPDATE petstore_counters SET last_id = $1', [String(2n ** 63n - 3n)]);
+    const storage = await postgresStorage(url);
+    await storage.ready?.();
+    assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 2n);
+    const both = await Promise.allSettled([storage.insert({ name: '', categoryId: 1n }), storage.insert({ name: '', categoryId: 1n })]);
+    assert.deepEqual(both.map(({ status }) => status), ['rejected', 'rejected'], 'not one of a batch that is too large');
+    assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 1n);
+    await assert.rejects(storage.insert({ name: '', categoryId: 1n }), { code: 'unavailable', message: 'There are no ids left.' });
+    await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
+    assert.deepEqual((await storage.list({ limit: 5, after: 2n ** 63n - 2n })).map(({ id }) => id), [2n ** 63n - 1n]);
+    await storage.close();
+  });
+
+  test('what one turn asks for goes in one statement, and each gets its own', async () => {
+    const storage = await postgresStorage(await newDatabase(), { maxConnections: 1 });
+    await Promise.all(Array.from({ length: 600 }, (_, index) => storage.insert({ name: `n${index + 1}`, categoryId: 1n })));
+    const pets = await Promise.all(Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index))));
+    assert.deepEqual(pets.map((pet) => pet?.name), [undefined, ...Array.from({ length: 600 }, (_, index) => `n${index + 1}`), undefined]);
+    const pages = await Promise.all([storage.list({ limit: 2 }), storage.list({ limit: 2 }), storage.list({ limit: 2, after: 2n })]);
+    assert.deepEqual(pages.map((page) => page.map(({ id }) => id)), [[1n, 2n], [1n, 2n], [3n, 4n]]);
+    assert.deepEqual([await storage.get(2n ** 64n), await storage.list({ limit: 1, after: 2n ** 64n })], [undefined, []]);
+    await storage.close();
+  });
 
   test('a pool of the caller is used and stays open', async () => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
@@ -20,4 +58,23 @@ describe('PostgreSQL', { skip }, () => {
     assert.equal(pool.listenerCount('error'), 0);
     await pool.end();
   });
+});
+
+describe('in databases of other encodings', { skip: withoutServer() }, () => {
+  for (const encoding of ['LATIN1', 'SQL_ASCII', 'EUC_JP']) {
+    test(`C25 any text is kept exactly where the database has ${encoding}`, async () => {
+      const url = Object.assign(new URL(await ownUrl()), { pathname: `/${encoding.toLowerCase()}` }).href;
+      await query(await ownUrl(), `CREATE DATABASE ${encoding.toLowerCase()} ENCODING '${encoding}' TEMPLATE template0`);
+      // Settings that change how bytes are written, and how much of a commit is waited for.
+      for (const setting of ['bytea_output = escape', 'standard_conforming_strings = off', 'synchronous_commit = off', "client_encoding = 'SQL_ASCII'"]) {
+        await query(url, `ALTER DATABASE ${encoding.toLowerCase()} SET ${setting}`);
+      }
+      await migratePostgres(url);
+      const storage = await postgresStorage(url);
+      const names = ['\u0000', '\\', "'", 'Tüm', '猫', '🐈', '\uFEFF\uFFFF'];
+      for (const name of names) await storage.insert({ name, categoryId: -1n, status: 'sold' });
+      assert.deepEqual((await storage.list({ limit: 9, status: 'sold' })).map((pet) => pet.name), names);
+      await storage.close();
+    });
+  }
 });

@@ -14,7 +14,7 @@ const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
   // The one JSON text in UTF-8. As bytes, so that no setting of server or client converts it.
   'CREATE TABLE IF NOT EXISTS petstore_pets (id int8 PRIMARY KEY, status text, json bytea NOT NULL)',
-  // One for each status, and not one for all: that, the planner leaves aside where it believes a status to be common.
+  // One for each status: never dearer to read than all animals by id, even where the planner takes a status for common.
   ...petStatuses.map((status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status} ON petstore_pets (id ASC) WHERE status = '${status}'`),
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
