@@ -8,10 +8,11 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
  */
 export type ProxyMode = 'open' | 'silent' | 'deaf' | 'closed';
 
-/** A proxy on a free port of 127.0.0.1 before another port. */
+/** A proxy on a free port of 127.0.0.1 before a port of another server. */
 export class Proxy {
   readonly #server: Server;
   readonly #to: number;
+  readonly #host: string;
   readonly #sockets = new Set<Socket>();
   #mode: ProxyMode = 'open';
   /** How many bytes came from clients. */
@@ -19,13 +20,14 @@ export class Proxy {
   /** How many replies were lost with their connection. */
   repliesLost = 0;
 
-  private constructor(to: number) {
+  private constructor(to: number, host: string) {
     this.#to = to;
+    this.#host = host;
     this.#server = createServer((client) => this.#accept(client));
   }
 
-  static async start(to: number): Promise<Proxy> {
-    const proxy = new Proxy(to);
+  static async start(to: number, host = '127.0.0.1'): Promise<Proxy> {
+    const proxy = new Proxy(to, host);
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
     return proxy;
   }
@@ -66,7 +68,7 @@ export class Proxy {
       client.destroy();
       return;
     }
-    const server = connect(this.#to, '127.0.0.1');
+    const server = connect(this.#to, this.#host);
     let isSilent = false;
     for (const [one, other] of [[client, server], [server, client]] as const) {
       this.#sockets.add(one);
