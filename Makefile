@@ -1,9 +1,9 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test torture seed build clean
+.PHONY: help run test torture bench bench-guard seed build clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Install, build, start with --dev: a key of this machine and a curl line to paste
 	node dist/server.js --dev
@@ -15,6 +15,12 @@ test: build ## Install, build, check types, run every test, hold coverage at 95 
 torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (full: an hour; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
+bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on
+	node --import tsx test/bench/bench.ts $(PARTS)
+
+bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http
+	node --import tsx test/bench/guard.ts
+
 seed: build ## Add the 301 animals of data/animals.jsonl to the storage; the server must not be running
 	node dist/server.js import data/animals.jsonl
 
@@ -22,9 +28,13 @@ build: node_modules/.package-lock.json ## Install and build into dist
 	npm run --silent build
 
 clean: ## Remove what was installed, built and measured
-	rm -rf node_modules dist coverage
+	rm -rf node_modules dist coverage test/bench/peers/node_modules
 
 # npm writes this file last, so it is there only after a whole install.
 node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --include=dev --no-fund --no-audit
+	@touch $@
+
+test/bench/peers/node_modules/.package-lock.json: test/bench/peers/package.json test/bench/peers/package-lock.json
+	npm ci --prefix test/bench/peers --no-fund --no-audit
 	@touch $@

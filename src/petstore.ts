@@ -20,6 +20,7 @@ import { HttpServer, stopping, type ListenOptions } from './http/server.js';
 import { splitTarget } from './http/target.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import type { PluginHost } from './plugin.js';
+import { ReplyHeaders } from './reply-headers.js';
 import { ReplyWatchers } from './reply-watchers.js';
 import type { PetStorage } from './storage.js';
 import { textsOf } from './storage/texts.js';
@@ -35,7 +36,7 @@ export interface Petstore {
   readonly fetch: (request: Request) => Promise<Response>;
   /**
    * Opens a port, once the storage is open, and resolves to its address; may be called for several.
-   * Rejects with the storage's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
+   * Rejects with the storage's or a plugin's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
    * `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<{ readonly url: string; readonly port: number }>;
@@ -53,8 +54,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const resources = new Resources();
   const routes: Route[] = [];
   const watchers = new ReplyWatchers(log);
+  const replyHeaders = new ReplyHeaders(log);
   const describers: ((document: OpenApiDocument) => void)[] = [];
   const closers: (() => void | Promise<void>)[] = [];
+  const openings = [opening];
   const servers: HttpServer[] = [];
   const outbox = new Outbox(failureReply);
   let closing: Promise<void> | undefined;
@@ -66,8 +69,14 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       resources.add(route);
       routes.push(route);
     },
+    addHeaders: (make) => replyHeaders.add(make),
     onReply: (watcher) => watchers.add(watcher),
     describe: (change) => void describers.push(change),
+    waitFor: (other) => {
+      openings.push(other);
+      // Whoever listens hears of a failure; until somebody does, it is nobody's unhandled rejection.
+      other.catch(() => undefined);
+    },
     onClose: (closer) => void closers.push(closer),
     storage,
     clock,
@@ -118,7 +127,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       answering--;
       if (answering === 0) whenIdle?.();
       watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
-      send(reply);
+      send(replyHeaders.complete(reply, message));
     });
   }
 
@@ -164,7 +173,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       }
     },
     listen: async (listenOptions = {}) => {
-      await opening;
+      await Promise.all(openings);
       const server = await HttpServer.listen(service, listenOptions);
       servers.push(server);
       if (closing !== undefined) {

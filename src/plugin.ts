@@ -14,16 +14,30 @@ export interface PluginHost {
    * @throws TypeError for a path that is malformed or taken.
    */
   route(route: Route): void;
+  /**
+   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such as
+   * Content-Length, is not theirs to say.
+   */
+  addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /** Calls back after each reply, those to what was no HTTP included. */
   onReply(watcher: (event: ReplyEvent) => void): void;
   /** Lets the plugin add to the OpenAPI document, each time that it is made. */
   describe(change: (document: OpenApiDocument) => void): void;
+  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too, for the same reason. */
+  waitFor(opening: Promise<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
   onClose(close: () => void | Promise<void>): void;
   readonly storage: PetStorage;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly log: Log;
+}
+
+/** What a client asked with, whether or not it may. */
+export interface RequestHead {
+  readonly method: string;
+  /** The value of a header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  readonly header: (name: string) => string | undefined;
 }
 
 /** A reply that left, and what it answered. */

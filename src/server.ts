@@ -26,6 +26,7 @@ const startOptions: readonly OptionName[] = [
   'storage',
   'keysFile',
   'plugin',
+  'corsOrigin',
   'maxBodyBytes',
   'baseUrl',
   'stagingBaseUrl',

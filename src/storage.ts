@@ -1,14 +1,18 @@
 /** Owns the contract between the petstore and whatever keeps its animals: types only. Knows no backend. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
-/** Which animals to list: the first `limit` of those with this status and an id above `after`. */
-export interface PetQuery {
+/** A page: the first `limit` of those with an id above `after`. */
+export interface PageQuery {
   /** At least 1. */
   readonly limit: number;
-  /** Only animals with exactly this status. */
-  readonly status?: PetStatus;
   /** Only ids above this one. */
   readonly after?: bigint;
+}
+
+/** Which animals to list. */
+export interface PetQuery extends PageQuery {
+  /** Only animals with exactly this status. */
+  readonly status?: PetStatus;
 }
 
 /**
@@ -23,6 +27,12 @@ export interface PetStorage {
 
   /** How many animals it holds, where that costs nothing to say. */
   readonly size?: number;
+
+  /** How many inserts wait for a commit that has not begun, for a storage that commits in batches. */
+  readonly waiting?: number;
+
+  /** Calls back behind each commit that lasts, for a storage that commits in batches. A watcher that throws does no harm. */
+  onCommit?(watcher: (commit: Commit) => void): void;
 
   /**
    * Keeps an animal under the next id and resolves once it is kept, and only then visible to readers.
@@ -48,29 +58,66 @@ export interface PetStorage {
    * Absent is fine; see `textsOf`.
    */
   readonly texts?: PetTexts;
+
+  /**
+   * Opens records of a plugin's own, of one kind a name, which is of small letters: kept with the animals, by the same
+   * promises, ready and closed together with them. Absent where the storage keeps nothing but animals.
+   */
+  records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
+}
+
+/** A batch of animals that went to the disk together. */
+export interface Commit {
+  /** How many animals. */
+  readonly count: number;
+  /** How long the disk took to say that it has them. */
+  readonly syncMilliseconds: number;
 }
 
 /**
- * A storage's animals as their one JSON text each (see `petJson`), a byte string; else as {@link PetStorage} says.
- * What is in memory may be answered, or refused, at once: a promise costs more than finding it.
+ * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. What is in memory may be
+ * answered, or refused, at once: a promise costs more than finding it.
  */
-export interface PetTexts {
-  insert(draft: PetDraft): PetText | Promise<PetText>;
+export interface Texts<Draft, Query extends PageQuery = PageQuery> {
+  insert(draft: Draft): StoredText | Promise<StoredText>;
   get(id: bigint): string | undefined | Promise<string | undefined>;
-  list(query: PetQuery): PetTextPage | Promise<PetTextPage>;
+  list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/** The id and the JSON text of one animal. */
-export interface PetText {
+/** Records of a plugin's own. They can be used at once; what opening them failed by, a use rejects with `unavailable` for. */
+export interface Records<Draft> extends Texts<Draft> {
+  insert(draft: Draft): Promise<StoredText>;
+  get(id: bigint): Promise<string | undefined>;
+  list(query: PageQuery): Promise<TextPage>;
+  /** Rejects with what opening a storage rejects with, and with a TypeError for a name against the rules. */
+  readonly opened: Promise<void>;
+}
+
+/** A storage's animals as their texts (see `petJson`). */
+export type PetTexts = Texts<PetDraft, PetQuery>;
+
+/** The id and the JSON text of one record. */
+export interface StoredText {
   readonly id: bigint;
   readonly json: string;
 }
 
 /**
- * At most `limit` texts, and where more animals match, the last one's id: the `after` of the next page. A storage that
+ * At most `limit` texts, and where more records match, the last one's id: the `after` of the next page. A storage that
  * hands out the same object again promises that nothing in it has changed.
  */
-export interface PetTextPage {
+export interface TextPage {
   readonly texts: readonly string[];
   readonly next?: bigint;
+}
+
+/** How records of a plugin's own are written and read. */
+export interface RecordKind<Draft> {
+  /** The one JSON text of a draft under its id: a byte string on one line, an object whose first member is `id`. */
+  readonly json: (id: bigint, draft: Draft) => string;
+  /**
+   * The inverse, for what stands in a file that a person may have edited.
+   * @throws PetstoreError for a text that is no such record.
+   */
+  readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }

@@ -18,10 +18,11 @@ const floors: readonly (readonly string[])[] = [
   ['storage'],
   ['storage/*', 'key-ring', 'http/*'],
   ['plugin'],
-  ['options', 'reply-watchers'],
+  ['options', 'reply-watchers', 'reply-headers'],
   ['petstore'],
   ['index', 'postgres'],
-  ['plugins/*', 'server/*'],
+  ['plugins/*'],
+  ['server/*'],
   ['commands/*'],
   ['server'],
 ];
@@ -32,13 +33,18 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:https': /^http\/server$/,
   'node:net': /^http\/(server|connection|head)$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
-  'node:fs/promises': /^(storage|server|commands)\b/,
+  'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
   'node:crypto': /^(key-ring|storage\/(lease|lock|postgres).*|server.*|commands\/.*)$/,
 };
 
 /** The library that a module wraps: an optional peer, which nobody else may touch. */
-const librariesOf: Readonly<Record<string, string>> = { 'storage/postgres/pool': 'pg' };
+const librariesOf: Readonly<Record<string, string>> = {
+  'plugins/cors': 'cors',
+  'plugins/docs': 'swagger-ui-dist',
+  'plugins/metrics': 'prom-client',
+  'storage/postgres/pool': 'pg',
+};
 
 function floorOf(module: string): number {
   const exact = floors.findIndex((floor) => floor.includes(module));
@@ -86,6 +92,8 @@ test('the server, its commands and the plugins know the public API only', () => 
   const inside = imports.filter(({ module, target }) => {
     const part = module.split('/')[0] ?? '';
     if (!['server', 'commands', 'plugins'].includes(part) || target.startsWith('node:')) return false;
+    if (part === 'plugins') return target !== 'index' && target !== librariesOf[module];
+    if (module === 'server/shipped-plugins' && target.startsWith('plugins/')) return false;
     return target !== 'index' && target !== 'postgres' && !target.startsWith('server/') && !target.startsWith('commands/');
   });
   assert.deepEqual(inside, []);
@@ -106,10 +114,12 @@ test('only the standalone process reads the environment, listens to signals, wri
   assert.deepEqual(wrong, []);
 });
 
-test('there is no runtime dependency, and each library that is wrapped is an optional peer', () => {
-  const { dependencies, peerDependencies, peerDependenciesMeta } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+test('there is no runtime dependency, each library that is wrapped is an optional peer, and each plugin has its own export', () => {
+  const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   assert.deepEqual(dependencies, {});
   const libraries = Object.values(librariesOf).sort();
   assert.deepEqual(Object.keys(peerDependencies).sort(), libraries);
   for (const library of libraries) assert.deepEqual(peerDependenciesMeta[library], { optional: true });
+  const plugins = modules.filter((module) => module.startsWith('plugins/')).map((module) => `./${module}`);
+  assert.deepEqual(Object.keys(exports).filter((name) => name.startsWith('./plugins/')).sort(), plugins.sort());
 });

@@ -1,6 +1,6 @@
 /** Owns the run of a server, from its options to its end. Knows neither HTTP nor where animals are kept. */
 import { inspect } from 'node:util';
-import { createPetstore, type Log, type Petstore, type PetStorage } from '../index.js';
+import { createPetstore, PetstoreError, type Log, type Petstore, type PetStorage } from '../index.js';
 import { devBanner } from '../server/dev-banner.js';
 import { devKey } from '../server/dev-key.js';
 import { jsonLog } from '../server/json-log.js';
@@ -23,7 +23,8 @@ const stopTimeoutMs = 9_500;
 export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
   const options = readStartOptions(settings);
   const log: Log = options.log === 'silent' ? () => undefined : jsonLog(process.stdout);
-  const plugins = await loadPlugins(options.plugins);
+  const loaded = await loadPlugins(options.plugins, options);
+  const plugins = loaded.map(({ plugin }) => plugin);
   const keys = openKeys({ ...options, devKey: options.isDev ? devKey : undefined }, log);
 
   let openStorage = (): void => undefined;
@@ -59,7 +60,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
   if (isStopping) return undefined;
   const url = await listen(petstore, options);
   log('info', 'listening', { url, storage: options.storage.text, pets: storage.size, readyMs: Math.round(performance.now()) });
-  if (options.isDev) process.stdout.write(`${devBanner(url, devKey())}\n`);
+  if (options.isDev) process.stdout.write(devBanner(url, devKey(), loaded.some(({ name }) => name === 'docs')));
   return undefined;
 }
 
@@ -75,7 +76,8 @@ async function listen(petstore: Petstore, { host, port, tls }: StartOptions): Pr
     return url;
   } catch (error) {
     await petstore.close();
-    throw listenRefusal(error, host, port);
+    // Of what a plugin opens, not of the port.
+    throw error instanceof PetstoreError ? error : listenRefusal(error, host, port);
   }
 }
 

@@ -10,7 +10,14 @@ import { wireHeaders } from './wire.js';
 export function messageOfRequest(request: Request): Message {
   const head = new Head();
   request.headers.forEach((value, name) => head.add(name, value));
-  return { method: request.method, target: targetOf(request.url), head, isOverdue: false, readBody: (maxBytes) => readBody(request, maxBytes) };
+  return {
+    method: request.method,
+    target: targetOf(request.url),
+    head,
+    isOverdue: false,
+    header: (name) => request.headers.get(name) ?? undefined,
+    readBody: (maxBytes) => readBody(request, maxBytes),
+  };
 }
 
 /** The web platform's form of a reply to a request of this method. */

@@ -15,6 +15,8 @@ export interface Message {
   readonly head: Head;
   /** Whether it waited so long for the server to come to it that it is refused. */
   readonly isOverdue: boolean;
+  /** A header that the petstore itself doesn't read, by its name in lower case. */
+  header(name: string): string | undefined;
   /**
    * The body as a byte string. Call it once, and only once the body is wanted: it answers `Expect: 100-continue` (C45).
    * @throws PetstoreError `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
@@ -51,6 +53,11 @@ export class Exchange implements Message {
   /** @throws PetstoreError `bad_request` or `headers_too_large`, see `parseHead`. */
   get head(): Head {
     return parseHead(this.#request);
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
   }
 
   /** Calls back once the reply has left, unless it is the connection's last. */

@@ -18,6 +18,8 @@ export interface OpenApiOperation {
 /** The whole document, open to a plugin's additions. */
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
+  /** What references lead to; a plugin puts its own schemas beside those of the animals. */
+  readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
 }
 
 /** What precedes the paths of the document and stands in its `servers`. */

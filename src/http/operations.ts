@@ -2,16 +2,14 @@
 import { PetstoreError } from '../errors.js';
 import { parseInt64 } from '../int64.js';
 import { parseJson } from '../json.js';
-import { isPetStatus, parseDraft, petStatuses, type PetStatus } from '../pet.js';
-import type { PetQuery, PetTextPage, PetTexts } from '../storage.js';
+import { isPetStatus, parseDraft, petStatuses } from '../pet.js';
+import type { PetQuery, PetTexts, TextPage } from '../storage.js';
 import { isGone, type Deprecation } from './deprecation.js';
 import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
+import { afterParameter, invalidParameter, limitParameter, pageReply, parsePage, queryParameter } from './paging.js';
 import type { Query } from './query.js';
 import { jsonReply, type Reply } from './reply.js';
 import type { Operation, Route } from './route.js';
-
-/** The rule of `limit`, in the specification's figures. */
-const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
 export const getPetDeprecation: Deprecation = {
@@ -35,12 +33,12 @@ export function petRoutes(pets: PetTexts, clock: () => number): readonly Route[]
 
 function listPets(pets: PetTexts): Operation {
   // A storage that answers the very same page again says that it can't have changed; so neither has its reply.
-  const replies = new WeakMap<PetTextPage, Reply>();
+  const replies = new WeakMap<TextPage, Reply>();
   return {
     handler: async ({ query }) => {
       const petQuery = parsePetQuery(query);
       const page = await pets.list(petQuery);
-      const reply = replies.get(page) ?? pageReply(petQuery, page);
+      const reply = replies.get(page) ?? pageReply('/v1/pets', petQuery, page);
       if (page.next !== undefined) replies.set(page, reply);
       return reply;
     },
@@ -48,9 +46,9 @@ function listPets(pets: PetTexts): Operation {
       operationId: 'listPets',
       summary: 'List animals',
       parameters: [
-        parameter('limit', 'Maximum number of animals to return.', { type: 'integer', ...limitRule }),
-        parameter('status', 'Returns only animals with this availability status.', schemaRef('PetStatus')),
-        parameter('after', 'Returns only animals with an id above this one.', { type: 'integer', format: 'int64', minimum: 0 }),
+        limitParameter('animals'),
+        queryParameter('status', 'Returns only animals with this availability status.', schemaRef('PetStatus')),
+        afterParameter('animals'),
       ],
       responses: {
         200: jsonResponse('A page of animals.', schemaRef('Pets'), { Link: 'The next page, rel="next"; absent on the last.' }),
@@ -59,10 +57,6 @@ function listPets(pets: PetTexts): Operation {
       },
     },
   };
-}
-
-function pageReply(query: PetQuery, { texts, next }: PetTextPage): Reply {
-  return jsonReply(200, `[${texts.join(',')}]`, next === undefined ? [] : Object.freeze(['Link', nextLink(query, next)]));
 }
 
 function createPet(pets: PetTexts, clock: () => number): Operation {
@@ -114,43 +108,9 @@ function getPet(pets: PetTexts): Operation {
 
 /** @throws PetstoreError `invalid_parameter` (C1 to C3). */
 function parsePetQuery(query: Query): PetQuery {
-  const limit = parseLimit(query.get('limit'));
-  const status = parseStatus(query.get('status'));
-  const after = parseAfter(query.get('after'));
-  return { limit, ...(status !== undefined && { status }), ...(after !== undefined && { after }) };
-}
-
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return limitRule.default;
-  const limit = /^[1-9][0-9]{0,2}$/.test(text) ? Number(text) : 0;
-  if (limit < limitRule.minimum || limit > limitRule.maximum) {
-    throw invalid(`limit must be an integer from ${limitRule.minimum} to ${limitRule.maximum}, in decimal digits.`);
-  }
-  return limit;
-}
-
-function parseStatus(text: string | undefined): PetStatus | undefined {
-  if (text === undefined || isPetStatus(text)) return text;
-  throw invalid(`status must be one of ${petStatuses.join(', ')}.`);
-}
-
-function parseAfter(text: string | undefined): bigint | undefined {
-  if (text === undefined) return undefined;
-  const after = parseInt64(text);
-  if (after === undefined || after < 0n) throw invalid('after must be an integer from 0 to 9223372036854775807, in decimal digits.');
-  return after;
-}
-
-/** RFC 8288: the same query, from the last shown animal on (C6). */
-function nextLink({ limit, status }: PetQuery, next: bigint): string {
-  const filter = status === undefined ? '' : `&status=${status}`;
-  return `</v1/pets?limit=${limit}${filter}&after=${next}>; rel="next"`;
-}
-
-function parameter(name: string, description: string, schema: ReturnType<typeof schemaRef>): ReturnType<typeof schemaRef> {
-  return { name, in: 'query', required: false, description, schema };
-}
-
-function invalid(message: string): PetstoreError {
-  return new PetstoreError('invalid_parameter', message);
+  const page = parsePage(query);
+  const status = query.get('status');
+  if (status === undefined) return page;
+  if (!isPetStatus(status)) throw invalidParameter(`status must be one of ${petStatuses.join(', ')}.`);
+  return { ...page, status };
 }

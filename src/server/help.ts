@@ -1,5 +1,6 @@
 /** Owns the text of `--help`, made from the table of options so that it cannot forget one. */
 import { optionList } from './options.js';
+import { shippedPlugins } from './shipped-plugins.js';
 
 /** The help, to be printed as it is. */
 export function helpText(): string {
@@ -8,7 +9,8 @@ export function helpText(): string {
     const standard = option.default === undefined ? '' : ` (default ${option.default})`;
     return `  ${name.padEnd(25)} ${env.padEnd(27)} ${about}${standard}`;
   });
-  return `${before}\n${rows.join('\n')}\n${after}`;
+  const plugins = [...shippedPlugins].map(([name, { about, library }]) => `  ${name.padEnd(9)} ${about}${library === undefined ? '' : `; npm install ${library}`}`);
+  return `${before}\n${rows.join('\n')}\n${pluginsBefore}\n${plugins.join('\n')}\n${after}`;
 }
 
 const before = `Petstore: a server of animals over HTTP and JSON.
@@ -30,6 +32,9 @@ Commands:
   check FILE        say what a storage file holds, and whether a server would start on it
 
 Options and their environment variables; a flag beats the environment, which beats the default:`;
+
+const pluginsBefore = `
+Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:`;
 
 const after = `
 Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used; 70 a fault of ours; 1 it could not

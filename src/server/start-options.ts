@@ -3,6 +3,7 @@ import { largestBodyBytes } from '../index.js';
 import { readTlsFiles, type TlsFiles } from './tls-files.js';
 import type { Setting, Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storage.js';
+import type { PluginSetting } from './plugins.js';
 import { readHost, readUrl, readWholeNumber, readWord } from './values.js';
 
 /** How much the log says. */
@@ -15,7 +16,9 @@ export interface StartOptions {
   readonly storage: NamedStorage;
   readonly apiKeys: readonly Setting[];
   readonly keysFile: Setting | undefined;
-  readonly plugins: readonly Setting[];
+  /** Each once; those that another option turns on are among them. */
+  readonly plugins: readonly PluginSetting[];
+  readonly corsOrigins: readonly Setting[];
   readonly maxBodyBytes: number;
   /** What goes to `createPetstore` only where it is set. */
   readonly baseUrls: { readonly baseUrl?: string; readonly stagingBaseUrl?: string };
@@ -34,7 +37,8 @@ export function readStartOptions(settings: Settings): StartOptions {
     storage: readStorage(settings.get('storage')),
     apiKeys: settings.list('apiKeys'),
     keysFile: settings.find('keysFile'),
-    plugins: settings.list('plugin'),
+    plugins: pluginsOf(settings),
+    corsOrigins: settings.list('corsOrigin'),
     maxBodyBytes: readWholeNumber(settings.get('maxBodyBytes'), 1, largestBodyBytes),
     baseUrls: {
       ...(baseUrl && { baseUrl: readUrl(baseUrl) }),
@@ -44,4 +48,11 @@ export function readStartOptions(settings: Settings): StartOptions {
     log: readWord(settings.get('log'), ['silent', 'info', 'requests']),
     isDev: settings.has('dev'),
   };
+}
+
+function pluginsOf(settings: Settings): readonly PluginSetting[] {
+  const turnedOn = settings.list('corsOrigin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : [];
+  const niceToHave = settings.has('dev') ? [{ text: 'docs', from: '--dev', isOptional: true }] : [];
+  // Of two of a name the later counts: whoever asks for one by name wants to hear that it is missing.
+  return [...new Map([...niceToHave, ...turnedOn, ...settings.list('plugin')].map((setting) => [setting.text, setting])).values()];
 }

@@ -3,7 +3,7 @@
  * more animals but by a binary search. Knows no disk and does not read the texts.
  */
 import { petStatuses, type PetStatus } from '../pet.js';
-import type { PetQuery, PetTextPage } from '../storage.js';
+import type { PetQuery, TextPage } from '../storage.js';
 
 /** Animals by ascending id, kept as byte strings; beside its text an animal takes some 50 bytes. */
 export class Catalogue {
@@ -11,7 +11,7 @@ export class Catalogue {
   /** The id of the text at the same position, ascending. */
   #ids = new BigInt64Array(1024);
   /** Pages that are full, so that they never change: an animal neither changes nor goes, and none comes between. */
-  readonly #pages = new Map<string, PetTextPage>();
+  readonly #pages = new Map<string, TextPage>();
   /** The positions of each status, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, Positions> = new Map(petStatuses.map((status) => [status, new Positions()]));
 
@@ -44,7 +44,7 @@ export class Catalogue {
   }
 
   /** The texts of a query by ascending id (C5). */
-  page(query: PetQuery): PetTextPage {
+  page(query: PetQuery): TextPage {
     const name = `${query.limit} ${query.after} ${query.status}`;
     const kept = this.#pages.get(name);
     if (kept !== undefined) return kept;
@@ -56,19 +56,19 @@ export class Catalogue {
     return page;
   }
 
-  #makePage({ limit, status, after }: PetQuery): PetTextPage {
+  #makePage({ limit, status, after }: PetQuery): TextPage {
     const start = after === undefined ? 0 : this.#positionAfter(after);
     if (status === undefined) return this.#pageOfAll(start, limit);
     const positions = this.#byStatus.get(status);
     return positions === undefined ? { texts: [] } : this.#pageOf(positions, start, limit);
   }
 
-  #pageOfAll(start: number, limit: number): PetTextPage {
+  #pageOfAll(start: number, limit: number): TextPage {
     const end = start + limit;
     return this.#answer(this.#texts.slice(start, end), end - 1, end < this.size);
   }
 
-  #pageOf(positions: Positions, start: number, limit: number): PetTextPage {
+  #pageOf(positions: Positions, start: number, limit: number): TextPage {
     const from = positions.firstAtLeast(start);
     const to = Math.min(from + limit, positions.count);
     const texts: string[] = [];
@@ -76,7 +76,7 @@ export class Catalogue {
     return this.#answer(texts, positions.at(to - 1), to < positions.count);
   }
 
-  #answer(texts: readonly string[], lastPosition: number, more: boolean): PetTextPage {
+  #answer(texts: readonly string[], lastPosition: number, more: boolean): TextPage {
     const next = this.#ids[lastPosition];
     return more && next !== undefined ? { texts, next } : { texts };
   }
@@ -104,7 +104,7 @@ export class Catalogue {
 const maxPages = 512;
 const maxPageBytes = 2 ** 14;
 
-function isSmall({ texts }: PetTextPage): boolean {
+function isSmall({ texts }: TextPage): boolean {
   return texts.reduce((bytes, text) => bytes + text.length, 0) <= maxPageBytes;
 }
 

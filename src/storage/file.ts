@@ -1,19 +1,17 @@
-/** Owns the storage that lasts: the catalogue in memory, the journal on the disk, and the step from one to the other. */
+/** Owns the storage that lasts: the animals in their file, and whatever else is kept beside them in files of its own. */
 import { resolve } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames } from '../calling.js';
 import { PetstoreError } from '../errors.js';
-import { int64Max } from '../int64.js';
 import type { Log } from '../log.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetText, PetTexts } from '../storage.js';
-import { Catalogue } from './catalogue.js';
+import type { Commit, PetStorage, PetTexts, RecordKind, Records } from '../storage.js';
 import { nodeDisk, type Disk } from './disk.js';
-import { GroupCommit } from './group-commit.js';
-import type { Journal } from './journal.js';
+import { FileRecords } from './file-records.js';
 import { lockingOn } from './lock.js';
-import { openJournal } from './open-journal.js';
-import { petLines } from './pet-lines.js';
+import type { OpenJournalOptions } from './open-journal.js';
+import { recordsWhenOpen } from './opening.js';
+import { petLines, recordLines } from './pet-lines.js';
+import { closedError, keptKindOf, RecordNames, type KeptKind } from './record-set.js';
 import { petsOf } from './texts.js';
 
 /** What a file storage may be given. */
@@ -26,23 +24,25 @@ export interface FileStorageOptions {
   readonly disk?: Disk;
 }
 
-/** How long closing waits for a disk that hangs before the process may end without it. */
-const hungCloseMs = 1000;
-
 /**
  * Opens the storage in a file of JSON Lines, made where missing (F8), and resolves once all of its animals are read and
- * on the disk. One process at a time has the file.
+ * on the disk. One process at a time has the file. Records of a plugin's own are in `PATH.NAME`.
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4) or `storage_damaged` (F3), one line each.
  */
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk'] satisfies (keyof FileStorageOptions)[]);
   const { log = () => undefined, clock = Date.now, disk = nodeDisk } = options;
-  const catalogue = new Catalogue();
-  const keep = petLines((id, status, json) => catalogue.add(id, status, json));
-  const locking = lockingOn(process.platform);
-  const journal = await openJournal(resolve(path), { disk, locking, log, clock }, keep);
-  return new FileStorage(catalogue, journal);
+  const journalOptions = { disk, locking: lockingOn(process.platform), log, clock };
+  const whole = resolve(path);
+  return new FileStorage(whole, journalOptions, await FileRecords.open(whole, journalOptions, petKind, petLines));
 }
+
+const petKind: KeptKind<PetDraft> = {
+  json: petJson,
+  statusOf: (draft) => draft.status,
+  // A text of two bytes a char, and what goes with it.
+  bytesOf: (draft) => 2 * draft.name.length + 128,
+};
 
 class FileStorage implements PetStorage {
   readonly durable = true;
@@ -50,39 +50,57 @@ class FileStorage implements PetStorage {
   readonly insert: PetStorage['insert'];
   readonly get: PetStorage['get'];
   readonly list: PetStorage['list'];
-  readonly #catalogue: Catalogue;
-  readonly #journal: Journal;
-  readonly #commits: GroupCommit<PetDraft, PetText>;
+  readonly #path: string;
+  readonly #journalOptions: OpenJournalOptions;
+  readonly #pets: FileRecords<PetDraft>;
+  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
+  readonly #beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
+  readonly #names = new RecordNames();
   #closing: Promise<void> | undefined;
 
-  constructor(catalogue: Catalogue, journal: Journal) {
-    this.#catalogue = catalogue;
-    this.#journal = journal;
-    this.#commits = new GroupCommit({
-      commit: (drafts) => this.#commit(drafts),
-      // A text of two bytes a char, and what goes with it.
-      bytesOf: (draft) => 2 * draft.name.length + 128,
-    });
+  constructor(path: string, journalOptions: OpenJournalOptions, pets: FileRecords<PetDraft>) {
+    this.#path = path;
+    this.#journalOptions = journalOptions;
+    this.#pets = pets;
     this.texts = {
       insert: (draft) => {
         checkDraft(draft);
-        return this.#commits.add(draft);
+        return pets.insert(draft);
       },
-      get: (id) => this.#opened().get(id),
-      list: (query) => this.#opened().page(query),
+      get: (id) => pets.get(id),
+      list: (query) => pets.list(query),
     };
     ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
   }
 
   get size(): number {
-    return this.#catalogue.size;
+    return this.#pets.size;
+  }
+
+  get waiting(): number {
+    return this.#pets.waiting;
+  }
+
+  onCommit(watcher: (commit: Commit) => void): void {
+    this.#pets.onCommit(watcher);
+  }
+
+  records<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft> {
+    const opening = this.#openBeside(name, kind);
+    this.#beside.push(opening);
+    return recordsWhenOpen(opening);
+  }
+
+  async #openBeside<Draft>(name: string, kind: RecordKind<Draft>): Promise<FileRecords<Draft>> {
+    this.#names.take(name);
+    if (this.#closing !== undefined) throw closedError();
+    const options = { ...this.#journalOptions, mend: 'put a copy from before in its place' };
+    return FileRecords.open(`${this.#path}.${name}`, options, keptKindOf(kind), recordLines(kind));
   }
 
   async ready(): Promise<void> {
-    this.#opened();
-    if (this.#commits.hung) throw new PetstoreError('unavailable', 'The disk does not answer.');
-    this.#nextId(1);
-    await this.#journal.checkReady();
+    await this.#pets.ready();
+    for (const opening of this.#beside) await (await opening.catch(notOpen)).ready();
   }
 
   close(): Promise<void> {
@@ -91,31 +109,12 @@ class FileStorage implements PetStorage {
   }
 
   async #close(): Promise<void> {
-    await this.#commits.close();
-    await Promise.race([this.#journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
+    // What failed to open has nothing to close.
+    const besides = this.#beside.map((opening) => opening.then((records) => records.close(), () => undefined));
+    await Promise.all([this.#pets.close(), ...besides]);
   }
+}
 
-  #opened(): Catalogue {
-    if (this.#closing !== undefined) throw new PetstoreError('unavailable', 'The storage is closed.');
-    return this.#catalogue;
-  }
-
-  /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
-  async #commit(drafts: readonly PetDraft[]): Promise<readonly PetText[]> {
-    const firstId = this.#nextId(drafts.length);
-    const pets = drafts.map((draft, index) => {
-      const id = firstId + BigInt(index);
-      return { id, status: draft.status, json: petJson(id, draft) };
-    });
-    await this.#journal.append(pets.map((pet) => pet.json));
-    for (const { id, status, json } of pets) this.#catalogue.add(id, status, json);
-    return pets;
-  }
-
-  /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */
-  #nextId(count: number): bigint {
-    const { lastId } = this.#catalogue;
-    if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    return lastId + 1n;
-  }
+function notOpen(cause: unknown): never {
+  throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
 }

@@ -65,6 +65,11 @@ export class GroupCommit<Item, Result extends {}> {
     return new Promise((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
   }
 
+  /** How many items wait for a commit that has not begun. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Whether a commit has been under way for longer than its time limit. */
   get hung(): boolean {
     return this.#hung;
@@ -83,7 +88,7 @@ export class GroupCommit<Item, Result extends {}> {
     if (this.#hung) return hung;
     if (this.#waiting.length === 0) return undefined;
     const full = this.#waiting.length >= maxItems || this.#waitingBytes + bytesOf(item) > maxBytes;
-    return full || now() - this.#oldestAt > maxAgeMs ? 'Too many animals are waiting to be stored.' : undefined;
+    return full || now() - this.#oldestAt > maxAgeMs ? 'Too much is waiting to be stored.' : undefined;
   }
 
   async #run(): Promise<void> {

@@ -27,6 +27,8 @@ const fullErrnos = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 const probeMs = 1000;
 
+const nothing = (): void => undefined;
+
 /** Lines that only grow, written in batches. Append one batch at a time. */
 export class Journal {
   readonly #file: JournalFile;
@@ -52,14 +54,14 @@ export class Journal {
   }
 
   /**
-   * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1). Lines are
-   * byte strings. No lines write a commit line alone.
+   * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1), to the
+   * milliseconds that the disk took for its sync. Lines are byte strings. No lines write a commit line alone.
    * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
    */
-  append(lines: readonly string[]): Promise<void> {
+  append(lines: readonly string[]): Promise<number> {
     this.#appends++;
     const written = this.#turn.then(() => this.#append(lines)).finally(() => this.#appends--);
-    this.#turn = written.catch(() => undefined);
+    this.#turn = written.then(nothing, nothing);
     return written;
   }
 
@@ -93,7 +95,7 @@ export class Journal {
     await disk.close(descriptor);
   }
 
-  async #append(lines: readonly string[]): Promise<void> {
+  async #append(lines: readonly string[]): Promise<number> {
     if (this.#state === 'broken' || this.#state === 'closed') throw this.#unavailable();
     const { disk, descriptor } = this.#file;
     const bytes = batchBytes(lines, this.#end);
@@ -105,6 +107,7 @@ export class Journal {
       await this.#orBroken(disk.truncate(descriptor, this.#end));
       throw this.#fail('full', error);
     }
+    const syncedFrom = performance.now();
     try {
       await disk.datasync(descriptor);
     } catch (error) {
@@ -113,8 +116,10 @@ export class Journal {
       await disk.truncate(descriptor, this.#end).catch(() => undefined);
       throw this.#fail('broken', error);
     }
+    const syncMilliseconds = performance.now() - syncedFrom;
     this.#end += bytes.length;
     if (this.#state === 'full') this.#recover();
+    return syncMilliseconds;
   }
 
   /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
@@ -139,8 +144,8 @@ export class Journal {
     const { log, path } = this.#file;
     const fields = { file: path, error: messageOf(cause) };
     this.#reason = state === 'full' ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    if (state === 'broken') log('error', 'the storage file is not to be trusted: no animal is added until a restart', fields);
-    else if (this.#state !== 'full') log('warn', 'the disk is full: no animal is added until there is room', fields);
+    if (state === 'broken') log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
+    else if (this.#state !== 'full') log('warn', 'the disk is full: nothing is added until there is room', fields);
     this.#state = state;
     this.#probeLater();
     return this.#unavailable(cause);
@@ -149,7 +154,7 @@ export class Journal {
   #recover(): void {
     this.#state = 'sound';
     clearTimeout(this.#probe);
-    this.#file.log('info', 'the disk has room again: animals are added', { file: this.#file.path });
+    this.#file.log('info', 'the disk has room again', { file: this.#file.path });
   }
 
   /** While full, tries an empty commit from time to time, so that readiness comes back without anyone adding. */

@@ -1,32 +1,27 @@
-/** Owns the storage that forgets: the catalogue behind the contract. Knows no disk. */
-import { PetstoreError } from '../errors.js';
-import { checkDraft, petJson } from '../pet.js';
-import type { PetStorage, PetTexts } from '../storage.js';
+/** Owns the storage that forgets: catalogues behind the contract. Knows no disk. */
+import { checkDraft, petJson, type PetDraft } from '../pet.js';
+import type { PetQuery, PetStorage, PetTexts, Texts } from '../storage.js';
 import { Catalogue } from './catalogue.js';
+import { recordsWhenOpen } from './opening.js';
+import { closedError, keptKindOf, RecordNames, type KeptKind } from './record-set.js';
 import { petsOf } from './texts.js';
 
 /** A storage whose animals are gone with the process. */
 export function memoryStorage(): PetStorage {
   const catalogue = new Catalogue();
+  const names = new RecordNames();
   let closed = false;
-
-  const opened = (): Catalogue => {
-    if (closed) throw new PetstoreError('unavailable', 'The storage is closed.');
-    return catalogue;
+  const checkOpen = (): void => {
+    if (closed) throw closedError();
   };
-
+  const pets = memoryRecords<PetDraft>(catalogue, { json: petJson, statusOf: (draft) => draft.status }, checkOpen);
   const texts: PetTexts = {
+    ...pets,
     insert: (draft) => {
       checkDraft(draft);
-      const id = opened().lastId + 1n;
-      const json = petJson(id, draft);
-      catalogue.add(id, draft.status, json);
-      return { id, json };
+      return pets.insert(draft);
     },
-    get: (id) => opened().get(id),
-    list: (query) => opened().page(query),
   };
-
   return {
     ...petsOf(texts),
     texts,
@@ -34,9 +29,38 @@ export function memoryStorage(): PetStorage {
     get size() {
       return catalogue.size;
     },
-    ready: async () => void opened(),
+    records: (name, kind) => {
+      const open = async () => {
+        names.take(name);
+        checkOpen();
+        return memoryRecords(new Catalogue(), keptKindOf(kind), checkOpen);
+      };
+      return recordsWhenOpen(open());
+    },
+    ready: async () => checkOpen(),
     close: async () => {
       closed = true;
+    },
+  };
+}
+
+/** Records of one kind in a catalogue. */
+function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>, checkOpen: () => void): Texts<Draft, PetQuery> {
+  return {
+    insert: (draft) => {
+      checkOpen();
+      const id = catalogue.lastId + 1n;
+      const text = json(id, draft);
+      catalogue.add(id, statusOf(draft), text);
+      return { id, json: text };
+    },
+    get: (id) => {
+      checkOpen();
+      return catalogue.get(id);
+    },
+    list: (query) => {
+      checkOpen();
+      return catalogue.page(query);
     },
   };
 }

@@ -23,6 +23,8 @@ export interface OpenJournalOptions {
   readonly log: Log;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
+  /** What to do about damage, for the message. @defaultValue the command that looks at animals */
+  readonly mend?: string;
 }
 
 /**
@@ -48,18 +50,17 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
 }
 
 /** One line for the operator, who must decide: nothing here can know which animals are gone. */
-export function damaged(path: string, { line, byte, what }: Omit<ReplayProblem, 'kind'>): PetstoreError {
-  const where = `${path} line ${line}, byte ${byte}`;
-  return new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: see \`node dist/server.js check ${path}\``);
+function damaged(path: string, { line, byte, what }: Omit<ReplayProblem, 'kind'>, mend = `see \`node dist/server.js check ${path}\``): PetstoreError {
+  return new PetstoreError('storage_damaged', `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`);
 }
 
 interface Recovery extends OpenJournalOptions, Pick<JournalFile, 'path' | 'descriptor'> {}
 
 /** Replays, sets a torn tail aside, commits what has no commit; answers the size of the file then. */
-async function recover({ path, descriptor, disk, log, clock }: Recovery, accept: AcceptLine): Promise<number> {
+async function recover({ path, descriptor, disk, log, clock, mend }: Recovery, accept: AcceptLine): Promise<number> {
   const found = await replay(disk, descriptor, accept);
   const { problem, end, size } = found;
-  if (problem?.kind === 'damaged') throw damaged(path, problem);
+  if (problem?.kind === 'damaged') throw damaged(path, problem, mend);
   if (problem !== undefined) {
     const copy = await setTornTailAside(disk, { path, descriptor, from: end, to: size }, clock());
     const { line, byte, what } = problem;

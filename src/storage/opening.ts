@@ -1,6 +1,6 @@
 /** Owns the time before a storage is open: whoever calls it then waits. Knows no backend. */
 import { PetstoreError } from '../errors.js';
-import type { PetStorage, PetTexts } from '../storage.js';
+import type { PetStorage, PetTexts, RecordKind, Records, Texts } from '../storage.js';
 import { textsOf } from './texts.js';
 
 /**
@@ -29,6 +29,10 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
     get size() {
       return opened?.size ?? 0;
     },
+    get waiting() {
+      return opened?.waiting ?? 0;
+    },
+    onCommit: (watcher) => void storage.then((value) => value.onCommit?.(watcher)).catch(() => undefined),
     insert: async (draft) => (await storage).insert(draft),
     get: async (id) => (await storage).get(id),
     list: async (query) => (await storage).list(query),
@@ -41,10 +45,34 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
         (value) => value.close(),
         () => undefined,
       ),
+    records: (name, kind) => recordsWhenOpen(opening.then((value) => recordsOf(value, name, kind))),
     texts: {
       insert: (draft) => (texts === undefined ? storage.then((value) => textsOf(value).insert(draft)) : texts.insert(draft)),
       get: (id) => (texts === undefined ? storage.then((value) => textsOf(value).get(id)) : texts.get(id)),
       list: (query) => (texts === undefined ? storage.then((value) => textsOf(value).list(query)) : texts.list(query)),
     },
   };
+}
+
+/** Records that can be used while they still open, in the same way. */
+export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
+  const texts = opening.catch((cause: unknown) => {
+    throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
+  });
+  texts.catch(() => undefined);
+  const opened = opening.then(() => undefined);
+  opened.catch(() => undefined);
+  return {
+    opened,
+    insert: async (draft) => (await texts).insert(draft),
+    get: async (id) => (await texts).get(id),
+    list: async (query) => (await texts).list(query),
+  };
+}
+
+async function recordsOf<Draft>(storage: PetStorage, name: string, kind: RecordKind<Draft>): Promise<Texts<Draft>> {
+  const records = storage.records?.(name, kind);
+  if (records === undefined) throw new PetstoreError('storage_unusable', 'This storage keeps nothing but animals.');
+  await records.opened;
+  return records;
 }

@@ -1,6 +1,7 @@
-/** Owns reading the animals of a journal line by line, in order. Knows no file. */
+/** Owns reading the animals of a journal line by line, in order, and other records likewise. Knows no file. */
 import { PetstoreError } from '../errors.js';
 import { parsePet, petJson, type PetStatus } from '../pet.js';
+import type { RecordKind } from '../storage.js';
 import { canonicalPet } from './canonical.js';
 import type { AcceptLine } from './replay.js';
 
@@ -12,17 +13,32 @@ export type TakePet = (id: bigint, status: PetStatus | undefined, json: string) 
  * more members is handed on in our own text.
  */
 export function petLines(take: TakePet): AcceptLine {
-  let lastId = 0n;
-  const takeInOrder: TakePet = (id, status, json) => {
-    if (id <= lastId) throw new PetstoreError('invalid_body', `id ${id} stands behind id ${lastId}; ids must grow.`);
-    lastId = id;
-    take(id, status, json);
-  };
+  const takeInOrder = inOrder(take);
   return (bytes, from, to) => {
     const line = bytes.toString('latin1', from, to);
     const ours = canonicalPet(bytes, from, to);
     if (ours !== undefined) return takeInOrder(ours.id, ours.status, line);
     const pet = parsePet(line);
     takeInOrder(pet.id, pet.status, petJson(pet.id, pet));
+  };
+}
+
+/** The same for records of another kind, which have no status. */
+export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
+  return (take) => {
+    const takeInOrder = inOrder(take);
+    return (bytes, from, to) => {
+      const { id, draft } = parse(bytes.toString('latin1', from, to));
+      takeInOrder(id, undefined, json(id, draft));
+    };
+  };
+}
+
+function inOrder(take: TakePet): TakePet {
+  let lastId = 0n;
+  return (id, status, json) => {
+    if (id <= lastId) throw new PetstoreError('invalid_body', `id ${id} stands behind id ${lastId}; ids must grow.`);
+    lastId = id;
+    take(id, status, json);
   };
 }

@@ -1,6 +1,6 @@
 /** Owns the step between a storage's two faces, animals and JSON texts, in both directions. Knows no backend. */
 import { parsePet, petJson, type Pet, type PetDraft } from '../pet.js';
-import type { PetQuery, PetStorage, PetTextPage, PetTexts } from '../storage.js';
+import type { PetQuery, PetStorage, PetTexts, TextPage } from '../storage.js';
 
 /** The face of texts of any storage: its own where it keeps texts, else made from its animals. */
 export function textsOf(storage: PetStorage): PetTexts {
@@ -31,7 +31,7 @@ export function petsOf(texts: PetTexts): Pick<PetStorage, 'insert' | 'get' | 'li
   };
 }
 
-async function textPage(storage: PetStorage, query: PetQuery): Promise<PetTextPage> {
+async function textPage(storage: PetStorage, query: PetQuery): Promise<TextPage> {
   const pets = await storage.list({ ...query, limit: query.limit + 1 });
   const shown = pets.slice(0, query.limit);
   const texts = shown.map((pet) => petJson(pet.id, pet));

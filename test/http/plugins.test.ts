@@ -121,6 +121,63 @@ test('a watcher that throws changes nothing, and the others still hear', async (
   assert.deepEqual([heard, logged.length], [[200, 200, 400], 3]);
 });
 
+test('addHeaders adds to every reply to a request, in the plugins’ order, from the headers that came; elsewhere it is not asked', async (t) => {
+  const asked: (string | undefined)[] = [];
+  const first: Plugin = (host) =>
+    host.addHeaders(({ method, header: sent }) => {
+      asked.push(`${method} ${sent('x-a')}`);
+      return ['X-First', sent('x-a') ?? 'none'];
+    });
+  const { port, petstore } = await start(t, { plugins: [first, (host) => host.addHeaders(() => ['X-Second', '2'])] });
+  for (const [method, target, status] of [['GET', '/v1/pets', 200], ['GET', '/v1/pets/9', 404], ['PUT', '/v1/pets', 405], ['OPTIONS', '/v1/pets', 204], ['GET', '/no', 404]] as const) {
+    const answer = await ask(port, method, target, { headers: ['x-A: 1', 'X-a: 2'] });
+    assert.deepEqual([answer.status, header(answer, 'X-First'), header(answer, 'X-Second')], [status, '1, 2', '2']);
+    assertCommonHeaders(answer);
+  }
+  const response = await petstore.fetch(new Request('http://a/v1/pets', { headers: { 'X-A': '3' } }));
+  assert.deepEqual([response.status, response.headers.get('X-First')], [401, '3']);
+  assert.ok(asked.includes('GET 3') && asked.includes('PUT 1, 2') && asked.includes('GET undefined'));
+  asked.length = 0;
+  const client = (await Client.connect(port)).send('garbage\r\n\r\n');
+  assert.ok(!(await client.answer()).headers.has('x-first'));
+  client.destroy();
+  assert.deepEqual(asked, []);
+});
+
+test('headers that fail to be made, or would frame a reply, are left out and logged; the answer goes', async (t) => {
+  const logged: unknown[] = [];
+  const plugin: Plugin = (host) => {
+    host.addHeaders(() => {
+      throw new Error('no headers today');
+    });
+    host.addHeaders(() => ['Content-Length', '3']);
+    host.addHeaders(() => ['X-Odd']);
+    host.addHeaders(() => JSON.parse('null'));
+    host.addHeaders(() => ['X-Fine', '1']);
+  };
+  const { petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
+  const response = await petstore.fetch(new Request('http://a/healthz'));
+  assert.deepEqual([response.status, response.headers.get('X-Fine'), response.headers.get('X-Odd'), await response.text()], [200, '1', null, '{"status":"ok"}']);
+  assert.equal(logged.length, 4);
+});
+
+test('waitFor keeps listen waiting, and from it where what is opened fails; an answer without a port does not wait', async (t) => {
+  let open = (): void => undefined;
+  const order: string[] = [];
+  const opening = new Promise<void>((resolve) => (open = () => (order.push('opened'), resolve())));
+  const petstore = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(opening)] });
+  t.after(() => petstore.close());
+  const listening = petstore.listen({ port: 0 }).then(() => order.push('listening'));
+  assert.equal((await petstore.fetch(new Request('http://a/healthz'))).status, 200);
+  open();
+  await listening;
+  assert.deepEqual(order, ['opened', 'listening']);
+  const failing = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(Promise.reject(new RangeError('not today')))] });
+  t.after(() => failing.close());
+  await sleep(0);
+  await assert.rejects(failing.listen({ port: 0 }), { name: 'RangeError', message: 'not today' });
+});
+
 test('describe adds to this petstore’s document alone, once each time that it is made', async (t) => {
   let now = Date.UTC(2030, 0, 1);
   const plugin: Plugin = (host) => {

@@ -19,7 +19,8 @@ describe('--dev', { concurrency: 4 }, () => {
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
     assert.equal(stdout, `${animal}\n[${animal}]\n`);
-    assert.equal(server.stdout.split('\n').length, 3);
+    // The log's, the docs' and this one.
+    assert.equal(server.stdout.split('\n').length, 4);
   });
 
   test('C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log', async (t) => {
@@ -44,7 +45,7 @@ describe('--dev', { concurrency: 4 }, () => {
     const server = new RunningServer(process.execPath, [serverFile, '--dev', '--log', 'silent', '--port', port], { cwd, env: { PETSTORE_API_KEYS: 'other' } });
     t.after(() => server.end('SIGKILL'));
     const line = await banner(server);
-    assert.equal(server.stdout, `${line}\n`);
+    assert.equal(server.stdout, `Docs: http://127.0.0.1:${port}/docs\n${line}\n`);
     const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers: { Authorization: 'Bearer other' } });
     assert.equal(answer.status, 200);
   });

@@ -6,11 +6,18 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkFile } from '../../dist/storage/check.js';
 import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
 import { fileStorage } from '../../dist/storage/file.js';
-import type { PetStorage } from '../../dist/storage.js';
+import { memoryStorage } from '../../dist/storage/memory.js';
+import type { Commit, PetStorage } from '../../dist/storage.js';
+import { whenOpen } from '../../dist/storage/opening.js';
+import { commitOf } from './commit-line.js';
 import { testStorage } from './conformance.js';
-import { batches, commitOf, diskWith, fileWith, gate, newPath, petLine, systemError, tornTails } from './scene.js';
+import { notes, testRecords } from './records.js';
+import { batches, diskWith, fileWith, gate, newPath, petLine, tornTails } from './scene.js';
+import { systemError } from './system-errors.js';
 
 testStorage('fileStorage', () => fileStorage(newPath()));
+testRecords('fileStorage', () => fileStorage(newPath()));
+testRecords('a fileStorage that still opens', async () => whenOpen(fileStorage(newPath())));
 
 const draft = { name: 'Rex', categoryId: 5n, status: 'available' } as const;
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
@@ -40,6 +47,26 @@ test('fileStorage is durable: what was inserted is there when it is opened again
     assert.deepEqual(await storage.get(2n), { id: 2n, name: 'Tüm\n', categoryId: -(2n ** 63n) });
     assert.equal((await storage.insert(draft)).id, 3n);
   });
+});
+
+test('onCommit tells of each batch that lasts, through a storage that still opens too; a watcher that throws is logged and harms nobody', async () => {
+  const logged: unknown[] = [];
+  const opening = fileStorage(newPath(), { log: (...line) => logged.push(line) });
+  const storage = whenOpen(opening);
+  const commits: Commit[] = [];
+  storage.onCommit?.(() => {
+    throw new Error('not my day');
+  });
+  storage.onCommit?.((commit) => commits.push(commit));
+  await Promise.all([storage.insert(draft), storage.insert(draft)]);
+  await storage.insert(draft);
+  assert.deepEqual(commits.map(({ count }) => count), [2, 1]);
+  for (const { syncMilliseconds } of commits) assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
+  assert.equal(logged.length, 2);
+  assert.match(JSON.stringify(logged), /not my day/);
+  await storage.close();
+  await assert.rejects(storage.insert(draft), unavailable);
+  assert.equal(commits.length, 2);
 });
 
 test('F1 a batch is its lines and one commit line, in one write and then one fdatasync', async () => {
@@ -76,11 +103,15 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
     const first = storage.insert(draft);
     await syncing.opened;
     const second = storage.insert(draft);
-    // Whoever does not wait for the disk has had a turn of the event loop to show it.
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(await storage.get(1n), undefined);
-    assert.deepEqual(await storage.list({ limit: 5 }), []);
-    mayEnd.open();
+    try {
+      // Whoever does not wait for the disk has had a turn of the event loop to show it.
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(await storage.get(1n), undefined);
+      assert.deepEqual(await storage.list({ limit: 5 }), []);
+    } finally {
+      // Or closing would wait for the disk, and nobody would hear what failed.
+      mayEnd.open();
+    }
     assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
     assert.equal(storage.size, 2);
   }, disk);
@@ -514,4 +545,64 @@ test('checkFile says what a file holds, also while a server has it', async () =>
   await using(path, async () => assert.equal((await checkFile(path)).verdict, 'sound'));
   await assert.rejects(checkFile(dirname(path)), unusable);
   await assert.rejects(checkFile(`${path}.none`), unusable);
+});
+
+test('records beside the animals have a file of the same form, and outlast a restart; ids go on', async () => {
+  const path = newPath();
+  await using(path, async (storage) => {
+    const kept = storage.records?.('notes', notes);
+    await Promise.all([kept?.insert('a'), kept?.insert('b')]);
+  });
+  const body = '{"id":1,"text":"a"}\n{"id":2,"text":"b"}\n';
+  assert.equal(readFileSync(`${path}.notes`, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
+  assert.equal(statSync(`${path}.notes`).mode & 0o777, 0o600);
+  // As a person may leave it: white space, another order, members that nobody asked for, no commit, no newline.
+  appendFileSync(`${path}.notes`, '{ "more": 1, "text": "\\u0063", "id": 5 }');
+  await using(path, async (storage) => {
+    const kept = storage.records?.('notes', notes);
+    assert.deepEqual(await kept?.list({ limit: 9 }), { texts: ['{"id":1,"text":"a"}', '{"id":2,"text":"b"}', '{"id":5,"text":"c"}'] });
+    assert.equal((await kept?.insert('d'))?.id, 6n);
+  });
+});
+
+test('records: a torn tail is set aside, damage is refused with file, line and byte, and the animals stay', async () => {
+  const path = newPath();
+  const note = (text: string) => using(path, async (storage) => (await storage.records?.('notes', notes).insert(text))?.id);
+  assert.equal(await note('a'), 1n);
+  assert.equal(await note('b'), 2n);
+  appendFileSync(`${path}.notes`, '{"id":3,"te');
+  assert.equal(await note('c'), 3n);
+  assert.equal(tornTails(path).length, 1);
+  const sound = readFileSync(`${path}.notes`, 'utf8');
+  writeFileSync(`${path}.notes`, sound.replace('"a"', '"x"'));
+  await using(path, async (storage) => {
+    await storage.insert(draft);
+    const kept = storage.records?.('notes', notes);
+    await assert.rejects(kept?.opened ?? Promise.resolve(), { ...damaged, message: /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/ });
+    await assert.rejects(kept?.insert('d') ?? Promise.resolve(), unavailable);
+    await assert.rejects(storage.ready?.() ?? Promise.resolve(), unavailable);
+    assert.equal((await storage.insert(draft)).id, 2n);
+  });
+  assert.equal(readFileSync(`${path}.notes`, 'utf8'), sound.replace('"a"', '"x"'));
+});
+
+test('records: what another program does to their file ends readiness and adding there, not adding animals', async () => {
+  const path = newPath();
+  const storage = await fileStorage(path);
+  const kept = storage.records?.('notes', notes) ?? assert.fail();
+  await kept.insert('a');
+  await storage.ready?.();
+  appendFileSync(`${path}.notes`, 'x');
+  await assert.rejects(storage.ready?.() ?? Promise.resolve(), unavailable);
+  await assert.rejects(kept.insert('b'), unavailable);
+  assert.deepEqual(await kept.list({ limit: 9 }), { texts: ['{"id":1,"text":"a"}'] });
+  assert.equal((await storage.insert(draft)).id, 1n);
+  await storage.close();
+});
+
+test('a storage without records has none while it still opens either, and says so', async () => {
+  const { insert, get, list, close } = memoryStorage();
+  const kept = whenOpen(Promise.resolve({ durable: false, insert, get, list, close })).records?.('notes', notes) ?? assert.fail();
+  await assert.rejects(kept.opened, { code: 'storage_unusable' });
+  await assert.rejects(kept.insert('a'), unavailable);
 });

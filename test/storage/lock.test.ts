@@ -10,7 +10,8 @@ import { takeLease, type Lease, type LeaseTime } from '../../dist/storage/lease.
 import { isHeldElsewhere, lockingOn } from '../../dist/storage/lock.js';
 import { openJournal } from '../../dist/storage/open-journal.js';
 import { nodeDisk } from '../../dist/storage/disk.js';
-import { fileWith, newPath, systemError } from './scene.js';
+import { fileWith, newPath } from './scene.js';
+import { systemError } from './system-errors.js';
 
 const inUse = { name: 'PetstoreError', code: 'storage_in_use' };
 const writer = fileURLToPath(new URL('writer.ts', import.meta.url));

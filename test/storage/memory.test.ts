@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { memoryStorage } from '../../dist/storage/memory.js';
 import { testStorage } from './conformance.js';
+import { testRecords } from './records.js';
 
 testStorage('memoryStorage', async () => memoryStorage());
+testRecords('memoryStorage', async () => memoryStorage());
 
 test('memoryStorage is not durable', () => {
   assert.equal(memoryStorage().durable, false);

@@ -8,7 +8,8 @@ import { fileStorage } from '../../dist/storage/file.js';
 import { nodeDisk } from '../../dist/storage/disk.js';
 import { petLines } from '../../dist/storage/pet-lines.js';
 import { readPieces } from '../../dist/storage/pieces.js';
-import { batches, commitOf, fileWith, petLine, tornTails } from './scene.js';
+import { commitOf } from './commit-line.js';
+import { batches, fileWith, petLine, tornTails } from './scene.js';
 
 const sound = batches(1, 3, 2, 4);
 const lastBatchFrom = batches(1, 3, 2).length;

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { crc32 } from 'node:zlib';
 import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
+import { commitOf } from './commit-line.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
 let scenes = 0;
@@ -38,11 +38,6 @@ export function batches(...sizes: readonly number[]): Buffer {
   return file;
 }
 
-/** The commit line of a batch that began at an offset; written here by hand, so that the code does not prove itself. */
-export function commitOf(body: Uint8Array, from: number): Buffer {
-  return Buffer.from(`{"commit":{"from":${from},"crc32":"${crc32(body).toString(16).padStart(8, '0')}"}}\n`);
-}
-
 /** The torn tails beside a data file. */
 export function tornTails(path: string): readonly Buffer[] {
   const folder = join(path, '..');
@@ -53,11 +48,6 @@ export function tornTails(path: string): readonly Buffer[] {
 /** This machine's disk with some functions replaced. */
 export function diskWith(changes: Partial<Disk>): Disk {
   return { ...nodeDisk, ...changes };
-}
-
-/** A system error, as node:fs rejects with. */
-export function systemError(code: string): Error {
-  return Object.assign(new Error(`${code}: injected`), { code });
 }
 
 /** A promise with its ends in hand. */

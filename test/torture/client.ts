@@ -6,6 +6,13 @@ export interface Answer {
   readonly status: number;
   readonly body: string;
   readonly ms: number;
+  /** When its request began to be sent, as {@link monotonicS} has it. */
+  readonly sentAtS: number;
+}
+
+/** The kernel's monotonic clock in seconds, which other processes read too. */
+export function monotonicS(): number {
+  return Number(process.hrtime.bigint()) / 1e9;
 }
 
 /** Speaks to one port of 127.0.0.1. A connection that breaks rejects. */
@@ -33,7 +40,7 @@ export class Client {
   }
 
   #send(method: string, path: string, sent: string): Promise<Answer> {
-    const startedAt = performance.now();
+    const sentAtS = monotonicS();
     const headers = { Authorization: this.#authorization, 'Content-Length': Buffer.byteLength(sent) };
     return new Promise((resolve, reject) => {
       const sending = request({ host: '127.0.0.1', port: this.port, method, path, headers, agent: this.#agent }, (response) => {
@@ -41,7 +48,7 @@ export class Client {
         response.setEncoding('utf8');
         response.on('data', (text: string) => (body += text));
         response.on('error', reject);
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body, ms: performance.now() - startedAt }));
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body, ms: 1000 * (monotonicS() - sentAtS), sentAtS }));
       });
       sending.on('error', reject);
       sending.end(sent);

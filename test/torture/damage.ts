@@ -1,6 +1,7 @@
 /** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside. */
 import { PetstoreError } from '../../dist/errors.js';
-import { commitOf, made, startTexts, type Made } from './files.js';
+import { commitOf } from '../storage/commit-line.js';
+import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
 import { hold, number, type Row, type Share } from './row.js';

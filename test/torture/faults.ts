@@ -51,9 +51,7 @@ async function full(share: Share): Promise<number> {
   fill(filler);
   const ms = await watched.refuses(refusalMs, adds);
   rmSync(filler);
-  await watched.recovers();
-  await watched.end();
-  await startsAgain(share, path, ledger);
+  await recoversForGood(share, path, ledger, watched);
   return ms;
 }
 
@@ -75,9 +73,7 @@ async function limited(share: Share): Promise<number> {
   const watched = await Watched.start(share, path, ledger, { under: ['prlimit', '--fsize=200000:unlimited'] });
   const ms = await watched.refuses(refusalMs, adds);
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
-  await watched.recovers();
-  await watched.end();
-  await startsAgain(share, path, ledger);
+  await recoversForGood(share, path, ledger, watched);
   return ms;
 }
 
@@ -141,11 +137,16 @@ async function frozen(share: Share): Promise<number> {
   hold((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
   await thawing;
   thaw();
+  await recoversForGood(share, path, ledger, watched);
+  await fileSystem.unmount();
+  return ms;
+}
+
+/** With the fault gone it adds again by itself, and what it added outlasts it. */
+async function recoversForGood(share: Share, path: string, ledger: Ledger, watched: Watched): Promise<void> {
   await watched.recovers();
   await watched.end();
   await startsAgain(share, path, ledger);
-  await fileSystem.unmount();
-  return ms;
 }
 
 /** The next start needs no help and adds at once; all that was acknowledged is there. */

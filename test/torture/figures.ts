@@ -11,6 +11,17 @@ export function medianOf(values: readonly number[]): number {
   return quantileOf(values, 0.5);
 }
 
+/**
+ * Two of the values between which the median of all that could be measured lies, by so many standard deviations of chance
+ * and whatever the shape of the noise, as each value is above it or below it as a coin falls; of too few, infinities.
+ */
+export function medianRangeOf(values: readonly number[], deviations: number): readonly [low: number, high: number] {
+  const sorted = Float64Array.from(values).sort();
+  const margin = Math.ceil((deviations * Math.sqrt(sorted.length)) / 2);
+  const middle = (sorted.length - 1) / 2;
+  return [sorted[Math.floor(middle) - margin] ?? -Infinity, sorted[Math.ceil(middle) + margin] ?? Infinity];
+}
+
 /** How many files and sockets a process has open. */
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
@@ -32,8 +43,8 @@ export function stretchSince(pids: readonly number[]): () => number {
   };
 }
 
-/** For how many milliseconds of its life a process could have run, and others did. */
-function waitedMs(pid: number): number {
+/** For how many milliseconds of its life the main thread of a process could have run, and others did. */
+export function waitedMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
 }
 

@@ -10,13 +10,13 @@ const run = promisify(execFile);
 
 /** `_IOR('X', 125, __u32)`: what goes on behind it never reaches the disk. */
 const shutdownIoctl = 0x8004587d;
-/** Prints when it began, by the clock of `process.hrtime`. */
+/** Prints when it began and when it had ended, by the monotonic clock. */
 const shutdownScript = `
   use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
   open(my $folder, "<", $ARGV[0]) or die $!;
   my $begin = clock_gettime(CLOCK_MONOTONIC);
   ioctl($folder, $ARGV[1], pack("L", $ARGV[2])) or die $!;
-  printf "%.9f", $begin`;
+  printf "%.9f %.9f", $begin, clock_gettime(CLOCK_MONOTONIC)`;
 
 /** How much a power cut leaves: all that is cached, what the journal has, or not even that. */
 export const shutdownFlags = [0, 1, 2] as const;
@@ -70,12 +70,14 @@ export class FileSystem {
   }
 
   /**
-   * As if the power went; it stays mounted, and fails whatever asks for the disk. Answers when it began, in seconds of
-   * `process.hrtime`: an fdatasync that is under way in that moment is told by Linux that all is well, and its bytes are gone.
+   * As if the power went; it stays mounted, and fails whatever asks for the disk. Answers when that began and had ended,
+   * in seconds of the monotonic clock: an fdatasync that is under way in between may be told by Linux that all is well,
+   * and its bytes are gone; one that begins behind the end fails.
    */
-  async cutPower(flag: (typeof shutdownFlags)[number]): Promise<number> {
+  async cutPower(flag: (typeof shutdownFlags)[number]): Promise<{ readonly beganS: number; readonly endedS: number }> {
     const { stdout } = await run('perl', ['-e', shutdownScript, this.folder, String(shutdownIoctl), String(flag)]);
-    return Number(stdout);
+    const [beganS = Number.NaN, endedS = Number.NaN] = stdout.split(' ').map(Number);
+    return { beganS, endedS };
   }
 
   /** The name of its device, as in /sys. */

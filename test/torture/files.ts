@@ -1,9 +1,9 @@
 /** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
-import { crc32 } from 'node:zlib';
 import type { Journal } from '../../dist/storage/journal.js';
 import { openJournal } from '../../dist/storage/open-journal.js';
 import type { Disk } from '../../dist/storage/disk.js';
 import { petLines } from '../../dist/storage/pet-lines.js';
+import { commitOf } from '../storage/commit-line.js';
 
 /** A file and what is in it. */
 export interface Made {
@@ -33,11 +33,6 @@ export function made(sizes: readonly number[], nameOf: (id: number) => string = 
 export function petText(id: number, name: string): string {
   const status = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'][id % 4];
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":5${status}}`;
-}
-
-/** The commit line of a batch that began at an offset. */
-export function commitOf(body: Uint8Array, from: number): Buffer {
-  return Buffer.from(`{"commit":{"from":${from},"crc32":"${crc32(body).toString(16).padStart(8, '0')}"}}\n`);
 }
 
 const noLock = { openFlags: 0, lock: async () => ({ lost: () => false, release: async () => undefined }) };

@@ -1,10 +1,11 @@
 /** R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored without a 201. */
 import { join } from 'node:path';
+import { messageOf } from '../../dist/errors.js';
 import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../http/client.js';
 import { badInputs } from './cases.js';
 import type { Client } from './client.js';
-import { splitArray } from './ledger.js';
 import { expectedAnswers, type Expected } from './oracle.js';
+import { idOf, readAllPages } from './pages.js';
 import { hold, number, Violation, type Row } from './row.js';
 import { started } from './server.js';
 import { addBytes, requestBytes, textOf } from './wire.js';
@@ -39,7 +40,7 @@ export const inputs: Row = {
             good.send(requestBytes('GET', '/v1/pets/1'));
             hold((await good.answer()).body === first.body, 'the next good request does not work');
           } catch (error) {
-            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${error instanceof Error ? error.message : String(error)}`);
+            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${messageOf(error)}`);
           }
         }
         good.destroy();
@@ -47,7 +48,7 @@ export const inputs: Row = {
     );
     await holdStored(client, stored);
     client.close();
-    hold(!server.log.some((line) => line.includes('"level":"error"')), () => `the log tells of an error: ${server.log.find((line) => line.includes('"level":"error"'))}`);
+    server.holdNoError();
     hold((await server.end('SIGTERM')).code === 0, 'it does not end with 0');
     const told = [...statuses].sort().map(([words, times]) => `${words} ${number(times)}`);
     return `${begun < full ? `${number(begun)} of ` : ''}${number(full)} cases, each answered as a second reading of the contract says: ${told.join(', ')}; 0 of 5xx besides 501; ${number(stored.size)} animals stored, each by a 201`;
@@ -90,7 +91,7 @@ function holdAnswer(answer: Answer, { words, isHead, animal }: Expected, stored:
   else if (status !== 100) assertCommonHeaders(answer);
   if (status === 201) {
     const body = textOf(answer.body);
-    const id = /^\{"id":([0-9]+),/.exec(body)?.[1] ?? '';
+    const id = idOf(body);
     hold(body === `{"id":${id},${animal}`, `another animal is answered: ${body.slice(0, 200)}`);
     hold(!stored.has(id), `id ${id} is given twice`);
     stored.set(id, body);
@@ -100,16 +101,7 @@ function holdAnswer(answer: Answer, { words, isHead, animal }: Expected, stored:
 
 /** The whole list is what was answered 201, byte for byte. */
 async function holdStored(client: Client, stored: ReadonlyMap<string, string>): Promise<void> {
-  let last = '0';
-  let found = 0;
-  for (;;) {
-    const animals = splitArray((await client.get(`/v1/pets?limit=100&after=${last}`)).body);
-    for (const animal of animals) {
-      last = /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? '';
-      hold(stored.get(last) === animal, `stored, but never answered: ${animal.slice(0, 200)}`);
-    }
-    found += animals.length;
-    if (animals.length < 100) break;
-  }
-  hold(found === stored.size, `${stored.size} were answered 201, ${found} are stored`);
+  const found = await readAllPages(client);
+  for (const [id, animal] of found) hold(stored.get(id) === animal, `stored, but never answered: ${animal.slice(0, 200)}`);
+  hold(found.size === stored.size, `${stored.size} were answered 201, ${found.size} are stored`);
 }

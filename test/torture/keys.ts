@@ -1,19 +1,17 @@
 /** R13: a key is nowhere but in the client's hand, and the time of a comparison tells nothing about a digest. */
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { digestOfKey, KeyRing } from '../../dist/index.js';
 import { Client as BareClient } from '../http/client.js';
 import { bytesOf } from '../http/fixture.js';
-import { medianOf } from './figures.js';
-import { hold, inTime, number, until, type Share, type Row } from './row.js';
+import { timeDigests } from './digest-timing.js';
+import { hold, inTime, until, type Share, type Row } from './row.js';
 import { Server, serverFile } from './server.js';
 
 export const keys: Row = {
   id: 'R13',
   title: 'keys: where one may be found; the time of comparing 31 equal bytes of a digest, or none',
-  fullS: 40,
+  fullS: 10,
   run: async (share) => {
     const places = await searchPlaces(share);
     const timing = await timeDigests(share);
@@ -129,65 +127,4 @@ async function statusFor(port: number, key: string): Promise<number> {
   const { status } = await client.answer();
   client.destroy();
   return status;
-}
-
-const fullRounds = 4_000;
-/** Of each round, how many bytes of the digest are right, from its first one on. */
-const equalBytes = [0, 8, 16, 24, 31];
-const verifiesEach = 100;
-/** A trend is one where it is both beyond chance and big enough to be measured from outside some day. */
-const tooSure = 6;
-const tooManyNs = 8;
-
-/**
- * Compares tokens with digests that begin as theirs do. Each round has rings, tokens and an order of its own, so that
- * neither their places in memory nor a busy machine can look like a trend.
- */
-async function timeDigests(share: Share): Promise<string> {
-  const slopes: number[] = [];
-  const all: number[] = [];
-  for (let round = 0; share.goOn(round, fullRounds) || round < 200; round++) {
-    const token = `psk_${randomBytes(32).toString('base64url')}`;
-    const cases = equalBytes.map((equal) => ({ equal, ring: ringWith(token, equal), ns: Infinity }));
-    // Three times each, for what interrupts us only ever adds time.
-    for (let pass = 0; pass < 3; pass++) {
-      for (const each of shuffled(cases, share)) each.ns = Math.min(each.ns, nsOf(each.ring, token));
-    }
-    slopes.push(slopeOf(cases) * 31);
-    all.push(...cases.map(({ ns }) => ns));
-    if (round % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
-  }
-  const trendNs = medianOf(slopes);
-  const slower = slopes.filter((slope) => slope > 0).length;
-  const sigmas = (2 * slower - slopes.length) / Math.sqrt(slopes.length);
-  const words = `31 equal bytes of a digest against none, ${number(slopes.length)} rounds: ${trendNs.toFixed(2)} ns of ${medianOf(all).toFixed(0)} ns, ${sigmas.toFixed(1)} standard deviations`;
-  hold(Math.abs(sigmas) < tooSure || Math.abs(trendNs) < tooManyNs, `a trend: ${words}`);
-  return `${words}: no trend`;
-}
-
-/** A ring of one key whose digest is the token's in so many bytes, and differs in every bit behind them. */
-function ringWith(token: string, equal: number): KeyRing {
-  const digest = digestOfKey(token).map((byte, index) => (index < equal ? byte : byte ^ 0xff));
-  return new KeyRing([{ name: 'a', digest: Buffer.from(digest) }], Date.now);
-}
-
-function nsOf(ring: KeyRing, token: string): number {
-  let found = 0;
-  const since = process.hrtime.bigint();
-  for (let index = 0; index < verifiesEach; index++) if (ring.verify(token) !== undefined) found++;
-  const ns = Number(process.hrtime.bigint() - since) / verifiesEach;
-  hold(found === 0, 'a digest that differs is accepted');
-  return ns;
-}
-
-/** Nanoseconds a byte, by least squares. */
-function slopeOf(points: readonly { readonly equal: number; readonly ns: number }[]): number {
-  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [middle, level] = [mean(points.map(({ equal }) => equal)), mean(points.map(({ ns }) => ns))];
-  const over = points.reduce((sum, { equal, ns }) => sum + (equal - middle) * (ns - level), 0);
-  return over / points.reduce((sum, { equal }) => sum + (equal - middle) ** 2, 0);
-}
-
-function shuffled<Item>(items: readonly Item[], { random }: Share): readonly Item[] {
-  return items.map((item) => ({ item, at: random.below(2 ** 32) })).sort((a, b) => a.at - b.at).map(({ item }) => item);
 }

@@ -1,13 +1,18 @@
 /** The client's own book of every 201, and of all that was ever served: the proof against which a file is held. */
-import type { Answer, Client } from './client.js';
+import { monotonicS, type Answer, type Client } from './client.js';
+import { idOf, readAllPages } from './pages.js';
 import type { Random, SentDraft } from './random.js';
 import { randomDraft } from './random.js';
 import { hold } from './row.js';
 
+/** What is heard with a 201: the body, and where the power may go, when it was asked for by {@link monotonicS}. */
+export type Acknowledgement = Pick<Answer, 'body'> & Partial<Pick<Answer, 'sentAtS'>>;
+
 /** Animals by id, as the exact bodies that were acknowledged. */
 export class Ledger {
   readonly #acknowledged = new Map<string, string>();
-  readonly #heardAt = new Map<string, number>();
+  /** By the clock of {@link monotonicS}. */
+  readonly #times = new Map<string, { readonly sentAtS: number; readonly heardAtS: number }>();
   /** What a list showed, acknowledged or not (F10): it must never change either, nor its id be given again. */
   readonly #served = new Map<string, string>();
 
@@ -17,41 +22,36 @@ export class Ledger {
   }
 
   /** Books a 201, whose body must be what was sent, under an id that nobody ever had. */
-  acknowledge(sent: SentDraft, { body }: Answer): void {
+  acknowledge(sent: SentDraft, { body, sentAtS = 0 }: Acknowledgement): void {
     const { id, ...rest } = JSON.parse(body);
     const key = idOf(body);
     hold(Number.isInteger(id) && key === String(id), `a 201 without an id: ${body.slice(0, 80)}`);
     hold(JSON.stringify(rest) === JSON.stringify(sent), `id ${key} is answered with another animal`);
     hold(!this.#acknowledged.has(key) && !this.#served.has(key), `id ${key} is given twice`);
     this.#acknowledged.set(key, body);
-    this.#heardAt.set(key, Number(process.hrtime.bigint()) / 1e9);
+    this.#times.set(key, { sentAtS, heardAtS: monotonicS() });
   }
 
-  /** Takes back what was booked from a moment on, in seconds of `process.hrtime`: the power was gone, no client heard it. */
-  forgetSince(moment: number): void {
-    for (const [id, heardAt] of this.#heardAt) {
-      if (heardAt < moment) continue;
+  /**
+   * Takes back what was heard from the beginning of a power cut on, as no client can have heard it; answers how many that
+   * were. What was only sent behind its end may not be acknowledged at all. Both by {@link monotonicS}.
+   */
+  forgetCut({ beganS, endedS }: { readonly beganS: number; readonly endedS: number }): number {
+    let forgotten = 0;
+    for (const [id, { sentAtS, heardAtS }] of this.#times) {
+      if (heardAtS < beganS) continue;
+      const behindMs = 1000 * (sentAtS - endedS);
+      hold(behindMs < 0, `id ${id} is acknowledged, though it was sent ${behindMs.toFixed(1)} ms behind the power cut`);
       this.#acknowledged.delete(id);
-      this.#heardAt.delete(id);
+      this.#times.delete(id);
+      forgotten++;
     }
+    return forgotten;
   }
 
   /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */
   async check(client: Client, random: Random): Promise<void> {
-    const found = new Map<string, string>();
-    let last = 0n;
-    for (let full = true; full; ) {
-      const { status, body } = await client.get(`/v1/pets?limit=100&after=${last}`);
-      hold(status === 200, `a list is answered ${status}`);
-      const animals = splitArray(body);
-      for (const animal of animals) {
-        const id = BigInt(idOf(animal));
-        hold(id > last, `id ${id} is listed behind id ${last}`);
-        found.set(String(id), animal);
-        last = id;
-      }
-      full = animals.length === 100;
-    }
+    const found = await readAllPages(client);
     for (const [what, book] of [['acknowledged', this.#acknowledged], ['served before', this.#served]] as const) {
       for (const [id, body] of book) {
         hold(found.has(id), `id ${id}, ${what}, is lost`);
@@ -79,24 +79,4 @@ export async function write(client: Client, ledger: Ledger, random: Random, goOn
     else others.push(answer);
   }
   return others;
-}
-
-function idOf(animal: string): string {
-  return /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? '';
-}
-
-/** The texts of the objects in a JSON array without white space, which a parser would not keep. */
-export function splitArray(array: string): readonly string[] {
-  const texts: string[] = [];
-  let depth = 0;
-  let inString = false;
-  let from = 0;
-  for (let at = 1; at < array.length; at++) {
-    const char = array[at];
-    if (inString && char === '\\') at++;
-    else if (char === '"') inString = !inString;
-    else if (!inString && char === '{' && depth++ === 0) from = at;
-    else if (!inString && char === '}' && --depth === 0) texts.push(array.slice(from, at + 1));
-  }
-  return texts;
 }

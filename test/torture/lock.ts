@@ -3,17 +3,19 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Ledger } from './ledger.js';
 import { randomDraft } from './random.js';
-import { count, hold, inTime, type Row, type Share } from './row.js';
+import { count, hold, inTime, Violation, type Row, type Share } from './row.js';
 import { Server } from './server.js';
 
 const fullRounds = 50;
 const starters = 8;
 const takeOverMs = 1000;
+/** Enough for all starters at once to meet the lock on two cores. */
+const raceMs = 800;
 
 export const lock: Row = {
   id: 'R7',
   title: `lock: ${starters} starters racing, behind a \`kill -9\`, an owner stopped by SIGSTOP`,
-  fullS: 60,
+  fullS: 50,
   run: async (share) => {
     const path = join(share.folder(), 'pets.jsonl');
     const ledger = new Ledger();
@@ -41,13 +43,18 @@ interface Owner {
 }
 
 /**
- * Lets all start at once, at a random moment of which the owner until then is killed; exactly one may listen then, for
- * whoever was refused before that kill has ended.
+ * Lets all start at once, at a random moment of which the owner until then is killed: before nobody else may listen, and
+ * exactly one may then, for whoever was refused before that kill has ended.
  */
 async function race(share: Share, path: string, before: Server | undefined): Promise<Owner> {
   const servers = Array.from({ length: starters }, () => new Server(share, path));
-  await wait(share.random.below(300));
-  await before?.end('SIGKILL');
+  await wait(share.random.below(raceMs));
+  if (before !== undefined) {
+    // Behind another turn of the event loop all that they have said is read, and their owner is still alive.
+    await new Promise(setImmediate);
+    hold(!servers.some(({ hasListened }) => hasListened), 'a starter has the file while its owner lives');
+    await before.end('SIGKILL');
+  }
   let owner = await onlyOwner(servers);
   // All came before the owner was gone, and were refused as they should be.
   if (owner === undefined && before !== undefined) owner = await onlyOwner([new Server(share, path)]);
@@ -82,13 +89,21 @@ async function stopAndContinue(share: Share, path: string, owner: Server): Promi
   owner.signal('SIGCONT');
 }
 
+/** Kills the owner and starts the next at once, which may meet it as it dies; what starts behind its end is never refused. */
 async function takeOver(share: Share, path: string, owner: Server): Promise<{ readonly next: Owner; readonly ms: number }> {
-  const killedAt = performance.now();
+  let since = performance.now();
   owner.signal('SIGKILL');
-  const server = new Server(share, path);
-  const client = await inTime(server.listening, 10_000, 'the take-over');
-  const ms = performance.now() - killedAt;
-  hold(client !== undefined, 'behind a `kill -9` the next is refused');
+  let server = new Server(share, path);
+  let client = await inTime(server.listening, 10_000, 'the take-over');
+  if (client === undefined) {
+    await refused(server);
+    await owner.ended;
+    since = performance.now();
+    server = new Server(share, path);
+    client = await inTime(server.listening, 10_000, 'the take-over');
+  }
+  const ms = performance.now() - since;
+  if (client === undefined) throw new Violation(`behind a \`kill -9\` the next is refused: ${(await server.ended).stderr}`);
   hold(ms <= takeOverMs, `the take-over needs ${Math.round(ms)} ms`);
   return { next: { server, client }, ms };
 }

@@ -8,6 +8,8 @@ import { Server, started } from './server.js';
 
 const fullCuts = 60;
 const writers = 8;
+/** Until they are refused, those who write try so often behind the cut. */
+const addsBehind = 40;
 /** Each file system begins empty, so that a cut also meets a file and folders that are just made. */
 const cutsAFileSystem = 6;
 const mountOptions = ['rw', 'data=writeback', 'data=journal', 'nodelalloc'];
@@ -19,13 +21,14 @@ export const power: Row = {
   run: async (share) => {
     let cuts = 0;
     let acknowledged = 0;
+    let unheard = 0;
     while (share.goOn(cuts, fullCuts)) {
       const options = share.random.pick(mountOptions);
       const fileSystem = FileSystem.create(share, options);
       const path = join(fileSystem.folder, 'new', 'folders', 'pets.jsonl');
       const ledger = new Ledger();
       for (let cut = 0; cut < cutsAFileSystem && share.goOn(cuts, fullCuts); cut++, cuts++) {
-        await cutUnderWriters(share, fileSystem, path, ledger);
+        unheard += await cutUnderWriters(share, fileSystem, path, ledger);
         await fileSystem.unmount();
         fileSystem.mount(options);
         const { server, client } = await started(share, path);
@@ -36,19 +39,24 @@ export const power: Row = {
       acknowledged += ledger.size;
       await fileSystem.unmount();
     }
-    return `${count(cuts, fullCuts, 'cuts')}, ${number(acknowledged)} animals acknowledged: 0 lost, 0 altered, each start without help`;
+    return `${count(cuts, fullCuts, 'cuts')}, ${number(acknowledged)} animals acknowledged: 0 lost, 0 altered, each start without help; ${unheard} 201s came while the power went, none to what was sent behind that`;
   },
 };
 
-/** Cuts at a random moment: in the start, in the first batch, or later; from then on nobody may be told 201. */
-async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: string, ledger: Ledger): Promise<void> {
+/**
+ * Cuts at a random moment: in the start, in the first batch, or later; what is sent from then on may not be answered 201.
+ * Answers how many 201s came while the power went, which no client would have heard.
+ */
+async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: string, ledger: Ledger): Promise<number> {
   const server = new Server(share, path);
   const cutting = wait(share.random.below(400)).then(() => fileSystem.cutPower(share.random.pick(shutdownFlags)));
   cutting.catch(() => undefined);
   const client = await inTime(server.listening, 30_000, 'a start');
   if (client !== undefined) {
     let isCut = false;
-    const writing = Promise.all(Array.from({ length: writers }, () => write(client, ledger, share.random, () => !isCut)));
+    let more = addsBehind;
+    const goOn = (refused: number): boolean => !isCut || (refused === 0 && more-- > 0);
+    const writing = Promise.all(Array.from({ length: writers }, () => write(client, ledger, share.random, goOn)));
     await Promise.race([writing, cutting]);
     isCut = true;
     await Promise.all([writing, cutting]);
@@ -57,8 +65,9 @@ async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: strin
     hold((await client.get('/v1/pets')).status === 200, 'behind the cut readers are not served');
     client.close();
   }
-  ledger.forgetSince(await cutting);
+  const unheard = ledger.forgetCut(await cutting);
   const { code, stderr } = await server.end(share.random.pick(['SIGKILL', 'SIGTERM']));
   // One that met the cut in its start may have refused.
   hold(code === null || code === 0 || (client === undefined && code === 3), `the server ends with ${code}: ${stderr}`);
+  return unheard;
 }

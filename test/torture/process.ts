@@ -2,7 +2,7 @@
 import { closeSync, constants, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Disk } from '../../dist/storage/disk.js';
-import { systemError } from './errors.js';
+import { systemError } from '../storage/system-errors.js';
 import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */

@@ -1,21 +1,21 @@
 /** Runs the rows of the torture that its arguments name, all without any, each within its share of BUDGET_S seconds. */
-import { calls } from './calls.js';
 import { damage } from './damage.js';
+import { failingCalls } from './failing-calls.js';
 import { faults } from './faults.js';
 import { inputs } from './inputs.js';
 import { keys } from './keys.js';
 import { kill } from './kill.js';
 import { lock } from './lock.js';
 import { model } from './model.js';
-import { order } from './order.js';
 import { overload } from './overload.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
 import { seeded } from './seeded.js';
 import { slow } from './slow.js';
 import { stop } from './stop.js';
+import { syncOrder } from './sync-order.js';
 
-const rows: readonly Row[] = [kill, power, order, calls, damage, faults, lock, model, inputs, slow, overload, stop, keys, seeded];
+const rows: readonly Row[] = [kill, power, syncOrder, failingCalls, damage, faults, lock, model, inputs, slow, overload, stop, keys, seeded];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Client } from './client.js';
-import { inTime, Violation, type Share } from './row.js';
+import { hold, inTime, Violation, type Share } from './row.js';
 
 export const apiKey = 'torture-key';
 export const serverFile = fileURLToPath(new URL('../../dist/server.js', import.meta.url));
@@ -29,6 +29,7 @@ export class Server {
   /** Resolves once it listens; undefined where it ends before. */
   readonly listening: Promise<Client | undefined>;
   readonly log: string[] = [];
+  #hasListened = false;
   readonly #child: ChildProcess;
 
   constructor(share: Share, path: string, { under = [], args: more = [], env = { PETSTORE_API_KEYS: apiKey } }: StartOptions = {}) {
@@ -46,7 +47,9 @@ export class Server {
       createInterface({ input: child.stdout }).on('line', (line) => {
         this.log.push(line);
         const port = /"msg":"listening","url":"http:\/\/127\.0\.0\.1:([0-9]+)"/.exec(line)?.[1];
-        if (port !== undefined) resolve(new Client(Number(port), apiKey));
+        if (port === undefined) return;
+        this.#hasListened = true;
+        resolve(new Client(Number(port), apiKey));
       });
       this.ended.then(() => resolve(undefined), () => resolve(undefined));
     });
@@ -57,8 +60,19 @@ export class Server {
     return this.#child.pid ?? 0;
   }
 
+  /** Whether it has said by now that it listens. */
+  get hasListened(): boolean {
+    return this.#hasListened;
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
+  }
+
+  /** Nothing went wrong inside, as far as its log says. */
+  holdNoError(): void {
+    const errors = this.log.filter((line) => line.includes('"level":"error"'));
+    hold(errors.length === 0, () => `the log tells of an error: ${errors.join('\n')}`);
   }
 
   /** Sends a signal and answers how the process ended. */

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { petJson, type PetDraft } from '../../pet.js';
-import type { PetText } from '../../storage.js';
+import type { StoredText } from '../../storage.js';
 import type { Connections } from './connections.js';
 import { DatabaseFailure } from './failure.js';
 
@@ -61,7 +61,7 @@ export class Batches {
    * Stores animals under the next ids, in their order.
    * @throws DatabaseFailure where they are known not to be there, now or later.
    */
-  async store(drafts: readonly PetDraft[]): Promise<readonly PetText[]> {
+  async store(drafts: readonly PetDraft[]): Promise<readonly StoredText[]> {
     const rests = drafts.map((draft) => petJson(0n, draft).slice(head.length + 1));
     const statuses = drafts.map((draft) => draft.status ?? null);
     const bytes = rests.map((rest) => Buffer.from(rest, 'latin1'));

@@ -4,7 +4,7 @@
  */
 import { int64Max, isInt64 } from '../../int64.js';
 import { isPetStatus, type PetStatus } from '../../pet.js';
-import type { PetQuery, PetTextPage } from '../../storage.js';
+import type { PetQuery, TextPage } from '../../storage.js';
 import type { Connections, Row } from './connections.js';
 
 // As hexadecimal digits, whatever the server's settings would make of bytes.
@@ -29,7 +29,7 @@ export class Reads {
   readonly #connections: Connections;
   /** What is not sent yet. */
   #together: Together | undefined;
-  readonly #pages = new Map<string, Promise<PetTextPage>>();
+  readonly #pages = new Map<string, Promise<TextPage>>();
 
   constructor(connections: Connections) {
     this.#connections = connections;
@@ -45,7 +45,7 @@ export class Reads {
   }
 
   /** The texts of a query by ascending id (C5). @throws DatabaseFailure */
-  async page(query: PetQuery): Promise<PetTextPage> {
+  async page(query: PetQuery): Promise<TextPage> {
     const name = `${query.limit} ${query.after} ${query.status}`;
     let page = this.#pages.get(name);
     if (page === undefined) {
@@ -74,7 +74,7 @@ export class Reads {
     return new Map(rows.map((row) => [row['id'] ?? '', jsonOf(row)]));
   }
 
-  async #askPage({ limit, status, after = 0n }: PetQuery): Promise<PetTextPage> {
+  async #askPage({ limit, status, after = 0n }: PetQuery): Promise<TextPage> {
     // A status that there is none of is no text of ours to put into a statement.
     if ((status !== undefined && !isPetStatus(status)) || after > int64Max) return { texts: [] };
     const statement = status === undefined ? selectAll : selectOf(status);

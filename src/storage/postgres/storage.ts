@@ -5,7 +5,7 @@ import { PetstoreError } from '../../errors.js';
 import { int64Max } from '../../int64.js';
 import type { Log } from '../../log.js';
 import { checkDraft, type PetDraft } from '../../pet.js';
-import type { PetStorage, PetText, PetTexts } from '../../storage.js';
+import type { PetStorage, StoredText, PetTexts } from '../../storage.js';
 import { GroupCommit } from '../group-commit.js';
 import { petsOf } from '../texts.js';
 import { Batches } from './batches.js';
@@ -96,7 +96,7 @@ class PostgresStorage implements PetStorage {
   readonly #connections: Connections;
   readonly #isOurs: boolean;
   readonly #reads: Reads;
-  readonly #commits: GroupCommit<PetDraft, PetText>;
+  readonly #commits: GroupCommit<PetDraft, StoredText>;
   readonly #stop = new AbortController();
   #closing: Promise<void> | undefined;
   #readiness: Promise<void> | undefined;

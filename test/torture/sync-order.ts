@@ -11,7 +11,7 @@ const fullAdds = 2000;
 const writers = 8;
 const traced = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fsync,ftruncate';
 
-export const order: Row = {
+export const syncOrder: Row = {
   id: 'R3',
   title: 'order of the system calls under `strace -f`: bytes, fdatasync, 201; folder before the first 201; no fdatasync after a failed one',
   fullS: 5,

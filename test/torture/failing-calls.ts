@@ -1,5 +1,6 @@
 /** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
-import { errnos } from './errors.js';
+import { messageOf } from '../../dist/errors.js';
+import { errnos } from '../storage/system-errors.js';
 import { made, openTexts, petText, startTexts } from './files.js';
 import { Machine } from './machine.js';
 import type { CallName, Fault } from './process.js';
@@ -74,7 +75,7 @@ const kinds: readonly Kind[] = [
   })),
 ];
 
-export const calls: Row = {
+export const failingCalls: Row = {
   id: 'R4',
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
@@ -117,7 +118,7 @@ async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Prom
     if (!session.isStale) await startAgain(share, machine.clone(), scene, session);
     for (let cut = 0; cut < 3; cut++) await startAgain(share, machine.cutPower(share.random), scene, session);
   } catch (error) {
-    throw new Violation(`${what}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Violation(`${what}: ${messageOf(error)}`);
   }
   return session.process.calls;
 }

@@ -1,0 +1,71 @@
+/** Owns the petstore's figures for Prometheus, at `/metrics`: what is counted and under which names. */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { toByteString, type Plugin } from '../index.js';
+
+/** In seconds: an answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
+const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10];
+const batchBuckets = [1, 4, 16, 64, 256, 1024, 4096];
+/** A client may send any method, but each value of a label is a time series that Prometheus keeps. */
+const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** Serves the figures of the petstore and of its process. The path needs no key: let only the collector reach it. */
+export function metricsPlugin(): Plugin {
+  return (host) => {
+    const { storage } = host;
+    const registry = new Registry();
+    const registers = [registry];
+
+    const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers });
+    const durations = new Histogram({
+      name: 'http_request_duration_seconds',
+      help: 'From the head of a request to its reply.',
+      labelNames: ['method', 'route'],
+      buckets: secondBuckets,
+      registers,
+    });
+    host.onReply(({ method, route = 'none', status, milliseconds }) => {
+      const labels = { method: methods.has(method) ? method : 'other', route };
+      requests.inc({ ...labels, status });
+      durations.observe(labels, milliseconds / 1000);
+    });
+
+    const batches = new Histogram({ name: 'petstore_commit_pets', help: 'Animals that one commit wrote.', buckets: batchBuckets, registers });
+    const syncs = new Histogram({ name: 'petstore_commit_sync_seconds', help: 'How long the disk took for a sync.', buckets: secondBuckets, registers });
+    storage.onCommit?.(({ count, syncMilliseconds }) => {
+      batches.observe(count);
+      syncs.observe(syncMilliseconds / 1000);
+    });
+
+    const gauge = (name: string, help: string, value: () => number | undefined): void => {
+      // A storage that doesn't say must not look empty.
+      if (value() === undefined) return;
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(value() ?? 0);
+        },
+      });
+    };
+    gauge('petstore_pets', 'Animals held.', () => storage.size);
+    gauge('petstore_commit_queue_pets', 'Animals that wait for a commit.', () => storage.waiting);
+
+    const handler = async () => ({
+      status: 200,
+      headers: [],
+      contentType: registry.contentType,
+      body: toByteString((await registry.metrics()) + (await ofProcess().metrics())),
+    });
+    host.route({ path: '/metrics', methods: { GET: { handler } } });
+    ofProcess();
+  };
+}
+
+let processRegistry: Registry | undefined;
+
+/** The process's own figures, event-loop delay among them: one set for all petstores, as what gathers it never stops. */
+function ofProcess(): Registry {
+  if (processRegistry === undefined) collectDefaultMetrics({ register: (processRegistry = new Registry()) });
+  return processRegistry;
+}

@@ -1,0 +1,45 @@
+/** Owns what memory and file have in common in keeping records: their kinds, and the rules of a plugin's own. Knows no disk. */
+import { PetstoreError } from '../errors.js';
+import type { PetStatus } from '../pet.js';
+import type { RecordKind } from '../storage.js';
+
+/** How one kind of records is kept. */
+export interface KeptKind<Draft> {
+  readonly json: (id: bigint, draft: Draft) => string;
+  /** What a list can be narrowed to. */
+  readonly statusOf: (draft: Draft) => PetStatus | undefined;
+  /** About how many bytes a draft holds while it waits. */
+  readonly bytesOf: (draft: Draft) => number;
+}
+
+/** A plugin's kind, of whose texts nothing is believed: another line in a journal would be damage to the next start. */
+export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
+  const checked = (id: bigint, draft: Draft): string => {
+    const text = json(id, draft);
+    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) {
+      throw new TypeError('the JSON text of a record must be a byte string on one line, an object whose first member is id');
+    }
+    return text;
+  };
+  return { json: checked, statusOf: () => undefined, bytesOf: (draft) => json(0n, draft).length };
+}
+
+/** The names of a storage's records. */
+export class RecordNames {
+  readonly #taken = new Set<string>();
+
+  /**
+   * Takes a name. It must be one that can stand behind a storage file's own, as that of its lock does.
+   * @throws TypeError for another, PetstoreError `storage_in_use` for one that is taken.
+   */
+  take(name: string): void {
+    if (!/^[a-z]{1,40}$/.test(name) || name === 'lock') throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
+    if (this.#taken.has(name)) throw new PetstoreError('storage_in_use', `The records ${name} are in use by another plugin.`);
+    this.#taken.add(name);
+  }
+}
+
+/** What every use of a closed storage rejects with. */
+export function closedError(): PetstoreError {
+  return new PetstoreError('unavailable', 'The storage is closed.');
+}

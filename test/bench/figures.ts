@@ -1,0 +1,94 @@
+/** Owns measuring: one slice of one server, many interleaved, and what is made of them. Knows no operation by name. */
+import type { Client, Load } from './load.js';
+import type { Operation } from './operations.js';
+import type { Server } from './session.js';
+
+/** What one slice of time says of a server. */
+export interface Sample {
+  readonly requestsPerSecond: number;
+  /** Processor time of the server for each request, in microseconds. */
+  readonly cpuUs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** The medians of a server's slices. */
+export interface Figures extends Sample {
+  /** Processor time of the reference for each request, by this server's: above 1 is better. Median of all rounds. */
+  readonly ratio: number;
+  /** The smallest and the largest of all rounds. */
+  readonly ratioRange: readonly [number, number];
+  /** Requests a second, by the reference's. Median of all rounds. */
+  readonly paceRatio: number;
+}
+
+/** How something is measured. */
+export interface Method {
+  readonly load: Load;
+  readonly client: Client;
+  /** How many slices of each server count. */
+  readonly rounds: number;
+}
+
+/** How long a slice is, in seconds: wrk knows no less. */
+const sliceSeconds = 1;
+
+/** What measuring needs of a server. */
+export interface Racer extends Pick<Server, 'name' | 'url' | 'isBare'> {
+  readonly process: Pick<Server['process'], 'cpuSeconds'>;
+}
+
+/** Sends an operation to a server for one slice. */
+export async function sample(server: Racer, operation: Operation, load: Load, client: Client): Promise<Sample> {
+  const expected = server.isBare ? { ...operation, status: 200 } : operation;
+  const cpuBefore = server.process.cpuSeconds;
+  const { requests, seconds, p50Ms, p99Ms } = await load.send(server.url, expected, client, sliceSeconds);
+  const cpuUs = (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests;
+  return { requestsPerSecond: requests / seconds, cpuUs, p50Ms, p99Ms };
+}
+
+/** A server and what it is asked. */
+export interface Turn {
+  readonly server: Racer;
+  readonly operation: Operation;
+}
+
+/**
+ * Gives each server a slice in turn, for some rounds, behind one that is not counted: what else the machine does then hits
+ * all alike. Every round begins one server further. The first is the reference of the ratios. Answers figures by server's name.
+ */
+export async function interleaved(turns: readonly Turn[], { load, client, rounds }: Method): Promise<ReadonlyMap<string, Figures>> {
+  const tracks = turns.map((turn) => ({ ...turn, samples: new Array<Sample>() }));
+  for (const { server, operation } of tracks) await sample(server, operation, load, client);
+  for (let round = 0; round < rounds; round++) {
+    const first = round % tracks.length;
+    for (const { server, operation, samples } of [...tracks.slice(first), ...tracks.slice(0, first)]) {
+      samples.push(await sample(server, operation, load, client));
+    }
+  }
+  const reference = tracks[0]?.samples ?? [];
+  return new Map(tracks.map(({ server, samples }) => [server.name, figuresOf(samples, reference)]));
+}
+
+function figuresOf(samples: readonly Sample[], reference: readonly Sample[]): Figures {
+  const each = (value: (sample: Sample, other: Sample) => number): readonly number[] =>
+    samples.map((sample, round) => value(sample, reference[round] ?? sample));
+  const ratios = each((own, other) => other.cpuUs / own.cpuUs);
+  return {
+    requestsPerSecond: median(each((own) => own.requestsPerSecond)),
+    cpuUs: median(each((own) => own.cpuUs)),
+    p50Ms: median(each((own) => own.p50Ms)),
+    p99Ms: median(each((own) => own.p99Ms)),
+    ratio: median(ratios),
+    ratioRange: [Math.min(...ratios), Math.max(...ratios)],
+    paceRatio: median(each((own, other) => own.requestsPerSecond / other.requestsPerSecond)),
+  };
+}
+
+/** The middle of some numbers. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? NaN) + upper) / 2;
+}

@@ -1,0 +1,66 @@
+// The benchmark measures what it says: interleaving, medians and ratios over a load that is made up, and a file that starts.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { checkFile, fileStorage } from '../../dist/index.js';
+import { rarestCount, writeCatalogue } from './catalogue.js';
+import { svgOf } from './chart.js';
+import { interleaved, median, type Racer } from './figures.js';
+import { clients, type Load } from './load.js';
+import { reading } from './operations.js';
+
+test('the median of an even number is between the two in the middle', () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 3, 2]), 2.5);
+});
+
+test('servers take turns, the first slice of each does not count, and ratios are those of the same round', async () => {
+  const order: string[] = [];
+  const cpu = new Map<string, number>();
+  // A machine that gets slower all the time: only ratios within a round stay what they are.
+  let slowness = 1;
+  const load: Load = {
+    name: 'made up',
+    can: () => true,
+    send: async (url) => {
+      order.push(url);
+      slowness *= 1.01;
+      cpu.set(url, (cpu.get(url) ?? 0) + (url === 'half' ? 2 : 1) * slowness);
+      return { requests: 1000, seconds: 1, p50Ms: 1, p99Ms: 2 };
+    },
+  };
+  const racerOf = (url: string): Racer => ({
+    name: url,
+    url,
+    process: {
+      get cpuSeconds() {
+        return cpu.get(url) ?? 0;
+      },
+    },
+  });
+  const turns = ['bare', 'same', 'half'].map((url) => ({ server: racerOf(url), operation: reading.one }));
+  const figures = await interleaved(turns, { load, client: clients.sleeping, rounds: 3 });
+  assert.deepEqual(order.slice(3), ['bare', 'same', 'half', 'same', 'half', 'bare', 'half', 'bare', 'same']);
+  assert.ok(Math.abs((figures.get('same')?.ratio ?? 0) - 1) < 0.03);
+  assert.ok(Math.abs((figures.get('half')?.ratio ?? 0) - 0.5) < 0.03);
+  assert.equal(figures.get('bare')?.ratio, 1);
+});
+
+test('a written catalogue is a sound storage file with its rare animals', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'petstore-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'pets.jsonl');
+  assert.equal(writeCatalogue(path, 2_500), statSync(path).size);
+  assert.equal((await checkFile(path)).animals, 2_500);
+  const storage = await fileStorage(path);
+  assert.equal((await storage.list({ limit: 100, status: 'pending' })).length, rarestCount);
+  await storage.close();
+});
+
+test('a chart has a bar for each value that there is', () => {
+  const svg = svgOf({ title: 'a < b', subtitle: '', series: ['one', 'other'], groups: [{ name: 'first', values: [1, undefined] }, { name: 'second', values: [2, 0.5] }] });
+  assert.equal(svg.match(/height="10" fill="#[0-9a-f]{6}"\/><text[^>]*stroke=/g)?.length, 3);
+  assert.ok(svg.includes('a &lt; b'));
+});

@@ -1,0 +1,28 @@
+-- Sends the raw requests of the file LOAD_REQUESTS (a NUL between two) in turn, pauses up to LOAD_PAUSE_MS behind each
+-- answer, and prints what was done as a line of JSON.
+
+local requests = {}
+for text in io.open(os.getenv("LOAD_REQUESTS"), "rb"):read("*a"):gmatch("%Z+") do
+  requests[#requests + 1] = text
+end
+
+local at = 0
+function request()
+  at = at % #requests + 1
+  return requests[at]
+end
+
+local pause = tonumber(os.getenv("LOAD_PAUSE_MS"))
+if pause then
+  function delay()
+    return math.random(0, pause)
+  end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '{"requests":%d,"microseconds":%d,"refused":%d,"broken":%d,"p50Us":%d,"p99Us":%d}\n',
+    summary.requests, summary.duration, errors.status, errors.connect + errors.read + errors.write + errors.timeout,
+    latency:percentile(50), latency:percentile(99)))
+end

@@ -1,0 +1,33 @@
+// fastify 5: JSON Schemas check what comes in and write what goes out.
+import fastify from 'fastify';
+import { add, animalOf, animalsOf, host, isAllowed, problems, say, schemas } from './catalogue.js';
+
+const { animal, draft, problem, query } = schemas;
+const app = fastify();
+
+app.addHook('onRequest', (request, reply, done) => {
+  if (isAllowed(request.headers.authorization)) done();
+  else reply.code(401).send(problems[401]);
+});
+
+app.setErrorHandler((error, _request, reply) => {
+  if (error.validation === undefined) throw error;
+  reply.code(400).send(problems[400]);
+});
+
+app.get('/v1/pets', { schema: { querystring: query, response: { 200: { type: 'array', items: animal }, '4xx': problem } } }, (request, reply) => {
+  reply.send(animalsOf(request.query.limit, request.query.status));
+});
+
+app.get('/v1/pets/:petId', { schema: { response: { 200: animal, '4xx': problem } } }, (request, reply) => {
+  const found = animalOf(request.params.petId);
+  if (found === undefined) reply.code(404).send(problems[404]);
+  else reply.send(found);
+});
+
+app.post('/v1/pets', { schema: { body: draft, response: { 201: animal, '4xx': problem } } }, (request, reply) => {
+  reply.code(201).send(add(request.body));
+});
+
+await app.listen({ port: 0, host });
+say(app.server.address().port);

@@ -1,0 +1,60 @@
+/** Owns what a run of the benchmark leaves behind: nothing. Servers and folders that it makes end with it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Contestant } from './contestants.js';
+import { onServerCore, type Command } from './cores.js';
+import { Measured } from './process.js';
+
+/** A contestant that listens. */
+export interface Server extends Contestant {
+  readonly process: Measured;
+  readonly url: string;
+  /** Milliseconds from its process's start until it listened, where it says so. */
+  readonly readyMs: number;
+}
+
+/** A stretch of the benchmark. */
+export class Session {
+  readonly #ends: (() => unknown)[] = [];
+
+  /** A stretch within this one, which ends with it at the latest. */
+  within(): Session {
+    const session = new Session();
+    this.#ends.push(() => session.end());
+    return session;
+  }
+
+  /** Starts a server on the servers' core, and waits until it listens. */
+  async start(contestant: Contestant): Promise<Server> {
+    const process = this.run(onServerCore(contestant.command));
+    const { url, readyMs } = await process.line('url');
+    return { ...contestant, process, url: String(url), readyMs: Number(readyMs) };
+  }
+
+  /** Starts servers, one behind the other. */
+  async startAll(contestants: readonly Contestant[]): Promise<readonly Server[]> {
+    const servers: Server[] = [];
+    for (const contestant of contestants) servers.push(await this.start(contestant));
+    return servers;
+  }
+
+  /** Starts a process that ends with the session at the latest. */
+  run(command: Command): Measured {
+    const process = new Measured(command);
+    this.#ends.push(() => process.end());
+    return process;
+  }
+
+  /** An empty folder, gone at the end; in TMPDIR, whose disk the durable figures are of. */
+  folder(): string {
+    const path = mkdtempSync(join(tmpdir(), 'petstore-bench-'));
+    this.#ends.push(() => rmSync(path, { recursive: true, force: true }));
+    return path;
+  }
+
+  /** Ends everything, the last first. */
+  async end(): Promise<void> {
+    for (let work = this.#ends.pop(); work !== undefined; work = this.#ends.pop()) await work();
+  }
+}

@@ -1,0 +1,41 @@
+/** Owns a real browser for one test: Debian's Chromium, which can reach this machine alone. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import type { TestContext } from 'node:test';
+import { chromium, type Browser, type Page } from 'playwright-core';
+
+const executablePath = '/usr/bin/chromium';
+const missing = existsSync(executablePath) ? undefined : `there is no ${executablePath}; get it with: apt-get install --no-install-recommends chromium`;
+
+/** A test's options: without a browser it is skipped, and says how to get one; where PETSTORE_TEST_NO_SKIP is 1 it fails. */
+export const inBrowser = { skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false) };
+
+/** A page of a browser that ends with the test, and all that it asked for and complained about. */
+export interface Visit {
+  readonly page: Page;
+  /** Every address that it asked for. */
+  readonly requests: readonly string[];
+  /** Every error in its console and every violation of a Content-Security-Policy. */
+  readonly complaints: readonly string[];
+}
+
+/** Opens a browser. */
+export async function openPage(t: TestContext): Promise<Visit> {
+  assert.equal(missing, undefined, missing);
+  const browser: Browser = await chromium.launch({
+    executablePath,
+    // Its sandbox needs a user of its own, which a container's root is not.
+    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+  });
+  t.after(() => browser.close());
+  const page = await browser.newPage();
+  page.setDefaultTimeout(15_000);
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  page.on('request', (request) => requests.push(request.url()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  return { page, requests, complaints };
+}

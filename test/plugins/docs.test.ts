@@ -1,0 +1,141 @@
+/** The docs plugin: what it serves, and a stranger's way through the page in a real browser. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Locator, Page } from 'playwright-core';
+import { corsPlugin } from '../../dist/plugins/cors.js';
+import { docsPlugin } from '../../dist/plugins/docs.js';
+import { header } from '../http/client.js';
+import { ask, key, start, stored } from '../http/fixture.js';
+import { assertRefused, folder, root, RunningServer, start as startProcess } from '../standalone/process.js';
+import { serverWithoutLibraries } from './bare.js';
+import { inBrowser, openPage } from './browser.js';
+
+/** Opens an operation, fills it in and sends it; answers its part of the page. */
+async function tryOut(page: Page, operationId: string, body?: string): Promise<Locator> {
+  const operation = page.locator(`#operations-default-${operationId}`);
+  if (!(await operation.getAttribute('class'))?.includes('is-open')) {
+    await operation.locator('.opblock-summary-control').click();
+    await operation.getByRole('button', { name: 'Try it out' }).click();
+  }
+  if (body !== undefined) await operation.locator('textarea.body-param__text').fill(body);
+  await operation.getByRole('button', { name: 'Execute' }).click();
+  return operation;
+}
+
+/** The answer that the page shows, once it has this status. */
+async function shown(operation: Locator, status: number): Promise<string> {
+  const answer = operation.locator('.live-responses-table');
+  await answer.locator('tbody .response-col_status', { hasText: String(status) }).waitFor();
+  return await answer.locator('.response-col_description pre').first().innerText();
+}
+
+test('in a browser: a 401 to read, authorise, try out adding an animal, see it listed; nothing else is asked, no policy is broken', inBrowser, async (t) => {
+  const running = await start(t, { plugins: [docsPlugin()] });
+  const home = `http://127.0.0.1:${running.port}`;
+  const { page, requests, complaints } = await openPage(t);
+  await page.goto(`${home}/docs`);
+
+  const refused = await shown(await tryOut(page, 'listPets'), 401);
+  assert.equal(JSON.parse(refused).code, 'unauthorized');
+
+  await page.getByRole('button', { name: 'Authorize' }).first().click();
+  await page.locator('.auth-container input').fill(key);
+  await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Apply credentials' }).click();
+  await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Close' }).click();
+
+  const added = await shown(await tryOut(page, 'createPet', '{"name":"Tüm 猫","categoryId":7,"status":"pending"}'), 201);
+  assert.deepEqual(JSON.parse(added), { id: 1, name: 'Tüm 猫', categoryId: 7, status: 'pending' });
+  assert.deepEqual(await stored(running), ['1 Tüm 猫 7 pending']);
+  assert.deepEqual(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)), [JSON.parse(added)]);
+
+  assert.deepEqual(requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')), []);
+  assert.deepEqual(complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')), []);
+});
+
+test('in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not', inBrowser, async (t) => {
+  const page1 = await start(t, { plugins: [docsPlugin()] });
+  const page2 = await start(t, { plugins: [docsPlugin()] });
+  const { port } = await start(t, { plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })] });
+  const { page } = await openPage(t);
+  // The docs' own policy would stand in the way; the probe has none.
+  const call = (from: number, method: string, path: string, sent: Readonly<Record<string, string>>, body?: string): Promise<unknown> =>
+    page.goto(`http://127.0.0.1:${from}/healthz`).then(() =>
+      page.evaluate(
+        async ({ url, init }) => {
+          const response = await fetch(url, init).catch((error: unknown) => String(error));
+          if (typeof response === 'string') return response;
+          return [response.status, response.headers.get('Location') ?? response.headers.get('Link') ?? response.headers.get('WWW-Authenticate')];
+        },
+        { url: `http://127.0.0.1:${port}${path}`, init: { method, headers: sent, ...(body !== undefined && { body }) } },
+      ),
+    );
+  const sent = { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` };
+  const animal = '{"name":"a","categoryId":1}';
+  assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/1']);
+  assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/2']);
+  assert.deepEqual(await call(page1.port, 'GET', '/v1/pets?limit=1', sent), [200, '</v1/pets?limit=1&after=1>; rel="next"']);
+  assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [401, 'Bearer realm="petstore"']);
+  assert.match(String(await call(page2.port, 'POST', '/v1/pets', sent, animal)), /TypeError/);
+  assert.match(String(await call(page2.port, 'GET', '/v1/pets', {})), /TypeError/);
+  assert.equal((await ask(port, 'GET', '/v1/pets?after=2')).body, '[]');
+});
+
+test('the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
+  const { port } = await start(t, { plugins: [docsPlugin()] });
+  for (const [path, type] of [['/docs', 'text/html'], ['/docs/start.js', 'text/javascript'], ['/docs/swagger-ui.css', 'text/css'], ['/docs/swagger-ui-bundle.js', 'text/javascript']] as const) {
+    const answer = await ask(port, 'GET', path, { authorization: null });
+    assert.equal(answer.status, 200);
+    assert.equal(header(answer, 'Content-Type'), `${type}; charset=utf-8`);
+    const policy = header(answer, 'Content-Security-Policy') ?? '';
+    assert.match(policy, /default-src 'none'; script-src 'self';/);
+    assert.ok(!/unsafe|https?:|\*/.test(policy));
+    assert.ok(!/<script>|<script [^>]*>[^<]|<style| on\w+=/.test(path === '/docs' ? answer.body : ''));
+    const file = path.slice('/docs/'.length);
+    if (file.startsWith('swagger')) assert.equal(answer.body, readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'));
+  }
+  assert.equal((await ask(port, 'HEAD', '/docs')).status, 200);
+  for (const path of ['/docs/', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map']) assert.equal((await ask(port, 'GET', path)).status, 404, path);
+  const document = (await ask(port, 'GET', '/openapi.json')).body;
+  assert.ok(!document.includes('/docs'));
+});
+
+test('without the plugin there is nothing at /docs', async (t) => {
+  const { port } = await start(t);
+  assert.equal((await ask(port, 'GET', '/docs')).status, 404);
+});
+
+test('the process: --plugin docs, and --dev turns it on and says where', async (t) => {
+  const cwd = folder(t);
+  const env = { PETSTORE_STORAGE: 'memory:' };
+  const asked = await startProcess(t, ['--plugin', 'docs'], { cwd, env });
+  assert.equal((await fetch(`${asked.url}/docs`)).status, 200);
+  assert.ok(!asked.stdout.includes('Docs:'));
+  for (const more of [[], ['--plugin', 'docs']]) {
+    const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
+    await dev.said('listening');
+    const address = /^Docs: (.*)$/m.exec(dev.stdout)?.[1] ?? assert.fail(dev.stdout);
+    assert.equal(address, `${dev.url}/docs`);
+    assert.equal((await fetch(address)).status, 200);
+  }
+});
+
+test('the process without the library: --plugin docs is one line and exit 2, --dev goes on without', async (t) => {
+  const cwd = folder(t);
+  const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
+  const bare = serverWithoutLibraries(t);
+  for (const args of [['--plugin', 'docs'], ['--dev', '--plugin', 'docs']]) {
+    assertRefused(await bare.run(args, { cwd, env }), 2, /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m);
+  }
+  const dev = new RunningServer(process.execPath, [bare.file, '--dev'], { cwd, env });
+  t.after(() => dev.end('SIGKILL'));
+  await dev.said('listening');
+  assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
+  assert.ok(!dev.stdout.includes('Docs:'));
+});
+
+test('what the library reports of an install to its makers is off for this package', () => {
+  const { scarfSettings } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  assert.deepEqual(scarfSettings, { enabled: false });
+});

@@ -1,0 +1,99 @@
+/** The contract of records beside the animals as a suite, for every storage that keeps such. */
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { int64OfJsonNumber, JsonNumber, parseJson, PetstoreError, toByteString, type PetStorage, type RecordKind } from '../../dist/index.js';
+
+/** Notes: the simplest kind, a text each. */
+export const notes: RecordKind<string> = {
+  json: (id, text) => toByteString(`{"id":${id},"text":${JSON.stringify(text)}}`),
+  parse: (json) => {
+    const value = parseJson(json);
+    const [id, text] = value instanceof Map ? [value.get('id'), value.get('text')] : [];
+    const number = id instanceof JsonNumber ? int64OfJsonNumber(id.text) : undefined;
+    if (number === undefined || typeof text !== 'string') throw new PetstoreError('invalid_body', 'This is no note.');
+    return { id: number, draft: text };
+  },
+};
+
+const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+
+/** Runs the suite; `open` answers a new and empty storage each time. */
+export function testRecords(name: string, open: () => Promise<PetStorage>): void {
+  const storages: PetStorage[] = [];
+  const openOne = async () => {
+    const storage = await open();
+    storages.push(storage);
+    const records = <Draft>(of: string, kind: RecordKind<Draft>) => storage.records?.(of, kind) ?? assert.fail('it keeps no records');
+    return { storage, records };
+  };
+
+  describe(`${name} keeps records beside its animals`, () => {
+    after(() => Promise.all(storages.map((storage) => storage.close())));
+
+    test('ids are 1, 2, 3 … in the order of the calls, before it is open and with many at once', async () => {
+      const kept = (await openOne()).records('notes', notes);
+      const texts = Array.from({ length: 300 }, (_, index) => `Tüm 猫 ${index}\n`);
+      const stored = await Promise.all(texts.map((text) => kept.insert(text)));
+      assert.deepEqual(stored.map(({ id, json }) => [id, json]), texts.map((text, index) => [BigInt(index + 1), notes.json(BigInt(index + 1), text)]));
+      await kept.opened;
+      assert.equal(await kept.get(300n), notes.json(300n, texts[299] ?? ''));
+      assert.equal(await kept.get(301n), undefined);
+    });
+
+    test('a page is by ascending id, at most its limit, behind `after`, and says where the next begins', async () => {
+      const kept = (await openOne()).records('notes', notes);
+      for (const text of ['a', 'b', 'c']) await kept.insert(text);
+      const [a, b, c] = ['a', 'b', 'c'].map((text, index) => notes.json(BigInt(index + 1), text));
+      assert.deepEqual(await kept.list({ limit: 2 }), { texts: [a, b], next: 2n });
+      assert.deepEqual(await kept.list({ limit: 2, after: 2n }), { texts: [c] });
+      assert.deepEqual(await kept.list({ limit: 3 }), { texts: [a, b, c] });
+      assert.deepEqual(await kept.list({ limit: 9, after: 3n }), { texts: [] });
+    });
+
+    test('each name has its own, apart from each other and from the animals', async () => {
+      const { storage, records } = await openOne();
+      const [one, other] = [records('notes', notes), records('others', notes)];
+      await storage.insert({ name: 'Rex', categoryId: 1n });
+      await one.insert('a');
+      assert.equal((await other.insert('b')).id, 1n);
+      assert.equal(await one.get(1n), notes.json(1n, 'a'));
+      assert.equal((await storage.list({ limit: 9 })).length, 1);
+      await assert.rejects(records('notes', notes).opened, { code: 'storage_in_use' });
+      await one.insert('still mine');
+    });
+
+    test('a name that could be another file’s is refused, and uses of it are unavailable', async () => {
+      const { records } = await openOne();
+      for (const bad of ['', 'lock', 'Notes', 'a.b', 'a/b', '..', 'torn-1', 'x'.repeat(41)]) {
+        const kept = records(bad, notes);
+        await assert.rejects(kept.opened, TypeError, bad);
+        await assert.rejects(kept.insert('a'), unavailable);
+        await assert.rejects(kept.list({ limit: 1 }), unavailable);
+      }
+    });
+
+    test('a text that is no line of this record is a TypeError and is not kept', async () => {
+      const { records } = await openOne();
+      const odd = records<string>('odd', { ...notes, json: (id, text) => (text === 'fine' ? `{"id":${id},"ok":true}` : text) });
+      for (const text of ['', '{"id":1,"a":\n1}', '{"id":1,"a":"猫"}', '{"id":7,"a":1}', '{"commit":{"from":0,"crc32":"00000000"}}']) {
+        await assert.rejects(odd.insert(text), TypeError, text);
+      }
+      assert.deepEqual(await odd.insert('fine').then(({ json }) => json), '{"id":1,"ok":true}');
+      assert.deepEqual(await odd.list({ limit: 9 }), { texts: ['{"id":1,"ok":true}'] });
+    });
+
+    test('they close with the storage; nothing is opened behind that', async () => {
+      const { storage, records } = await openOne();
+      const kept = records('notes', notes);
+      const adding = Promise.all(['a', 'b'].map((text) => kept.insert(text)));
+      await adding;
+      await storage.ready?.();
+      await storage.close();
+      await assert.rejects(kept.insert('c'), unavailable);
+      await assert.rejects(kept.get(1n), unavailable);
+      await assert.rejects(kept.list({ limit: 1 }), unavailable);
+      await assert.rejects(records('others', notes).opened, unavailable);
+      await storage.close();
+    });
+  });
+}
