@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { migratePostgres, postgresStorage } from '../../dist/postgres.js';
+import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres.js';
 import { testStorage } from '../storage/conformance.js';
+import { notes, testRecords } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 
 const skip = withoutDatabase();
 
 describe('PostgreSQL', { skip }, () => {
   testStorage('postgresStorage', async () => postgresStorage(await newDatabase()));
+  testRecords('postgresStorage', async () => postgresStorage(await newDatabase()));
 
   test('its rows are the very bytes that are served, their ids and statuses beside them', async () => {
     const url = await newDatabase();
@@ -48,6 +50,69 @@ describe('PostgreSQL', { skip }, () => {
     assert.deepEqual([await storage.get(2n ** 64n), await storage.list({ limit: 1, after: 2n ** 64n })], [undefined, []]);
     await storage.close();
   });
+
+  test('it says what it commits, and a watcher that throws does no harm', async () => {
+    const logged: unknown[] = [];
+    const storage = await postgresStorage(await newDatabase(), { log: (level, message) => logged.push([level, message]) });
+    const counts: number[] = [];
+    storage.onCommit?.(() => {
+      throw new Error('not with me');
+    });
+    storage.onCommit?.(({ count, syncMilliseconds }) => counts.push(syncMilliseconds > 0 ? count : -1));
+    const inserts = Promise.all([storage.insert({ name: '', categoryId: 1n }), storage.insert({ name: '', categoryId: 1n })]);
+    assert.equal(storage.waiting, 2);
+    await inserts;
+    assert.deepEqual(counts, [2]);
+    assert.deepEqual(logged, [['error', 'a watcher of commits failed']]);
+    await storage.close();
+  });
+
+  test('records whose id stands elsewhere too are refused, for only the database knows it', async () => {
+    const storage = await postgresStorage(await newDatabase());
+    const kept = storage.records?.('notes', { ...notes, json: (id) => `{"id":${id},"self":"/notes/${id}"}` });
+    await assert.rejects(async () => kept?.insert('a'), { name: 'TypeError', message: /only as its first member/ });
+    await storage.close();
+  });
+
+  test('two servers share the records of a plugin', async () => {
+    const url = await newDatabase();
+    const [one, other] = await Promise.all([postgresStorage(url), postgresStorage(url)]);
+    const [first, second] = [one.records?.('notes', notes), other.records?.('notes', notes)];
+    await Promise.all([first?.insert('a'), second?.insert('b'), first?.insert('c')]);
+    assert.deepEqual(await first?.list({ limit: 9 }), await second?.list({ limit: 9 }));
+    assert.equal((await first?.list({ limit: 9 }))?.texts.length, 3);
+    await Promise.all([one.close(), other.close()]);
+  });
+
+  for (const code of ['26000', '42P05']) {
+    test(`a proxy that shares connections and knows no prepared statement (${code}) is asked without`, async () => {
+      const pool = new pg.Pool({ connectionString: await newDatabase() });
+      const connect = pool.connect.bind(pool);
+      const unprepared = { count: 0 };
+      const shared: PostgresPool = {
+        connect: async () => {
+          const client = await connect();
+          return {
+            query: async (query) => {
+              if (query.name === undefined) return client.query(query);
+              unprepared.count++;
+              throw Object.assign(new Error('as PgBouncer says it'), { code });
+            },
+            release: (destroy) => client.release(destroy),
+            on: () => undefined,
+          };
+        },
+        end: () => pool.end(),
+        on: () => undefined,
+        removeListener: () => undefined,
+      };
+      const storage = await postgresStorage(shared);
+      for (const id of [1n, 2n, 3n]) assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, id);
+      assert.equal(unprepared.count, 1);
+      await storage.close();
+      await pool.end();
+    });
+  }
 
   test('a pool of the caller is used and stays open', async () => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });

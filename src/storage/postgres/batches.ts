@@ -1,31 +1,29 @@
 /**
- * Owns adding animals to the database, a batch in one statement, and finding out what became of a batch whose answer was
+ * Owns adding records to the database, a batch in one statement, and finding out what became of a batch whose answer was
  * lost. Never two batches at once. Knows no caller.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { petJson, type PetDraft } from '../../pet.js';
+import type { PetStatus } from '../../pet.js';
 import type { StoredText } from '../../storage.js';
-import type { Connections } from './connections.js';
-import { DatabaseFailure } from './failure.js';
+import type { Connections, Row } from './connections.js';
+import { DatabaseFailure, sqlStateOf } from './failure.js';
+import type { Table } from './table.js';
 
-/**
- * Takes ids by raising the one counter, whose row stays locked until the commit: so ids become visible in their order,
- * which a sequence would not promise. A batch's own id is its writer's and a number, one more than that of the batch
- * before: where that is not the writer's last, or not any more, nothing happens.
- */
-const insertBatch = `WITH turn AS (
-  SELECT id FROM petstore_writers WHERE id = $1::uuid AND batch = $2::int8 - 1 FOR UPDATE
-), taken AS (
-  UPDATE petstore_counters SET last_id = last_id + $3::int8 FROM turn WHERE name = 'pets' RETURNING last_id
-), noted AS (
-  UPDATE petstore_writers SET batch = $2::int8, last_id = taken.last_id FROM taken WHERE petstore_writers.id = $1::uuid
-), stored AS (
-  INSERT INTO petstore_pets (id, status, json)
-  SELECT taken.last_id - $3::int8 + n, status, convert_to('{"id":' || CAST(taken.last_id - $3::int8 + n AS text), 'UTF8') || rest
-  FROM taken, unnest($4::text[], $5::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
-)
-SELECT last_id FROM taken`;
+/** A record that has no id yet. */
+export interface Unnumbered {
+  readonly status: PetStatus | undefined;
+  /** What stands behind the id in its JSON text, a byte string. */
+  readonly rest: string;
+}
+
+/** What stands before the id in every JSON text. */
+const textHead = '{"id":';
+
+/** What stands behind the id in the JSON text of a record whose id is this one. */
+export function restBehind(id: bigint, json: string): string {
+  return json.slice(`${textHead}${id}`.length);
+}
 
 const addWriter = 'INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, 0, 0)';
 
@@ -33,54 +31,61 @@ const addWriter = 'INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1:
 const forestall = 'UPDATE petstore_writers SET batch = $2::int8, last_id = 0 WHERE id = $1::uuid AND batch = $2::int8 - 1';
 const lookUp = 'SELECT last_id FROM petstore_writers WHERE id = $1::uuid AND batch = $2::int8';
 
-/** What stands before the rest of a text that has no id yet. */
-const head = '{"id":';
+/** What a proxy that shares connections, such as PgBouncer, makes of a statement that was prepared on another. */
+const unpreparedStates: ReadonlySet<string | undefined> = new Set(['26000', '42P05']);
+
 /** For how long a batch that got in another's way is sent again, in milliseconds. */
 const againMs = 2_000;
 const longestPauseMs = 250;
 
 interface Writer {
   readonly id: string;
-  /** The number of its last batch. */
+  /** The number of its last batch; both together are a batch's own id. */
   batch: bigint;
 }
 
-/** The way in for the animals of one server. */
+/** The way in for the records of one kind and one server. */
 export class Batches {
   readonly #connections: Connections;
+  readonly #table: Table;
   readonly #stop: AbortSignal;
+  /** Of this very text, so that no other version of ours can have prepared another by it. */
+  readonly #statementName: string;
+  #isPrepared = true;
   #writer: Writer | undefined;
 
   /** @param stop Ends the search for the outcome of a batch. */
-  constructor(connections: Connections, stop: AbortSignal) {
+  constructor(connections: Connections, table: Table, stop: AbortSignal) {
     this.#connections = connections;
+    this.#table = table;
     this.#stop = stop;
+    this.#statementName = `petstore_${createHash('sha256').update(table.insertBatch).digest('hex').slice(0, 32)}`;
   }
 
   /**
-   * Stores animals under the next ids, in their order.
+   * Stores records under the next ids, in their order.
    * @throws DatabaseFailure where they are known not to be there, now or later.
    */
-  async store(drafts: readonly PetDraft[]): Promise<readonly StoredText[]> {
-    const rests = drafts.map((draft) => petJson(0n, draft).slice(head.length + 1));
-    const statuses = drafts.map((draft) => draft.status ?? null);
-    const bytes = rests.map((rest) => Buffer.from(rest, 'latin1'));
-    const lastId = await this.#storeRests(statuses, bytes);
-    const firstId = lastId - BigInt(drafts.length) + 1n;
-    return rests.map((rest, index) => {
+  async store(records: readonly Unnumbered[]): Promise<readonly StoredText[]> {
+    const statuses = records.map(({ status }) => status ?? null);
+    const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
+    const lastId = await this.#insert([records.length, this.#table.counter, statuses, rests]);
+    const firstId = lastId - BigInt(records.length) + 1n;
+    return records.map(({ rest }, index) => {
       const id = firstId + BigInt(index);
-      return { id, json: `${head}${id}${rest}` };
+      return { id, json: `${textHead}${id}${rest}` };
     });
   }
 
-  async #storeRests(statuses: readonly (string | null)[], rests: readonly Buffer[]): Promise<bigint> {
+  /** The last id of the batch. */
+  async #insert(values: readonly unknown[]): Promise<bigint> {
     const giveUpAt = performance.now() + againMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       const writer = (this.#writer ??= await this.#newWriter());
       writer.batch++;
       let failure: DatabaseFailure;
       try {
-        const [row] = await this.#connections.ask(insertBatch, [writer.id, writer.batch, rests.length, statuses, rests]);
+        const [row] = await this.#ask([writer.id, writer.batch, ...values]);
         if (row !== undefined) return BigInt(row['last_id'] ?? 0);
         // The writer's row is not as we left it, as in a database that was put back from a backup.
         this.#writer = undefined;
@@ -93,6 +98,19 @@ export class Batches {
       }
       if (failure.outcome === 'no' || performance.now() > giveUpAt) throw failure;
       await wait(pauseMs);
+    }
+  }
+
+  /** The server is spared to plan it again and again, where it may remember it. */
+  async #ask(values: unknown[]): Promise<readonly Row[]> {
+    const { insertBatch } = this.#table;
+    if (!this.#isPrepared) return this.#connections.ask(insertBatch, values);
+    try {
+      return await this.#connections.ask(insertBatch, values, this.#statementName);
+    } catch (error) {
+      if (!(error instanceof DatabaseFailure) || !unpreparedStates.has(sqlStateOf(error.cause))) throw error;
+      this.#isPrepared = false;
+      return this.#connections.ask(insertBatch, values);
     }
   }
 

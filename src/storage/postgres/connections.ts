@@ -10,8 +10,13 @@ export type Row = Readonly<Record<string, string | null>>;
 /** The columns as they come. */
 const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 
-/** An acknowledged commit must outlive a crash of the server, even where its settings say otherwise. */
-const durably = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit', true) = 'off'";
+/**
+ * What every connection begins with: an acknowledged commit must outlive a crash of the server even where its settings say
+ * otherwise, and no statement may last for ever. Not in the words of the connection's start, which a PgBouncer refuses.
+ */
+const greeting = `SELECT
+  CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
+  CASE WHEN current_setting('statement_timeout', true) = '0' THEN set_config('statement_timeout', $1::text, false) END`;
 
 /** The connections of one storage. */
 export class Connections {
@@ -35,19 +40,21 @@ export class Connections {
 
   /**
    * Carries out one statement.
+   * @param name Of a statement that is worth preparing; always the same for the same text.
    * @throws DatabaseFailure
    */
-  async ask(text: string, values: unknown[] = []): Promise<readonly Row[]> {
-    return this.#ask(text, values, this.#writing);
+  async ask(text: string, values: unknown[] = [], name?: string): Promise<readonly Row[]> {
+    return this.#ask({ text, values, types: asText, ...(name !== undefined && { name }) }, this.#writing);
   }
 
   /** The same for a statement that changes nothing: tried once more where a connection turned out to be lost. */
   async read(text: string, values: unknown[] = []): Promise<readonly Row[]> {
+    const query = { text, values, types: asText };
     try {
-      return await this.#ask(text, values, this.#reading);
+      return await this.#ask(query, this.#reading);
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || error.outcome === 'no' || error.cause instanceof TimeoutError) throw error;
-      return this.#ask(text, values, this.#reading);
+      return this.#ask(query, this.#reading);
     }
   }
 
@@ -58,10 +65,10 @@ export class Connections {
     else this.#pool.removeListener('error', ignore);
   }
 
-  async #ask(text: string, values: unknown[], health: Health): Promise<readonly Row[]> {
+  async #ask(query: PostgresQuery, health: Health): Promise<readonly Row[]> {
     try {
       const client = await this.#checkOut();
-      const rows = await this.#askOn(client, text, values);
+      const rows = await this.#askOn(client, query);
       health.works();
       return rows;
     } catch (error) {
@@ -90,17 +97,17 @@ export class Connections {
     // It stays for the connection's life, for an error that nobody hears ends the process.
     client.on('error', ignore);
     try {
-      await within(this.#limits.queryMs, client.query({ text: durably, values: [], types: asText }));
+      await within(this.#limits.queryMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
     } catch (error) {
       client.release(true);
       throw error;
     }
   }
 
-  async #askOn(client: PostgresClient, text: string, values: unknown[]): Promise<readonly Row[]> {
+  async #askOn(client: PostgresClient, query: PostgresQuery): Promise<readonly Row[]> {
     let isDead = false;
     try {
-      const { rows } = await within(this.#limits.queryMs, client.query({ text, values, types: asText }));
+      const { rows } = await within(this.#limits.queryMs, client.query(query));
       return rows.filter(isRow);
     } catch (error) {
       const outcome = outcomeOf(error);

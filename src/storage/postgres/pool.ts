@@ -20,6 +20,8 @@ export interface PostgresClient {
 /** A statement with its values. */
 export interface PostgresQuery {
   readonly text: string;
+  /** Under which it is prepared, to be sent whole only once a connection; absent for one that is not. */
+  readonly name?: string;
   readonly values: unknown[];
   /** Who reads the columns: nobody, so that neither an int64 nor a JSON text is ever taken for something else. */
   readonly types: { getTypeParser(): (text: string) => string };
@@ -29,7 +31,7 @@ export interface PostgresQuery {
 export interface TimeLimits {
   /** For a connection, be it made or waited for. */
   readonly connectMs: number;
-  /** For a statement, kept by the server; shorter than `queryMs`, so that it hears of it and may go on. */
+  /** For a statement, kept by the server where it has no limit of its own; shorter than `queryMs`, so that it answers. */
   readonly statementMs: number;
   /** For the answer to a statement: then the connection is given up. */
   readonly queryMs: number;
@@ -39,10 +41,10 @@ export interface TimeLimits {
 export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000, queryMs: 3_500 };
 
 /**
- * A pool of its own for the database of a URL; nothing is connected yet. What the URL says of limits comes first.
+ * A pool of its own for the database of a URL; nothing is connected yet.
  * @throws TypeError for what is no URL of PostgreSQL, without repeating it; PetstoreError `storage_unusable` without `pg`.
  */
-export async function poolFor(url: string, maxConnections: number, { connectMs, statementMs }: TimeLimits): Promise<PostgresPool> {
+export async function poolFor(url: string, maxConnections: number, { connectMs }: TimeLimits): Promise<PostgresPool> {
   if (!isPostgresUrl(url)) throw new TypeError('the database must be a URL such as postgres://user:password@host:5432/name, or a pool of pg');
   const { Pool } = await loadDriver();
   return new Pool({
@@ -50,7 +52,6 @@ export async function poolFor(url: string, maxConnections: number, { connectMs, 
     application_name: 'petstore',
     max: maxConnections,
     connectionTimeoutMillis: connectMs,
-    statement_timeout: statementMs,
     keepAlive: true,
   });
 }

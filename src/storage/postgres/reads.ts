@@ -1,19 +1,11 @@
 /**
- * Owns reading animals from the database, all that one turn of the event loop asks for together: a statement costs more
+ * Owns reading records from the database, all that one turn of the event loop asks for together: a statement costs more
  * than what it finds. What was sent before is not shared: it may not see what its asker knows to be there.
  */
 import { int64Max, isInt64 } from '../../int64.js';
-import { isPetStatus, type PetStatus } from '../../pet.js';
 import type { PetQuery, TextPage } from '../../storage.js';
 import type { Connections, Row } from './connections.js';
-
-// As hexadecimal digits, whatever the server's settings would make of bytes.
-const columns = "id, encode(json, 'hex') AS json";
-const selectThese = `SELECT ${columns} FROM petstore_pets WHERE id = ANY($1::int8[])`;
-const selectPage = (condition: string): string => `SELECT ${columns} FROM petstore_pets WHERE ${condition}id > $1::int8 ORDER BY id LIMIT $2::int8`;
-const selectAll = selectPage('');
-// Spelt out, for an index of one status is of use only where the planner reads that status.
-const selectOf = (status: PetStatus): string => selectPage(`status = '${status}' AND `);
+import type { Table } from './table.js';
 
 /** The most ids in one statement. */
 const maxIds = 256;
@@ -24,15 +16,17 @@ interface Together {
   readonly found: Promise<ReadonlyMap<string, string>>;
 }
 
-/** The way to the animals that are there. */
+/** The way to the records of one kind. */
 export class Reads {
   readonly #connections: Connections;
+  readonly #table: Table;
   /** What is not sent yet. */
   #together: Together | undefined;
   readonly #pages = new Map<string, Promise<TextPage>>();
 
-  constructor(connections: Connections) {
+  constructor(connections: Connections, table: Table) {
     this.#connections = connections;
+    this.#table = table;
   }
 
   /** The text of an id, or undefined. @throws DatabaseFailure */
@@ -70,14 +64,14 @@ export class Reads {
   }
 
   async #askThese(ids: ReadonlySet<bigint>): Promise<ReadonlyMap<string, string>> {
-    const rows = await this.#connections.read(selectThese, [[...ids]]);
+    const rows = await this.#connections.read(this.#table.selectThese, [[...ids]]);
     return new Map(rows.map((row) => [row['id'] ?? '', jsonOf(row)]));
   }
 
   async #askPage({ limit, status, after = 0n }: PetQuery): Promise<TextPage> {
+    const statement = status === undefined ? this.#table.selectPage : this.#table.selectPageOf[status];
     // A status that there is none of is no text of ours to put into a statement.
-    if ((status !== undefined && !isPetStatus(status)) || after > int64Max) return { texts: [] };
-    const statement = status === undefined ? selectAll : selectOf(status);
+    if (statement === undefined || after > int64Max) return { texts: [] };
     const rows = await this.#connections.read(statement, [after < 0n ? 0n : after, limit + 1]);
     const texts = rows.slice(0, limit).map(jsonOf);
     const last = rows[limit - 1]?.['id'];

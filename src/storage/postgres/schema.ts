@@ -18,6 +18,8 @@ const steps: readonly string[] = [
   ...petStatuses.map((status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status} ON petstore_pets (id ASC) WHERE status = '${status}'`),
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
+  // What plugins keep beside the animals.
+  'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
   // Each server's last batch and the last id in it.
   'CREATE TABLE IF NOT EXISTS petstore_writers (id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL)',
 ];

@@ -1,19 +1,19 @@
 /** Owns the storage in a PostgreSQL database: the contract over its tables. Several servers may share one. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames } from '../../calling.js';
-import { PetstoreError } from '../../errors.js';
-import { int64Max } from '../../int64.js';
 import type { Log } from '../../log.js';
-import { checkDraft, type PetDraft } from '../../pet.js';
-import type { PetStorage, StoredText, PetTexts } from '../../storage.js';
-import { GroupCommit } from '../group-commit.js';
+import { checkDraft, petJson, type PetDraft } from '../../pet.js';
+import type { Commit, PetStorage, PetTexts, RecordKind, Records } from '../../storage.js';
+import { recordsWhenOpen } from '../opening.js';
+import { closedError, keptKindOf, RecordNames } from '../record-set.js';
 import { petsOf } from '../texts.js';
-import { Batches } from './batches.js';
+import { restBehind, type Unnumbered } from './batches.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
 import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
-import { Reads } from './reads.js';
+import { PostgresRecords } from './records.js';
 import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
+import { petTable, recordTable } from './table.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -49,7 +49,7 @@ export async function postgresStorage(database: string | PostgresPool, options: 
   }
   // What opening fails by is thrown, not logged.
   tell = log;
-  return new PostgresStorage(connections, isOurs);
+  return new PostgresStorage(connections, isOurs, log);
 }
 
 /**
@@ -85,7 +85,22 @@ async function withConnections<Value>(database: string | PostgresPool, work: (co
   }
 }
 
-const selectReadiness = "SELECT last_id, current_setting('transaction_read_only') AS read_only FROM petstore_counters WHERE name = 'pets'";
+function unnumberedPet(draft: PetDraft): Unnumbered {
+  return { status: draft.status, rest: restBehind(0n, petJson(0n, draft)) };
+}
+
+/** The same for a plugin's kind; @throws TypeError where the id has a say in the rest, for it is known only in the database. */
+function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbered {
+  const { json } = keptKindOf(kind);
+  return (draft) => {
+    const [rest, other] = [restBehind(0n, json(0n, draft)), restBehind(1n, json(1n, draft))];
+    if (rest !== other) throw new TypeError('the JSON text of a record must hold its id only as its first member');
+    return { status: undefined, rest };
+  };
+}
+
+/** Makes the counter of a kind of records. */
+const addCounter = 'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
 
 class PostgresStorage implements PetStorage {
   readonly durable = true;
@@ -95,37 +110,55 @@ class PostgresStorage implements PetStorage {
   readonly list: PetStorage['list'];
   readonly #connections: Connections;
   readonly #isOurs: boolean;
-  readonly #reads: Reads;
-  readonly #commits: GroupCommit<PetDraft, StoredText>;
-  readonly #stop = new AbortController();
+  readonly #log: Log;
+  readonly #pets: PostgresRecords<PetDraft>;
+  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
+  readonly #beside: Promise<{ close(): Promise<void> }>[] = [];
+  readonly #names = new RecordNames();
   #closing: Promise<void> | undefined;
-  #readiness: Promise<void> | undefined;
 
-  constructor(connections: Connections, isOurs: boolean) {
+  constructor(connections: Connections, isOurs: boolean, log: Log) {
     this.#connections = connections;
     this.#isOurs = isOurs;
-    this.#reads = new Reads(connections);
-    const batches = new Batches(connections, this.#stop.signal);
-    this.#commits = new GroupCommit({
-      commit: (drafts) => batches.store(drafts),
-      bytesOf: (draft) => 2 * draft.name.length + 128,
-      hung: 'The database does not answer.',
-    });
+    this.#log = log;
+    const pets = new PostgresRecords(connections, unnumberedPet, petTable, log);
+    this.#pets = pets;
     this.texts = {
       insert: (draft) => {
         checkDraft(draft);
-        return this.#commits.add(draft);
+        return pets.insert(draft);
       },
-      get: (id) => this.#opened().get(id),
-      list: (query) => this.#opened().page(query),
+      get: (id) => pets.get(id),
+      list: (query) => pets.list(query),
     };
     ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
   }
 
-  /** Asks the database, once for all who want to know at the same time. */
-  async ready(): Promise<void> {
-    this.#readiness ??= this.#askReadiness().finally(() => (this.#readiness = undefined));
-    await this.#readiness;
+  get waiting(): number {
+    return this.#pets.waiting;
+  }
+
+  onCommit(watcher: (commit: Commit) => void): void {
+    this.#pets.onCommit(watcher);
+  }
+
+  records<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft> {
+    const opening = this.#openBeside(name, kind);
+    this.#beside.push(opening);
+    return recordsWhenOpen(opening);
+  }
+
+  async #openBeside<Draft>(name: string, kind: RecordKind<Draft>): Promise<PostgresRecords<Draft>> {
+    this.#names.take(name);
+    if (this.#closing !== undefined) throw closedError();
+    const table = recordTable(name);
+    await this.#connections.ask(addCounter, [table.counter]).catch((error: unknown) => Promise.reject(unusableDatabase(error)));
+    return new PostgresRecords(this.#connections, unnumberedOf(kind), table, this.#log);
+  }
+
+  // What is kept beside them is in the same database, ready together with it.
+  ready(): Promise<void> {
+    return this.#pets.ready();
   }
 
   close(): Promise<void> {
@@ -134,22 +167,9 @@ class PostgresStorage implements PetStorage {
   }
 
   async #close(): Promise<void> {
-    await this.#commits.close();
-    this.#stop.abort();
+    // What failed to open has nothing to close.
+    const besides = this.#beside.map((opening) => opening.then((records) => records.close(), () => undefined));
+    await Promise.all([this.#pets.close(), ...besides]);
     await Promise.race([this.#connections.close(this.#isOurs), wait(hungCloseMs, undefined, { ref: false })]);
-  }
-
-  async #askReadiness(): Promise<void> {
-    this.#opened();
-    if (this.#commits.hung) throw new PetstoreError('unavailable', 'The database does not answer.');
-    const [row] = await this.#connections.read(selectReadiness);
-    if (row?.['read_only'] !== 'off') throw new PetstoreError('unavailable', 'The database takes no writes.');
-    if (BigInt(row['last_id'] ?? 0) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
-  }
-
-  /** What is there to read, until it closes. */
-  #opened(): Reads {
-    if (this.#closing !== undefined) throw new PetstoreError('unavailable', 'The storage is closed.');
-    return this.#reads;
   }
 }
