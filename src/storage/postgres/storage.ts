@@ -4,6 +4,7 @@ import { checkNames } from '../../calling.js';
 import type { Log } from '../../log.js';
 import { checkDraft, petJson, type PetDraft } from '../../pet.js';
 import type { Commit, PetStorage, PetTexts, RecordKind, Records } from '../../storage.js';
+import type { PetTarget } from '../copy.js';
 import { recordsWhenOpen } from '../opening.js';
 import { closedError, keptKindOf, RecordNames } from '../record-set.js';
 import { petsOf } from '../texts.js';
@@ -14,6 +15,7 @@ import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './po
 import { PostgresRecords } from './records.js';
 import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
 import { petTable, recordTable } from './table.js';
+import { openTarget } from './target.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -27,6 +29,8 @@ export interface PostgresStorageOptions {
 const hungCloseMs = 1_000;
 /** Changing tables may take as long as it takes. */
 const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 0, queryMs: 0 };
+/** Nobody waits for a batch that is copied but the copy. */
+const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
 
 /**
  * Opens the storage in a database with the petstore's tables (see {@link migratePostgres}).
@@ -70,6 +74,25 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
  */
 export async function isMigrated(database: string | PostgresPool): Promise<boolean> {
   return withConnections(database, async (connections) => (await schemaVersion(connections)) >= neededVersion);
+}
+
+/**
+ * Opens a database with the petstore's tables to copy animals into it; see `copyPets`.
+ * @throws PetstoreError as {@link postgresStorage}.
+ */
+export async function postgresTarget(url: string): Promise<PetTarget> {
+  const connections = new Connections(await poolFor(url, 1, copyingLimits), copyingLimits, () => undefined);
+  const explained = (error: unknown): never => {
+    throw unusableDatabase(error);
+  };
+  try {
+    await checkSchema(connections);
+    const { adopt } = await openTarget(connections);
+    return { adopt: (pets) => adopt(pets).catch(explained), close: () => connections.close(true) };
+  } catch (error) {
+    await connections.close(true);
+    return explained(error);
+  }
 }
 
 async function withConnections<Value>(database: string | PostgresPool, work: (connections: Connections) => Promise<Value>): Promise<Value> {
