@@ -1,9 +1,9 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test torture bench bench-guard seed build clean
+.PHONY: help run test test-node check-ecosystem torture bench bench-guard seed build clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Install, build, start with --dev: a key of this machine and a curl line to paste
 	node dist/server.js --dev
@@ -11,6 +11,15 @@ run: build ## Install, build, start with --dev: a key of this machine and a curl
 test: build ## Install, build, check types, run every test, hold coverage at 95 %
 	npm run --silent check-types
 	npx c8 npm test
+
+# Without the grep, a package that brought no Node would leave us on our own.
+test-node: build ## Run every test on another Node, such as NODE=24, which the package `node` brings
+	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && npm test'
+
+check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
+	node --import tsx test/ecosystem/generate.ts
+	npx tsc --project test/ecosystem
+	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
 torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (full: an hour; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
@@ -28,7 +37,7 @@ build: node_modules/.package-lock.json ## Install and build into dist
 	npm run --silent build
 
 clean: ## Remove what was installed, built and measured
-	rm -rf node_modules dist coverage test/bench/peers/node_modules
+	rm -rf node_modules dist coverage test/bench/peers/node_modules test/ecosystem/node_modules test/ecosystem/generated
 
 # npm writes this file last, so it is there only after a whole install.
 node_modules/.package-lock.json: package.json package-lock.json
@@ -37,4 +46,8 @@ node_modules/.package-lock.json: package.json package-lock.json
 
 test/bench/peers/node_modules/.package-lock.json: test/bench/peers/package.json test/bench/peers/package-lock.json
 	npm ci --prefix test/bench/peers --no-fund --no-audit
+	@touch $@
+
+test/ecosystem/node_modules/.package-lock.json: test/ecosystem/package.json test/ecosystem/package-lock.json
+	npm ci --prefix test/ecosystem --no-fund --no-audit
 	@touch $@

@@ -16,7 +16,7 @@ export { largestBodyBytes, type PetstoreOptions } from './options.js';
 export { checkDraft, parseDraft, petStatuses, type Pet, type PetDraft, type PetStatus } from './pet.js';
 export { createPetstore, type Petstore } from './petstore.js';
 export type { Plugin, PluginHost, ReplyEvent, RequestHead } from './plugin.js';
-export type { Commit, PageQuery, PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from './storage.js';
+export type { Commit, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from './storage.js';
 export { memoryStorage } from './storage/memory.js';
 export type { Disk, FileFacts } from './storage/disk.js';
 export { copyPets, type CopyProgress, type CopyReport, type CopyTarget, type PetTarget } from './storage/copy.js';

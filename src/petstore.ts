@@ -104,10 +104,12 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       checkExpectation(head);
       if (operation.readsBody === true) checkContent(head, maxBodyBytes);
       const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName });
-      return { reply: withHeaders(checkReply(reply), resource.headers), resource, keyName };
+      const { idempotencyKey } = head;
+      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName, idempotencyKey });
+      return { reply: resource.complete(checkReply(reply)), resource, keyName };
     } catch (error) {
-      return { reply: withHeaders(failureReply(error), resource?.headers ?? []), resource, keyName };
+      const reply = failureReply(error);
+      return { reply: resource?.complete(reply) ?? reply, resource, keyName };
     }
   }
 
@@ -192,9 +194,4 @@ interface Answer {
   readonly reply: Reply;
   readonly resource: Resource | undefined;
   readonly keyName: string | undefined;
-}
-
-function withHeaders(reply: Reply, headers: readonly string[]): Reply {
-  if (headers.length === 0) return reply;
-  return { ...reply, headers: reply.headers.length === 0 ? headers : [...headers, ...reply.headers] };
 }

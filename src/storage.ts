@@ -15,6 +15,16 @@ export interface PetQuery extends PageQuery {
   readonly status?: PetStatus;
 }
 
+/** What tells a repeated insert from a new one, as a client's `Idempotency-Key` does. */
+export interface InsertOnce {
+  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits, so that no storage ever holds the text. */
+  readonly key: string;
+  /** What was sent with it: a SHA-256 too. */
+  readonly body: string;
+  /** When it came, in whole milliseconds since the epoch. */
+  readonly at: number;
+}
+
 /**
  * Keeps animals. Anyone may write one; the README has the rules and the suite that proves them.
  *
@@ -40,6 +50,15 @@ export interface PetStorage {
    * @throws TypeError for a draft against the rules; PetstoreError `unavailable` where it could not be kept.
    */
   insert(draft: PetDraft): Promise<Pet>;
+
+  /**
+   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal of the key is answered
+   * again and nothing is kept. Key and animal are kept in one step, never the one without the other, and where the insert
+   * fails neither is. Absent where the storage keeps no keys.
+   * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; and where it is still
+   * under way, `idempotency_in_flight` (or waits for it).
+   */
+  insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
 
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
@@ -94,7 +113,10 @@ export interface Records<Draft> extends Texts<Draft> {
 }
 
 /** A storage's animals as their texts (see `petJson`). */
-export type PetTexts = Texts<PetDraft, PetQuery>;
+export interface PetTexts extends Texts<PetDraft, PetQuery> {
+  /** There where the storage itself has it. */
+  insertOnce?(draft: PetDraft, once: InsertOnce): StoredText | Promise<StoredText>;
+}
 
 /** The id and the JSON text of one record. */
 export interface StoredText {

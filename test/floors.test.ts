@@ -35,7 +35,7 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
   'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
-  'node:crypto': /^(key-ring|storage\/(lease|lock|copy|postgres).*|server.*|commands\/.*)$/,
+  'node:crypto': /^(key-ring|http\/idempotency-key|storage\/(lease|lock|copy|postgres).*|server.*|commands\/.*)$/,
 };
 
 /** The library that a module wraps: an optional peer, which nobody else may touch. */

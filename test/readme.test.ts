@@ -26,6 +26,14 @@ test('the storage file of the README is what the storage writes', async () => {
   assert.equal(file.split('\n')[2], `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`);
 });
 
+test('the idempotency record of the README is that of its curl line, for a key called alice', async () => {
+  const { hash } = await import('node:crypto');
+  const [, key = '', body = ''] = /"key":"(\w{8})…","body":"(\w{8})…"/.exec(readme) ?? [];
+  const [, idempotencyKey, sent = ''] = /Idempotency-Key: (\w+)' -d '([^']+)'/.exec(readme) ?? [];
+  assert.ok(hash('sha256', JSON.stringify(['alice', idempotencyKey])).startsWith(key) && key !== '');
+  assert.ok(hash('sha256', sent).startsWith(body) && body !== '');
+});
+
 test('the error codes of the README are those of the code', async () => {
   const { replyErrorCodes } = await import('../dist/http/reply.js');
   for (const code of replyErrorCodes) assert.ok(readme.includes(`\`${code}\``), code);

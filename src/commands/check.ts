@@ -58,8 +58,9 @@ function placeOf({ problem }: FileReport): string {
   return problem === undefined ? '' : `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
 }
 
-function countsOf({ animals, byStatus, commits, bytes, committedBytes }: FileReport): readonly string[] {
+function countsOf({ animals, byStatus, idempotencyKeys, commits, bytes, committedBytes }: FileReport): readonly string[] {
   const { none, ...statuses } = byStatus;
   const each = [...Object.entries(statuses), ['without a status', none]].map(([name, count]) => `${count} ${name}`);
-  return [`  animals  ${animals} (${each.join(', ')})`, `  commits  ${commits}`, `  bytes    ${bytes} (${committedBytes} committed)`];
+  const keys = idempotencyKeys === 0 ? [] : [`  keys     ${idempotencyKeys} idempotency keys`];
+  return [`  animals  ${animals} (${each.join(', ')})`, ...keys, `  commits  ${commits}`, `  bytes    ${bytes} (${committedBytes} committed)`];
 }

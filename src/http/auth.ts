@@ -19,10 +19,9 @@ const invalidToken = unauthorized('The API key is not valid.', ', error="invalid
  */
 export function authenticate(authorization: string | undefined, verifyKey: VerifyKey): string | Promise<string> {
   if (authorization === undefined) throw missing;
-  if (!/^bearer(?: |$)/i.test(authorization)) throw invalid;
   // One token of visible characters; a second header has joined ", " to it, which none can hold.
-  const token = /^ +([\x21-\x7e]+)$/.exec(authorization.slice('bearer'.length))?.[1];
-  if (token === undefined) throw invalidToken;
+  const token = /^bearer +([\x21-\x7e]+)$/i.exec(authorization)?.[1];
+  if (token === undefined) throw /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
   const name = verifyKey(token);
   return typeof name === 'string' ? name : checkName(name);
 }

@@ -19,6 +19,7 @@ export class Head {
   contentEncoding: string | undefined;
   transferEncoding: string | undefined;
   expect: string | undefined;
+  idempotencyKey: string | undefined;
 
   /** Takes one header line in; names in any case. */
   add(name: string, value: string): void {
@@ -38,6 +39,10 @@ export class Head {
         break;
       case 14:
         if (name.toLowerCase() === 'content-length') this.contentLength = joined(this.contentLength, value);
+        break;
+      case 15:
+        // Accept-Encoding and Accept-Language are as long, and come with almost every request.
+        if ((name.charCodeAt(0) | 0x20) === 0x69 && name.toLowerCase() === 'idempotency-key') this.idempotencyKey = joined(this.idempotencyKey, value);
         break;
       case 16:
         if (name.toLowerCase() === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);

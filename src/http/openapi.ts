@@ -87,7 +87,7 @@ export function openApiDocument(routes: Iterable<Route>, baseUrls: readonly stri
   }
   return structuredClone({
     openapi: '3.1.0',
-    info: { title: 'Petstore', version: '1.0.0', description: 'Manages the animals that a store offers.' },
+    info: { title: 'Petstore', version: '1.0.0', description: 'Manages the animals that a store offers.', license: { name: 'MIT', identifier: 'MIT' } },
     servers: [basePath, ...baseUrls].map((url) => ({ url })),
     security: [{ bearerAuth: [] }],
     paths,

@@ -5,6 +5,7 @@ import { parseJson } from '../json.js';
 import { isPetStatus, parseDraft, petStatuses } from '../pet.js';
 import type { PetQuery, PetTexts, TextPage } from '../storage.js';
 import { isGone, type Deprecation } from './deprecation.js';
+import { idempotencyKeySchema, parseInsertOnce } from './idempotency-key.js';
 import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
 import { afterParameter, invalidParameter, limitParameter, pageReply, parsePage, queryParameter } from './paging.js';
 import type { Query } from './query.js';
@@ -24,7 +25,7 @@ const noSuchPet = new PetstoreError('not_found', 'There is no pet with this id.'
 const needsKey = errorResponse('API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' });
 
 /** The routes of the specification over a storage; `clock` answers milliseconds since the epoch. */
-export function petRoutes(pets: PetTexts, clock: () => number): readonly Route[] {
+export function petRoutes(pets: Required<PetTexts>, clock: () => number): readonly Route[] {
   return [
     { path: '/v1/pets', methods: { GET: listPets(pets), POST: createPet(pets, clock) } },
     { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
@@ -59,24 +60,37 @@ function listPets(pets: PetTexts): Operation {
   };
 }
 
-function createPet(pets: PetTexts, clock: () => number): Operation {
+function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   return {
     readsBody: true,
-    handler: async ({ body }) => {
-      const { id, json } = await pets.insert(parseDraft(parseJson(body)));
+    handler: async ({ body, keyName = '', idempotencyKey }) => {
+      const once = idempotencyKey === undefined ? undefined : parseInsertOnce({ idempotencyKey, keyName, body }, clock());
+      const draft = parseDraft(parseJson(body));
+      const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
       // A Location that leads nowhere is worse than none (C30).
       return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
     },
     document: {
       operationId: 'createPet',
       summary: 'Add an animal',
+      parameters: [
+        {
+          name: 'Idempotency-Key',
+          in: 'header',
+          required: false,
+          description: 'For 24 hours a repeat with the same key and body gives the first answer again and adds nothing.',
+          schema: idempotencyKeySchema,
+        },
+      ],
       requestBody: { required: true, content: { 'application/json': { schema: schemaRef('NewPet') } } },
       responses: {
         201: jsonResponse('Animal added.', schemaRef('Pet'), { Location: 'The path of the animal.' }),
         400: errorResponse('Body is missing required fields or contains invalid values.'),
         401: needsKey,
+        409: errorResponse('The first request with this Idempotency-Key is still under way.', { 'Retry-After': 'After how many seconds to try again.' }),
         413: errorResponse('Body is too large.'),
         415: errorResponse('Body is not JSON.', { Accept: 'application/json' }),
+        422: errorResponse('The Idempotency-Key was used with another body.'),
       },
     },
   };

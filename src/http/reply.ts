@@ -24,9 +24,11 @@ const statuses: Readonly<Record<ReplyErrorCode, number>> = {
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
+  idempotency_in_flight: 409,
   content_too_large: 413,
   unsupported_media_type: 415,
   expectation_failed: 417,
+  idempotency_mismatch: 422,
   too_many_requests: 429,
   headers_too_large: 431,
   internal_error: 500,
@@ -37,7 +39,8 @@ const statuses: Readonly<Record<ReplyErrorCode, number>> = {
 /** Behind these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
 const closing: ReadonlySet<string> = new Set(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
 
-/** Every 503 asks to be tried again after one second (C48). */
+/** What time alone may mend asks to be tried again after one second (C48). */
+const passing: ReadonlySet<string> = new Set(['idempotency_in_flight', 'unavailable']);
 const retryAfter: readonly string[] = ['Retry-After', '1'];
 
 /** Every code that an Error body can have, in the order of C50. */
@@ -77,16 +80,20 @@ const errorReplies = new WeakMap<PetstoreError, Reply>();
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
   if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
-  const made = errorReplies.get(error) ?? replyOf(error.code, error);
-  errorReplies.set(error, made);
-  return made;
+  let reply = errorReplies.get(error);
+  if (reply === undefined) {
+    reply = replyOf(error.code, error);
+    errorReplies.set(error, reply);
+  }
+  return reply;
 }
 
 function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError, 'message' | 'headers'>): Reply {
   const status = statuses[code];
   return {
     status,
-    headers: code === 'unavailable' ? [...headers, ...retryAfter] : headers,
+    // Frozen, as their lines are kept for lists that cannot change.
+    headers: Object.freeze(passing.has(code) ? [...headers, ...retryAfter] : [...headers]),
     body: toByteString(JSON.stringify({ code, message, status })),
     closes: closing.has(code),
   };

@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http';
 import { PetstoreError } from '../errors.js';
 import { deprecationHeaders, goneError, isGone, type Deprecation } from './deprecation.js';
-import { emptyReply } from './reply.js';
+import { emptyReply, type Reply } from './reply.js';
 import type { Operation, Route } from './route.js';
 import { Router, type Match } from './router.js';
 
@@ -10,11 +10,11 @@ import { Router, type Match } from './router.js';
 export interface Resource {
   readonly path: string;
   readonly needsKey: boolean;
-  /** What each of its answers carries, names and values alternating (C33). */
-  readonly headers: readonly string[];
   readonly deprecation: Deprecation | undefined;
   /** @throws PetstoreError `method_not_allowed` (C15). */
   operation(method: string): Operation;
+  /** A reply with the headers that each of its answers carries (C33). */
+  complete(reply: Reply): Reply;
 }
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
@@ -28,8 +28,8 @@ const wholeServer: Match<Resource> = {
   value: {
     path: '*',
     needsKey: false,
-    headers: [],
     deprecation: undefined,
+    complete: (reply) => reply,
     operation: (method) => {
       if (method !== 'OPTIONS') throw notFound;
       return optionsOperation('GET, HEAD, POST, OPTIONS');
@@ -75,13 +75,27 @@ function resourceOf({ path, methods, deprecation }: Route): Resource {
   return {
     path,
     needsKey: path === '/v1' || path.startsWith('/v1/'),
-    headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
     deprecation,
+    complete: deprecation === undefined ? (reply) => reply : completing(deprecationHeaders(deprecation)),
     operation: (method) => {
       const operation = operations.get(method);
       if (operation === undefined) throw notAllowed;
       return operation;
     },
+  };
+}
+
+/** Replies with headers of their own are mostly errors, of which many are made once: what those come to is kept too. */
+function completing(headers: readonly string[]): (reply: Reply) => Reply {
+  const kept = new WeakMap<Reply, Reply>();
+  return (reply) => {
+    if (reply.headers.length === 0) return { ...reply, headers };
+    let completed = kept.get(reply);
+    if (completed === undefined) {
+      completed = { ...reply, headers: Object.freeze([...headers, ...reply.headers]) };
+      kept.set(reply, completed);
+    }
+    return completed;
   };
 }
 

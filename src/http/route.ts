@@ -14,6 +14,8 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
+  /** The header Idempotency-Key as it came, unchecked, or undefined; an operation that does not know it ignores it. */
+  readonly idempotencyKey: string | undefined;
 }
 
 /** One method of a route. */

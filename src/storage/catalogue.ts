@@ -10,6 +10,7 @@ export class Catalogue {
   readonly #texts: string[] = [];
   /** The id of the text at the same position, ascending. */
   #ids = new BigInt64Array(1024);
+  #firstId = 0n;
   /** Pages that are full, so that they never change: an animal neither changes nor goes, and none comes between. */
   readonly #pages = new Map<string, TextPage>();
   /** The positions of each status, ascending. */
@@ -34,11 +35,15 @@ export class Catalogue {
       this.#ids = grown;
     }
     this.#ids[position] = id;
+    if (position === 0) this.#firstId = id;
     if (status !== undefined) this.#byStatus.get(status)?.push(position);
   }
 
   /** The text of an id, or undefined. */
   get(id: bigint): string | undefined {
+    // Where ids have no gap, which almost none has: one look instead of a search.
+    const dense = Number(id - this.#firstId);
+    if (this.#ids[dense] === id && dense < this.size) return this.#texts[dense];
     const position = this.#positionAfter(id) - 1;
     return this.#ids[position] === id ? this.#texts[position] : undefined;
   }
@@ -83,7 +88,7 @@ export class Catalogue {
 
   /** The position of the first animal whose id is above this one. */
   #positionAfter(id: bigint): number {
-    const first = this.#ids[0] ?? 0n;
+    const first = this.#firstId;
     if (this.size === 0 || id < first) return 0;
     if (id >= this.lastId) return this.size;
     // Ids only grow, so none stands further behind the first than where ids without a gap would put it: try that.

@@ -15,6 +15,8 @@ export interface FileReport {
   /** The animals before the problem, all of them where there is none; by status too, `none` for those without. */
   readonly animals: number;
   readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
+  /** How many of them have an idempotency record, expired ones included. */
+  readonly idempotencyKeys: number;
   readonly commits: number;
   /** The size of the file. */
   readonly bytes: number;
@@ -43,13 +45,18 @@ export async function checkFile(path: string): Promise<FileReport> {
 
 async function report(descriptor: number): Promise<FileReport> {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
-  const count = petLines((_id, status) => byStatus[status ?? 'none']++);
+  let idempotencyKeys = 0;
+  const count = petLines((_id, status, _json, once) => {
+    byStatus[status ?? 'none']++;
+    if (once !== undefined) idempotencyKeys++;
+  });
   const { problem, commits, size, committedEnd, end } = await replay(nodeDisk, descriptor, count);
   return {
     verdict: problem?.kind ?? 'sound',
     ...(problem && { problem }),
     animals: byStatus.available + byStatus.pending + byStatus.sold + byStatus.none,
     byStatus,
+    idempotencyKeys,
     commits,
     bytes: size,
     committedBytes: committedEnd,

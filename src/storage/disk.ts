@@ -1,9 +1,9 @@
 /** Owns the few file functions that the file storage is built on, so that a test can fail any call. Knows no format. */
-import fs from 'node:fs';
+import fs, { type Stats } from 'node:fs';
 import { promisify } from 'node:util';
 
 /** What the storage asks about a file. */
-export type FileFacts = Pick<fs.Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
+export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**
  * A disk, by numeric descriptors. Every function is asynchronous, because a disk that freezes must not freeze the

@@ -3,9 +3,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { messageOf, PetstoreError } from '../errors.js';
 import { int64Max } from '../int64.js';
 import type { Log } from '../log.js';
-import type { Commit, PetQuery, StoredText, TextPage, Texts } from '../storage.js';
+import type { Commit, InsertOnce, PetQuery, StoredText, TextPage, Texts } from '../storage.js';
 import { Catalogue } from './catalogue.js';
 import { GroupCommit } from './group-commit.js';
+import { checkOnce, IdempotencyKeys, type KeyUse } from './idempotency.js';
+import { idempotencyLine } from './idempotency-line.js';
 import type { Journal } from './journal.js';
 import { openJournal, type OpenJournalOptions } from './open-journal.js';
 import type { TakePet } from './pet-lines.js';
@@ -14,30 +16,49 @@ import type { AcceptLine } from './replay.js';
 
 /** How long closing waits for a disk that hangs before the process may end without it. */
 const hungCloseMs = 1000;
+/** About how many bytes a key and its record hold. */
+const keyedBytes = 512;
+
+/** What is to be added, and by which use of which idempotency key. */
+interface Add<Draft> {
+  readonly draft: Draft;
+  readonly use: KeyUse | undefined;
+}
 
 /** One kind of records in one file. */
 export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
   readonly #kind: KeptKind<Draft>;
   readonly #catalogue: Catalogue;
+  readonly #keys: IdempotencyKeys;
   readonly #journal: Journal;
   readonly #log: Log;
-  readonly #commits: GroupCommit<Draft, StoredText>;
+  readonly #commits: GroupCommit<Add<Draft>, StoredText>;
   readonly #watchers: ((commit: Commit) => void)[] = [];
   #closing: Promise<void> | undefined;
 
-  private constructor(kind: KeptKind<Draft>, catalogue: Catalogue, journal: Journal, log: Log) {
+  private constructor(kind: KeptKind<Draft>, catalogue: Catalogue, keys: IdempotencyKeys, journal: Journal, log: Log) {
     this.#kind = kind;
     this.#catalogue = catalogue;
+    this.#keys = keys;
     this.#journal = journal;
     this.#log = log;
-    this.#commits = new GroupCommit({ commit: (drafts) => this.#commit(drafts), bytesOf: kind.bytesOf });
+    this.#commits = new GroupCommit({
+      commit: (adds) => this.#commit(adds),
+      abandoned: ({ use }) => use && keys.drop(use),
+      bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use === undefined ? 0 : keyedBytes),
+    });
   }
 
   /** Opens the file at a path; `lines` hands each record of it on. @throws as `openJournal`. */
   static async open<Draft>(path: string, options: OpenJournalOptions, kind: KeptKind<Draft>, lines: (take: TakePet) => AcceptLine): Promise<FileRecords<Draft>> {
     const catalogue = new Catalogue();
-    const keep = lines((id, status, json) => catalogue.add(id, status, json));
-    return new FileRecords(kind, catalogue, await openJournal(path, options, keep), options.log);
+    const keys = new IdempotencyKeys();
+    const now = options.clock();
+    const keep = lines((id, status, json, once) => {
+      catalogue.add(id, status, json);
+      if (once !== undefined) keys.restore(once, { id, json }, now);
+    });
+    return new FileRecords(kind, catalogue, keys, await openJournal(path, options, keep), options.log);
   }
 
   get size(): number {
@@ -53,7 +74,15 @@ export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
   }
 
   insert(draft: Draft): Promise<StoredText> {
-    return this.#commits.add(draft);
+    return this.#commits.add({ draft, use: undefined });
+  }
+
+  /** As `insertOnce` of a {@link PetStorage}. */
+  insertOnce(draft: Draft, once: InsertOnce): StoredText | Promise<StoredText> {
+    checkOnce(once);
+    this.#opened();
+    const use = this.#keys.begin(once);
+    return use.added ?? this.#commits.add({ draft, use });
   }
 
   get(id: bigint): string | undefined {
@@ -86,15 +115,33 @@ export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
     return this.#catalogue;
   }
 
+  /** A key's use ends here, when the disk has spoken: maybe long after its client was told that the disk does not answer. */
+  async #commit(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
+    try {
+      return await this.#append(adds);
+    } catch (error) {
+      for (const { use } of adds) if (use !== undefined) this.#keys.drop(use);
+      throw error;
+    }
+  }
+
   /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
-  async #commit(drafts: readonly Draft[]): Promise<readonly StoredText[]> {
-    const firstId = this.#nextId(drafts.length);
-    const records = drafts.map((draft, index) => {
+  async #append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
+    const firstId = this.#nextId(adds.length);
+    const lines: string[] = [];
+    const records = adds.map(({ draft, use }, index) => {
       const id = firstId + BigInt(index);
-      return { id, status: this.#kind.statusOf(draft), json: this.#kind.json(id, draft) };
+      const json = this.#kind.json(id, draft);
+      // Before the animal: what a torn write leaves may be a record alone, which is cut, but no animal without its record.
+      if (use !== undefined) lines.push(idempotencyLine(use));
+      lines.push(json);
+      return { id, status: this.#kind.statusOf(draft), json, use };
     });
-    const syncMilliseconds = await this.#journal.append(records.map((record) => record.json));
-    for (const { id, status, json } of records) this.#catalogue.add(id, status, json);
+    const syncMilliseconds = await this.#journal.append(lines);
+    for (const { id, status, json, use } of records) {
+      this.#catalogue.add(id, status, json);
+      if (use !== undefined) this.#keys.keep(use, { id, json });
+    }
     this.#tell({ count: records.length, syncMilliseconds });
     return records;
   }

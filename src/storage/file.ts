@@ -18,7 +18,7 @@ import { petsOf } from './texts.js';
 export interface FileStorageOptions {
   /** Hears of a torn tail and of every change of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch; tells at opening which idempotency keys have expired. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
@@ -46,8 +46,9 @@ const petKind: KeptKind<PetDraft> = {
 
 class FileStorage implements PetStorage {
   readonly durable = true;
-  readonly texts: PetTexts;
+  readonly texts: Required<PetTexts>;
   readonly insert: PetStorage['insert'];
+  readonly insertOnce: Required<PetStorage>['insertOnce'];
   readonly get: PetStorage['get'];
   readonly list: PetStorage['list'];
   readonly #path: string;
@@ -67,10 +68,14 @@ class FileStorage implements PetStorage {
         checkDraft(draft);
         return pets.insert(draft);
       },
+      insertOnce: (draft, once) => {
+        checkDraft(draft);
+        return pets.insertOnce(draft, once);
+      },
       get: (id) => pets.get(id),
       list: (query) => pets.list(query),
     };
-    ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
+    ({ insert: this.insert, insertOnce: this.insertOnce, get: this.get, list: this.list } = petsOf(this.texts));
   }
 
   get size(): number {

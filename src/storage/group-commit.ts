@@ -8,6 +8,8 @@ import { PetstoreError } from '../errors.js';
 export interface GroupCommitOptions<Item, Result> {
   /** Commits a batch, never two at once; answers one result an item, in order. If it rejects, so does each caller. */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** Hears of each item that will never be committed: refused, or given up while it waited. @defaultValue nobody */
+  readonly abandoned?: (item: Item) => void;
   /** About how many bytes an item holds while it waits. */
   readonly bytesOf: (item: Item) => number;
   /** @defaultValue 4,096 */
@@ -44,7 +46,9 @@ export class GroupCommit<Item, Result extends {}> {
 
   constructor(options: GroupCommitOptions<Item, Result>) {
     const now = () => performance.now();
-    this.#options = { maxItems: 4096, maxBytes: 16 * 2 ** 20, maxAgeMs: 2000, commitTimeoutMs: 8000, hung: 'The disk does not answer.', now, ...options };
+    const abandoned = () => undefined;
+    const hung = 'The disk does not answer.';
+    this.#options = { abandoned, maxItems: 4096, maxBytes: 16 * 2 ** 20, maxAgeMs: 2000, commitTimeoutMs: 8000, hung, now, ...options };
   }
 
   /**
@@ -54,7 +58,10 @@ export class GroupCommit<Item, Result extends {}> {
    */
   add(item: Item): Promise<Result> {
     const refusal = this.#refusal(item);
-    if (refusal !== undefined) return Promise.reject(new PetstoreError('unavailable', refusal));
+    if (refusal !== undefined) {
+      this.#options.abandoned(item);
+      return Promise.reject(new PetstoreError('unavailable', refusal));
+    }
     if (this.#waiting.length === 0) this.#oldestAt = this.#options.now();
     this.#waitingBytes += this.#options.bytesOf(item);
     if (!this.#running) {
@@ -118,7 +125,9 @@ export class GroupCommit<Item, Result extends {}> {
   #giveUp(batch: readonly Caller<Item, Result>[]): void {
     this.#hung = true;
     const error = new PetstoreError('unavailable', this.#options.hung);
-    for (const caller of [...batch, ...this.#takeWaiting()]) caller.reject(error);
+    const waiting = this.#takeWaiting();
+    for (const { item } of waiting) this.#options.abandoned(item);
+    for (const caller of [...batch, ...waiting]) caller.reject(error);
     this.#allAnswered();
   }
 

@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
+import { messageOf } from '../errors.js';
 import { errnoOf } from './disk.js';
 import { takeLease } from './lease.js';
 import { inUse, ownerOf } from './lock-owner.js';
@@ -60,6 +61,9 @@ export function isHeldElsewhere(error: unknown): boolean {
  * asked for it, so a child may take it for us and end.
  */
 function lockByProgram(flock: string, descriptor: number): 'locked' | 'held' | 'none' {
-  const { status } = spawnSync(flock, ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', descriptor] });
-  return status === 0 ? 'locked' : status === 1 ? 'held' : 'none';
+  const { status, error } = spawnSync(flock, ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', descriptor] });
+  if (status !== null) return status === 0 ? 'locked' : status === 1 ? 'held' : 'none';
+  if (errnoOf(error) === 'ENOENT') return 'none';
+  // Of a machine that is short of something for a moment: a lease instead would not see who holds the kernel's lock.
+  throw new Error(`${flock} could not be run: ${error === undefined ? 'it was killed' : messageOf(error)}`);
 }

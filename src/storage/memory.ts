@@ -1,7 +1,8 @@
 /** Owns the storage that forgets: catalogues behind the contract. Knows no disk. */
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, Texts } from '../storage.js';
+import type { PetQuery, PetStorage, PetTexts, StoredText, Texts } from '../storage.js';
 import { Catalogue } from './catalogue.js';
+import { checkOnce, IdempotencyKeys } from './idempotency.js';
 import { recordsWhenOpen } from './opening.js';
 import { closedError, keptKindOf, RecordNames, type KeptKind } from './record-set.js';
 import { petsOf } from './texts.js';
@@ -15,11 +16,22 @@ export function memoryStorage(): PetStorage {
     if (closed) throw closedError();
   };
   const pets = memoryRecords<PetDraft>(catalogue, { json: petJson, statusOf: (draft) => draft.status }, checkOpen);
-  const texts: PetTexts = {
+  const keys = new IdempotencyKeys();
+  const texts: Required<PetTexts> = {
     ...pets,
     insert: (draft) => {
       checkDraft(draft);
       return pets.insert(draft);
+    },
+    insertOnce: (draft, once) => {
+      checkDraft(draft);
+      checkOnce(once);
+      checkOpen();
+      const use = keys.begin(once);
+      if (use.added !== undefined) return use.added;
+      const added = pets.insert(draft);
+      keys.keep(use, added);
+      return added;
     },
   };
   return {
@@ -45,9 +57,9 @@ export function memoryStorage(): PetStorage {
 }
 
 /** Records of one kind in a catalogue. */
-function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>, checkOpen: () => void): Texts<Draft, PetQuery> {
+function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>, checkOpen: () => void) {
   return {
-    insert: (draft) => {
+    insert: (draft: Draft): StoredText => {
       checkOpen();
       const id = catalogue.lastId + 1n;
       const text = json(id, draft);
@@ -62,5 +74,5 @@ function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: Pick<Kep
       checkOpen();
       return catalogue.page(query);
     },
-  };
+  } satisfies Texts<Draft, PetQuery>;
 }

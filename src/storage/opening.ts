@@ -1,5 +1,6 @@
 /** Owns the time before a storage is open: whoever calls it then waits. Knows no backend. */
 import { PetstoreError } from '../errors.js';
+import { parsePet } from '../pet.js';
 import type { PetStorage, PetTexts, RecordKind, Records, Texts } from '../storage.js';
 import { textsOf } from './texts.js';
 
@@ -9,7 +10,7 @@ import { textsOf } from './texts.js';
  */
 export function whenOpen(opening: Promise<PetStorage>): PetStorage {
   let opened: PetStorage | undefined;
-  let texts: PetTexts | undefined;
+  let texts: Required<PetTexts> | undefined;
   const storage = opening.then(
     (value) => {
       opened = value;
@@ -34,6 +35,7 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
     },
     onCommit: (watcher) => void storage.then((value) => value.onCommit?.(watcher)).catch(() => undefined),
     insert: async (draft) => (await storage).insert(draft),
+    insertOnce: async (draft, once) => parsePet((await textsOf(await storage).insertOnce(draft, once)).json),
     get: async (id) => (await storage).get(id),
     list: async (query) => (await storage).list(query),
     ready: async () => {
@@ -48,6 +50,7 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
     records: (name, kind) => recordsWhenOpen(opening.then((value) => recordsOf(value, name, kind))),
     texts: {
       insert: (draft) => (texts === undefined ? storage.then((value) => textsOf(value).insert(draft)) : texts.insert(draft)),
+      insertOnce: (draft, once) => (texts === undefined ? storage.then((value) => textsOf(value).insertOnce(draft, once)) : texts.insertOnce(draft, once)),
       get: (id) => (texts === undefined ? storage.then((value) => textsOf(value).get(id)) : texts.get(id)),
       list: (query) => (texts === undefined ? storage.then((value) => textsOf(value).list(query)) : texts.list(query)),
     },

@@ -1,16 +1,18 @@
 /** Owns reading a journal from its beginning and telling what of it is sound. Changes nothing, knows no animal. */
 import { crc32 } from 'node:zlib';
 import { messageOf, PetstoreError } from '../errors.js';
+import type { InsertOnce } from '../storage.js';
 import { readCommitLine, type CommitLine } from './commit-line.js';
 import { explainedByCrash } from './damage.js';
 import type { Disk } from './disk.js';
+import { readIdempotencyLine } from './idempotency-line.js';
 import { readPieces } from './pieces.js';
 
 /**
- * Takes the bytes of one line, its newline not included, before they are used again.
+ * Takes the bytes of one line, its newline not included, before they are used again, and the idempotency record before it.
  * @throws PetstoreError with what is wrong with the line.
  */
-export type AcceptLine = (bytes: Buffer, from: number, to: number) => void;
+export type AcceptLine = (bytes: Buffer, from: number, to: number, once?: InsertOnce) => void;
 
 /** Why a journal is not sound all through. */
 export interface ReplayProblem {
@@ -42,7 +44,7 @@ export interface Replay {
 /** No animal is longer (see `checkDraft`); a line that goes on is not read, so that a file of something else cannot fill the memory. */
 const maxLineBytes = 128 * 2 ** 20;
 
-/** Reads an open journal, handing each line that is no commit to `accept` as it passes. */
+/** Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. */
 export async function replay(disk: Disk, descriptor: number, accept: AcceptLine): Promise<Replay> {
   const facts = await disk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
@@ -76,15 +78,18 @@ class Reading {
     let from = 0;
     let sumFrom = 0;
     while (from < piece.length) {
-      const newline = piece.indexOf(0x0a, from);
-      if (newline < 0 && !last && piece.length - from <= maxLineBytes) break;
+      // A record and the line behind it are read as one, so that neither is ever kept or cut without the other.
+      const record = readIdempotencyLine(piece, from);
+      const lineFrom = record?.end ?? from;
+      const newline = piece.indexOf(0x0a, lineFrom);
+      if (newline < 0 && !last && piece.length - lineFrom <= maxLineBytes) break;
       const to = newline < 0 ? piece.length : newline;
-      this.#lines++;
+      this.#lines += record === undefined ? 1 : 2;
       const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
       if (commit !== undefined) this.#sum(piece, sumFrom, from);
-      const what = commit === undefined ? this.#lineProblem(piece, from, to) : this.#commitProblem(commit);
+      const what = commit === undefined ? this.#lineProblem(piece, lineFrom, to, record?.once) : this.#commitProblem(commit);
       if (what !== undefined) {
-        this.problem = { line: this.#lines, byte: at + from, what };
+        this.problem = { line: this.#lines, byte: at + lineFrom, what };
         if (commit === undefined) this.#sum(piece, sumFrom, from);
         return undefined;
       }
@@ -102,15 +107,16 @@ class Reading {
     return from;
   }
 
-  #lineProblem(piece: Buffer, from: number, to: number): string | undefined {
+  #lineProblem(piece: Buffer, from: number, to: number, once: InsertOnce | undefined): string | undefined {
     if (to - from > maxLineBytes) return `a line of more than ${maxLineBytes} bytes`;
-    if (isBlank(piece, from, to)) return undefined;
+    if (isBlank(piece, from, to)) return once && 'nothing behind an idempotency record';
     try {
-      this.#accept(piece, from, to);
+      this.#accept(piece, from, to, once);
       return undefined;
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      return messageOf(error).replace(/\.$/, '');
+      const what = messageOf(error).replace(/\.$/, '');
+      return once === undefined ? what : `no animal behind an idempotency record: ${what}`;
     }
   }
 

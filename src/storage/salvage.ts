@@ -6,6 +6,7 @@ import { messageOf, PetstoreError } from '../errors.js';
 import { batchBytes, readCommitLine } from './commit-line.js';
 import { syncFolder } from './data-file.js';
 import { nodeDisk, writeAll } from './disk.js';
+import { readIdempotencyLine } from './idempotency-line.js';
 import { petLines } from './pet-lines.js';
 import { readPieces } from './pieces.js';
 import { unusable } from './unusable.js';
@@ -19,6 +20,7 @@ export interface SalvageReport {
   readonly leftOut: readonly { readonly line: number; readonly what: string }[];
 }
 
+/** An animal's line, and before it its idempotency record where it has one. */
 interface Line {
   readonly number: number;
   readonly id: bigint;
@@ -70,6 +72,8 @@ class Salvage {
   #lastId = 0n;
   #greatestId = 0n;
   #batch: Line[] = [];
+  /** The idempotency record whose animal must come next. */
+  #record: { readonly number: number; readonly text: string } | undefined;
   /** The checksum of the lines since the last commit, and of those since the last line that is no animal. */
   #crc = 0;
   #crcBehindBad = 0;
@@ -86,14 +90,17 @@ class Salvage {
       const to = newline < 0 ? piece.length : newline;
       this.#number++;
       const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
-      if (commit === undefined) this.#line(piece, from, to, newline < 0 ? to : to + 1);
-      else this.#commit(commit.crc32);
-      from = newline < 0 ? to : to + 1;
+      const end = newline < 0 ? to : to + 1;
+      if (commit !== undefined) this.#commit(commit.crc32);
+      else if (readIdempotencyLine(piece, from) !== undefined) this.#takeRecord(piece.subarray(from, end));
+      else this.#line(piece, from, to, end);
+      from = end;
     }
     return from;
   }
 
   end(): { readonly batches: readonly (readonly Line[])[]; readonly leftOut: SalvageReport['leftOut']; readonly greatestId: bigint } {
+    this.#leaveOutRecord();
     const kept = this.#beforeFirstBad ?? this.#batch.length;
     this.#leaveOut(this.#batch.slice(kept), 'it stands behind a line that is no animal, without a commit');
     this.#keep(this.#batch.slice(0, kept));
@@ -101,24 +108,47 @@ class Salvage {
   }
 
   #line(piece: Buffer, from: number, to: number, end: number): void {
-    const bytes = piece.subarray(from, end);
-    this.#crc = crc32(bytes, this.#crc);
-    this.#crcBehindBad = crc32(bytes, this.#crcBehindBad);
+    this.#sum(piece.subarray(from, end));
     const number = this.#number;
+    const before = this.#record?.text ?? '';
     try {
-      petLines((id, _status, text) => this.#batch.push({ number, id, text }))(piece, from, to);
+      petLines((id, _status, text) => this.#batch.push({ number, id, text: before + text }))(piece, from, to);
+      this.#record = undefined;
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      if (!/\S/.test(piece.toString('latin1', from, to))) return;
-      this.#leftOut.push({ line: number, what: messageOf(error) });
-      this.#beforeFirstBad ??= this.#batch.length;
-      this.#beforeLastBad = this.#batch.length;
-      this.#crcBehindBad = 0;
+      this.#leaveOutRecord();
+      if (/\S/.test(piece.toString('latin1', from, to))) this.#bad(number, messageOf(error));
     }
+  }
+
+  #takeRecord(bytes: Buffer): void {
+    this.#leaveOutRecord();
+    this.#sum(bytes);
+    this.#record = { number: this.#number, text: bytes.toString('latin1') };
+  }
+
+  /** Leaves out a record whose animal did not come. */
+  #leaveOutRecord(): void {
+    if (this.#record !== undefined) this.#bad(this.#record.number, 'an idempotency record without its animal');
+    this.#record = undefined;
+  }
+
+  #sum(bytes: Buffer): void {
+    this.#crc = crc32(bytes, this.#crc);
+    this.#crcBehindBad = crc32(bytes, this.#crcBehindBad);
+  }
+
+  /** Leaves out a line that is no animal. */
+  #bad(line: number, what: string): void {
+    this.#leftOut.push({ line, what });
+    this.#beforeFirstBad ??= this.#batch.length;
+    this.#beforeLastBad = this.#batch.length;
+    this.#crcBehindBad = 0;
   }
 
   /** Ends a batch. Only the checksum counts, not the offset: a line that is gone has moved all behind it. */
   #commit(sum: number): void {
+    this.#leaveOutRecord();
     // What is no animal may have been a commit line, and all behind it is another batch.
     const from = sum === this.#crc ? 0 : sum === this.#crcBehindBad ? this.#beforeLastBad : this.#batch.length;
     this.#leaveOut(this.#batch.slice(0, from), 'its checksum does not fit');

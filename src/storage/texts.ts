@@ -1,28 +1,49 @@
 /** Owns the step between a storage's two faces, animals and JSON texts, in both directions. Knows no backend. */
+import { PetstoreError } from '../errors.js';
 import { parsePet, petJson, type Pet, type PetDraft } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, TextPage } from '../storage.js';
+import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage } from '../storage.js';
 
-/** The face of texts of any storage: its own where it keeps texts, else made from its animals. */
-export function textsOf(storage: PetStorage): PetTexts {
-  return (
-    storage.texts ?? {
-      insert: async (draft) => {
-        const pet = await storage.insert(draft);
-        return { id: pet.id, json: petJson(pet.id, pet) };
-      },
-      get: async (id) => {
-        const pet = await storage.get(id);
-        return pet && petJson(pet.id, pet);
-      },
-      list: (query) => textPage(storage, query),
-    }
-  );
+/**
+ * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps no
+ * idempotency keys, `insertOnce` rejects with `bad_request`: a key that is ignored would promise what nobody keeps.
+ */
+export function textsOf(storage: PetStorage): Required<PetTexts> {
+  const texts = storage.texts ?? madeTexts(storage);
+  if (hasInsertOnce(texts)) return texts;
+  return {
+    insert: (draft) => texts.insert(draft),
+    insertOnce: () => Promise.reject(new PetstoreError('bad_request', 'This server keeps no idempotency keys; leave the header Idempotency-Key out.')),
+    get: (id) => texts.get(id),
+    list: (query) => texts.list(query),
+  };
+}
+
+function hasInsertOnce(texts: PetTexts): texts is Required<PetTexts> {
+  return texts.insertOnce !== undefined;
+}
+
+function madeTexts(storage: PetStorage): PetTexts {
+  const { insertOnce } = storage;
+  return {
+    insert: async (draft) => textOf(await storage.insert(draft)),
+    ...(insertOnce && { insertOnce: async (draft, once) => textOf(await insertOnce.call(storage, draft, once)) }),
+    get: async (id) => {
+      const pet = await storage.get(id);
+      return pet && petJson(pet.id, pet);
+    },
+    list: (query) => textPage(storage, query),
+  };
+}
+
+function textOf(pet: Pet): StoredText {
+  return { id: pet.id, json: petJson(pet.id, pet) };
 }
 
 /** The face of animals of whatever keeps texts: the half of a `PetStorage` that needs no more than those. */
-export function petsOf(texts: PetTexts): Pick<PetStorage, 'insert' | 'get' | 'list'> {
+export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
   return {
     insert: async (draft: PetDraft): Promise<Pet> => parsePet((await texts.insert(draft)).json),
+    insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
     get: async (id) => {
       const json = await texts.get(id);
       return json === undefined ? undefined : parsePet(json);

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { checkFile, fileStorage } from '../../dist/index.js';
 import { rarestCount, writeCatalogue } from './catalogue.js';
 import { svgOf } from './chart.js';
@@ -50,7 +51,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
 
 test('a written catalogue is a sound storage file with its rare animals', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'petstore-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  atEnd(t, () => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'pets.jsonl');
   assert.equal(writeCatalogue(path, 2_500), statSync(path).size);
   assert.equal((await checkFile(path)).animals, 2_500);

@@ -1,6 +1,7 @@
 /** The contract of the deprecated operation, C33 to C35, and of its clock. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { assertError, Client, header, type Answer } from './client.js';
 import { add, ask, bytesOf, exchange, start } from './fixture.js';
 
@@ -48,7 +49,7 @@ test('C35 from 6 December 2030 on the route is gone for every method, without a 
   let now = lastMoment;
   const { port } = await start(t, { clock: () => now });
   const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' }));
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   const before = await client.answer('POST');
   assert.equal(header(before, 'Location'), '/v1/pets/1');
   assert.ok('/pets/{petId}' in JSON.parse((await ask(port, 'GET', '/openapi.json')).body).paths);

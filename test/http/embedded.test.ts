@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { createPetstore, PetstoreError, type PetstoreOptions } from '../../dist/index.js';
 import { Client, header } from './client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from './fixture.js';
@@ -14,7 +15,7 @@ async function embed(t: TestContext, wrap: (handler: RequestListener) => Request
   const { handler, close } = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const server = createServer(wrap(handler));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(async () => {
+  atEnd(t, async () => {
     server.closeAllConnections();
     server.close();
     await close();
@@ -26,6 +27,11 @@ async function embed(t: TestContext, wrap: (handler: RequestListener) => Request
 
 const sample: readonly (readonly [c: string, method: string, path: string, headers: Readonly<Record<string, string>>, body?: string])[] = [
   ['C30', 'POST', '/v1/pets', {}, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, '{}'],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, `${body} `],
+  ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'a b' }, body],
   ['C30', 'POST', '/v1/pets', { 'Content-Type': 'application/json; charset=utf-8' }, '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}'],
   ['C8', 'GET', '/v1/pets?status=pending', {}],
   ['C6', 'GET', '/v1/pets?limit=1', {}],
@@ -60,7 +66,7 @@ const sample: readonly (readonly [c: string, method: string, path: string, heade
 test('fetch answers what the port answers, in status, headers and body, over the contract', async (t) => {
   const { port } = await start(t);
   const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
-  t.after(close);
+  atEnd(t, close);
   for (const [number, method, path, headers, text] of sample) {
     const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
     const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };

@@ -1,6 +1,6 @@
 /** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
+import { atEnd, type Ending } from '../at-end.js';
 import { createPetstore, memoryStorage, type Petstore, type PetstoreOptions, type PetStorage } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
 
@@ -21,10 +21,10 @@ export async function emptyStorage(): Promise<PetStorage> {
 }
 
 /** Starts a petstore for one test. */
-export async function start(t: Pick<TestContext, 'after'>, options: Partial<PetstoreOptions> = {}): Promise<Running> {
+export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
   const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const { port } = await petstore.listen({ port: 0 });
-  t.after(() => petstore.close());
+  atEnd(t, () => petstore.close());
   return { petstore, port };
 }
 

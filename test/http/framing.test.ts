@@ -1,6 +1,7 @@
 /** The contract of what is HTTP and what is none, C42 and C43, over a socket: whole, byte by byte and half-closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { assertError, Client, header } from './client.js';
 import { ask, exchange, key, start, stored } from './fixture.js';
 
@@ -234,7 +235,7 @@ test('C42 HTTP/1.0 needs no Host, closes unless it asks to be kept, and knows no
   await closing.closed();
 
   const keeping = await Client.connect(port);
-  t.after(() => keeping.destroy());
+  atEnd(t, () => keeping.destroy());
   for (let i = 0; i < 3; i++) {
     keeping.send(`${plain}Connection: keep-alive\r\n\r\n`);
     assert.equal(header(await keeping.answer(), 'Connection'), 'keep-alive');

@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { digestOfKey, KeyRing } from '../../dist/index.js';
 import { assertError, header } from './client.js';
 import { ask, exchange, key, start } from './fixture.js';
@@ -109,7 +110,7 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
 test('C40 a token is compared with every digest, all in constant time', (t) => {
   const compare = t.mock.method(crypto, 'timingSafeEqual');
   syncBuiltinESMExports();
-  t.after(() => {
+  atEnd(t, () => {
     compare.mock.restore();
     syncBuiltinESMExports();
   });

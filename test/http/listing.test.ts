@@ -1,6 +1,7 @@
 /** The contract of listing, C1 to C9, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { add, ask, bytesOf, start } from './fixture.js';
 
@@ -119,7 +120,7 @@ test('C9 the body of a GET is ignored, and what follows it on the connection is 
   }
   const chunked = bytesOf('GET', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
   const client = (await Client.connect(port)).send(`${chunked}3\r\nabc\r\n0\r\n\r\n${chunked}0\r\n\r\n`);
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   assert.equal((await client.answer()).body, '[]');
   assert.equal((await client.answer()).body, '[]');
 });
@@ -127,7 +128,7 @@ test('C9 the body of a GET is ignored, and what follows it on the connection is 
 test('C9 the body of a GET that goes on over the limit is answered at once, then the connection closes', async (t) => {
   const { port } = await start(t);
   const client = (await Client.connect(port)).send(bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }));
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   const answer = await client.answer('GET', 300);
   assert.deepEqual([answer.status, answer.body, header(answer, 'Connection')], [200, '[]', 'close']);
   client.send('x'.repeat(80_000));

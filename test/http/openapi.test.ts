@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
-import { parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
+import { memoryStorage, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
 import { add, ask, bytesOf, key, start } from './fixture.js';
 import { Client, header, type Answer } from './client.js';
 
@@ -26,7 +26,7 @@ interface Operation {
 }
 interface Document {
   readonly openapi: string;
-  readonly info: { readonly title: string; readonly version: string };
+  readonly info: { readonly title: string; readonly version: string; readonly license: unknown };
   readonly servers: readonly { readonly url: string }[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
@@ -57,10 +57,10 @@ const specified = {
   getPet: { path: '/pets/{petId}', method: 'get', statuses: ['200', '401', '404'], parameters: ['petId'] },
 } as const;
 
-/** All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers. */
+/** All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers; and what Idempotency-Key brings. */
 const additions = {
   listPets: { statuses: ['400'], parameters: ['after'] },
-  createPet: { statuses: ['413', '415'], parameters: [] },
+  createPet: { statuses: ['409', '413', '415', '422'], parameters: ['Idempotency-Key'] },
   getPet: { statuses: [], parameters: [] },
 } as const;
 
@@ -69,6 +69,7 @@ test('the document differs from the specification by exactly the list in CONTRAC
   const document = await documentOf(port);
   assert.deepEqual(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers']);
   assert.equal(document.info.version, '1.0.0');
+  assert.deepEqual(document.info.license, { name: 'MIT', identifier: 'MIT' });
   assert.deepEqual(
     Object.entries(document.paths).map(([path, methods]) => [path, Object.keys(methods)]),
     [['/pets', ['get', 'post']], ['/pets/{petId}', ['get']]],
@@ -89,6 +90,8 @@ test('the document differs from the specification by exactly the list in CONTRAC
   assert.deepEqual([after?.in, after?.required, after?.schema], ['query', false, { type: 'integer', format: 'int64', minimum: 0 }]);
   const [petId] = operationOf(document, '/pets/{petId}', 'get').parameters ?? [];
   assert.deepEqual(petId, { name: 'petId', in: 'path', required: true, schema: { type: 'integer', format: 'int64' } });
+  const [idempotencyKey] = operationOf(document, '/pets', 'post').parameters ?? [];
+  assert.deepEqual([idempotencyKey?.in, idempotencyKey?.required, idempotencyKey?.schema], ['header', false, { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' }]);
   assert.deepEqual(operationOf(document, '/pets', 'post').requestBody, { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/NewPet' } } } });
 
   const withoutWords = (value: unknown): unknown => JSON.parse(JSON.stringify(value), (name, member: unknown) => (name === 'description' ? undefined : member));
@@ -155,6 +158,12 @@ test('a live answer of every documented status fits the document: its body, and 
     client.destroy();
     return answer;
   };
+  // One that is always under way.
+  const { insert, get, list, close } = memoryStorage();
+  const insertOnce = () => Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still under way.'));
+  const busy = await start(t, { storage: { durable: false, insert, insertOnce, get, list, close } });
+  const keyed = { headers: ['Idempotency-Key: k'] };
+  await ask(port, 'POST', '/v1/pets', { ...keyed, body });
   const live: Readonly<Record<string, () => Promise<Answer>>> = {
     'listPets 200': () => ask(port, 'GET', '/v1/pets?limit=2'),
     'listPets 400': () => ask(port, 'GET', '/v1/pets?limit=0'),
@@ -162,8 +171,10 @@ test('a live answer of every documented status fits the document: its body, and 
     'createPet 201': () => ask(port, 'POST', '/v1/pets', { body }),
     'createPet 400': () => ask(port, 'POST', '/v1/pets', { body: '{}' }),
     'createPet 401': () => ask(port, 'POST', '/v1/pets', { body, authorization: 'Bearer no' }),
+    'createPet 409': () => ask(busy.port, 'POST', '/v1/pets', { ...keyed, body }),
     'createPet 413': large,
     'createPet 415': () => ask(port, 'POST', '/v1/pets', { body, headers: ['Content-Type: a/b'] }),
+    'createPet 422': () => ask(port, 'POST', '/v1/pets', { ...keyed, body: `${body} ` }),
     'getPet 200': () => ask(port, 'GET', '/v1/pets/2'),
     'getPet 401': () => ask(port, 'GET', '/v1/pets/2', { authorization: null }),
     'getPet 404': () => ask(port, 'GET', '/v1/pets/77'),
@@ -230,6 +241,11 @@ test('the parameters of the document and the answers to them agree', async (t) =
   for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?limit=${number}`)).status === 200, limit?.(number), `limit ${number}`);
   for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?after=${number}`)).status === 200, after?.(number), `after ${number}`);
   for (const text of ['available', 'pending', 'sold', 'Sold', '', 'x']) assert.equal((await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200, status?.(text), text);
+  const [idempotencyKey] = (operationOf(document, '/pets', 'post').parameters ?? []).map(({ schema }) => compile(schema));
+  const body = '{"name":"a","categoryId":1}';
+  for (const value of ['', '!', '~', 'a b', '"k"', 'k'.repeat(255), 'k'.repeat(256)]) {
+    assert.equal((await ask(port, 'POST', '/v1/pets', { body, headers: [`Idempotency-Key: ${value}`] })).status === 201, idempotencyKey?.(value), value);
+  }
   for (let i = 0; i < 25; i++) await add(port, '{"name":"a","categoryId":1}');
   assert.equal(JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length, 20, 'the default');
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { createPetstore, memoryStorage, PetstoreError, type PetStorage, type PetstoreOptions } from '../../dist/index.js';
 import { assertError } from './client.js';
 import { add, ask, key, start } from './fixture.js';
@@ -58,7 +59,7 @@ test('a storage that is still to come is waited for, by requests and by listen; 
   let open = (_storage: PetStorage): void => undefined;
   const opening = new Promise<PetStorage>((resolve) => (open = resolve));
   const { fetch, listen, close } = createPetstore({ keys: [key], storage: opening });
-  t.after(close);
+  atEnd(t, close);
   const headers = { Authorization: `Bearer ${key}` };
   const early = fetch(new Request('http://a/v1/pets', { headers }));
   const listening = listen({ port: 0 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { createPetstore, emptyReply, jsonReply, memoryStorage, PetstoreError, type Plugin, type PluginHost, type Reply, type ReplyEvent } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { ask, bytesOf, exchange, key, start } from './fixture.js';
@@ -61,7 +62,7 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
   const plugin: Plugin = (host) => nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const client = await Client.connect(port);
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   for (const index of nonsense.keys()) {
     client.send(bytesOf('GET', '/v1/pets') + bytesOf('GET', `/odd/${index}`) + bytesOf('GET', '/v1/pets'));
     assert.equal((await client.answer()).status, 200);
@@ -166,14 +167,14 @@ test('waitFor keeps listen waiting, and from it where what is opened fails; an a
   const order: string[] = [];
   const opening = new Promise<void>((resolve) => (open = () => (order.push('opened'), resolve())));
   const petstore = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(opening)] });
-  t.after(() => petstore.close());
+  atEnd(t, () => petstore.close());
   const listening = petstore.listen({ port: 0 }).then(() => order.push('listening'));
   assert.equal((await petstore.fetch(new Request('http://a/healthz'))).status, 200);
   open();
   await listening;
   assert.deepEqual(order, ['opened', 'listening']);
   const failing = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(Promise.reject(new RangeError('not today')))] });
-  t.after(() => failing.close());
+  atEnd(t, () => failing.close());
   await sleep(0);
   await assert.rejects(failing.listen({ port: 0 }), { name: 'RangeError', message: 'not today' });
 });

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import net from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { atEnd, type Ending } from '../at-end.js';
 import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
 import { replyErrorCodes } from '../../dist/http/reply.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
@@ -15,9 +16,9 @@ const body = '{"name":"a","categoryId":1}';
 const probe = bytesOf('GET', '/healthz', { authorization: null });
 const expecting = ['Expect: 100-continue'];
 
-async function connect(t: { after(done: () => void): void }, { port }: Running): Promise<Client> {
+async function connect(t: Ending, { port }: Running): Promise<Client> {
   const client = await Client.connect(port);
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   return client;
 }
 
@@ -129,7 +130,7 @@ async function overloaded(t: TestContext): Promise<{ readonly running: Running; 
   const running = await start(t, { keys: verifyKey });
   await add(running.port, '{"name":"Rex","categoryId":1}');
   const clients = await Promise.all(Array.from({ length: 150 }, () => Client.connect(running.port)));
-  t.after(() => clients.forEach((client) => client.destroy()));
+  atEnd(t, () => clients.forEach((client) => client.destroy()));
   for (const client of clients) assert.equal((await client.send(probe).answer()).status, 200);
   // All are in the kernel's hands before the server, which is this process, reads the first.
   for (const client of clients) client.send(bytesOf('GET', '/v1/pets/1').repeat(19) + probe);
@@ -150,7 +151,8 @@ test('C48 overload: what waited half a second for the server to come to it is re
     }
     assert.equal((await client.answer()).status, 200);
   }
-  assert.ok(statuses.filter((status) => status === 200).length >= 256, 'those of the first turn are served');
+  // The 151 requests that came before left 105 of the turn's 256, and of those every twentieth is a probe.
+  assert.ok(statuses.filter((status) => status === 200).length >= 95, 'those of the first turn are served');
   assert.ok(statuses.includes(503), 'those that waited are refused');
   assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).status, 200);
 });
@@ -219,7 +221,7 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
 });
 
 test('C50 the codes are a closed set, each with one status', () => {
-  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout content_too_large unsupported_media_type expectation_failed too_many_requests headers_too_large internal_error not_implemented unavailable';
+  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
   assert.deepEqual(replyErrorCodes, codes.split(' '));
 });
 
@@ -354,13 +356,13 @@ test('C52 a flood on one socket is read no faster than it is answered', async (t
   let started = 0;
   const count = (): number => ++started;
   subscribe('http.server.request.start', count);
-  t.after(() => unsubscribe('http.server.request.start', count));
+  atEnd(t, () => unsubscribe('http.server.request.start', count));
   const memory = memoryStorage();
   const insert: PetStorage['insert'] = (draft) => sleep(1).then(() => memory.insert(draft));
   const running = await start(t, { storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close } });
   const packet = Buffer.from(bytesOf('POST', '/v1/pets', { body }).repeat(500));
   const socket = net.connect(running.port, '127.0.0.1').on('error', () => undefined);
-  t.after(() => socket.destroy());
+  atEnd(t, () => socket.destroy());
   for (let packets = 0; packets < 100; packets++) socket.write(packet);
   let answers = 0;
   for await (const chunk of socket) {

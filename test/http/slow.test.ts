@@ -4,6 +4,7 @@ import { createServer, connect as connectSocket, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
+import { atEnd, type Ending } from '../at-end.js';
 import { createPetstore } from '../../dist/index.js';
 import { Connection } from '../../dist/http/connection.js';
 import { Intake } from '../../dist/http/intake.js';
@@ -17,10 +18,10 @@ function assertAbout(ms: number, seconds: number): void {
 }
 
 describe('C44 times', { concurrency: true }, () => {
-  const open = async (t: { after(done: () => void | Promise<void>): void }): Promise<{ client: Client; port: number; since: number }> => {
+  const open = async (t: Ending): Promise<{ client: Client; port: number; since: number }> => {
     const { port } = await start(t);
     const client = await Client.connect(port);
-    t.after(() => client.destroy());
+    atEnd(t, () => client.destroy());
     return { client, port, since: performance.now() };
   };
 
@@ -111,7 +112,7 @@ describe('C44 times', { concurrency: true }, () => {
   test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
     const petstore = createPetstore({ keys: [key] });
     const { port, url } = await petstore.listen({ port: 0, tls });
-    t.after(() => petstore.close());
+    atEnd(t, () => petstore.close());
     assert.equal(url, `https://127.0.0.1:${port}`);
     const since = performance.now();
     const silent = await Client.connect(port);
@@ -130,12 +131,12 @@ describe('C44 times', { concurrency: true }, () => {
 test('C44 a client that reads nothing of its answer for 60 s is dropped; one that reads on is not', async (t) => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
+  atEnd(t, () => server.close());
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
   const client = connectSocket(address.port, '127.0.0.1').pause();
-  t.after(() => client.destroy());
+  atEnd(t, () => client.destroy());
   const socket = await accepted;
   const connection = new Connection(socket, { serve: () => undefined, refused: () => undefined }, new Intake());
   const sweep = (seconds: number): void => connection.sweep(seconds * 1_000);

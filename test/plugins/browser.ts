@@ -3,12 +3,16 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
+import { atEnd } from '../at-end.js';
 
 const executablePath = '/usr/bin/chromium';
 const missing = existsSync(executablePath) ? undefined : `there is no ${executablePath}; get it with: apt-get install --no-install-recommends chromium`;
 
-/** A test's options: without a browser it is skipped, and says how to get one; where PETSTORE_TEST_NO_SKIP is 1 it fails. */
-export const inBrowser = { skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false) };
+/**
+ * A test's options: without a browser it is skipped, and says how to get one; where PETSTORE_TEST_NO_SKIP is 1 it fails. A
+ * browser that hangs may not hold up all the rest.
+ */
+export const inBrowser = { timeout: 120_000, skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false) };
 
 /** A page of a browser that ends with the test, and all that it asked for and complained about. */
 export interface Visit {
@@ -27,7 +31,7 @@ export async function openPage(t: TestContext): Promise<Visit> {
     // Its sandbox needs a user of its own, which a container's root is not.
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
-  t.after(() => browser.close());
+  atEnd(t, () => browser.close());
   const page = await browser.newPage();
   page.setDefaultTimeout(15_000);
   const requests: string[] = [];

@@ -4,11 +4,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
+import { atEnd } from '../at-end.js';
 import { corsPlugin } from '../../dist/plugins/cors.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { header } from '../http/client.js';
 import { ask, key, start, stored } from '../http/fixture.js';
-import { assertRefused, folder, root, RunningServer, start as startProcess } from '../standalone/process.js';
+import { assertRefused, folder, root, RunningServer, start as startProcess, until } from '../standalone/process.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 
@@ -114,8 +115,8 @@ test('the process: --plugin docs, and --dev turns it on and says where', async (
   assert.ok(!asked.stdout.includes('Docs:'));
   for (const more of [[], ['--plugin', 'docs']]) {
     const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
-    await dev.said('listening');
-    const address = /^Docs: (.*)$/m.exec(dev.stdout)?.[1] ?? assert.fail(dev.stdout);
+    // The banner is written behind the line that says that it listens.
+    const address = await until('Docs:', () => /^Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
     assert.equal((await fetch(address)).status, 200);
   }
@@ -129,9 +130,10 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
     assertRefused(await bare.run(args, { cwd, env }), 2, /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m);
   }
   const dev = new RunningServer(process.execPath, [bare.file, '--dev'], { cwd, env });
-  t.after(() => dev.end('SIGKILL'));
+  atEnd(t, () => dev.end('SIGKILL'));
   await dev.said('listening');
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
+  await until('the banner', () => dev.stdout.includes('curl '));
   assert.ok(!dev.stdout.includes('Docs:'));
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { copyPets, memoryStorage } from '../../dist/index.js';
 import { postgresStorage, postgresTarget } from '../../dist/postgres.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
@@ -48,7 +49,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.ok(readFileSync(join(cwd, 'b')).equals(bytes), 'commit lines too');
 
     const storage = await postgresStorage(url);
-    t.after(() => storage.close());
+    atEnd(t, () => storage.close());
     assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 100_001n, 'ids go on behind those that were copied');
     assert.deepEqual((await storage.list({ limit: 2, status: 'sold', after: 99_990n })).map(({ id }) => id), [99_992n, 99_996n]);
   });
@@ -71,7 +72,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const cwd = folder(t);
     const url = await newDatabase();
     const storage = await postgresStorage(url);
-    t.after(() => storage.close());
+    atEnd(t, () => storage.close());
     await storage.insert({ name: 'other', categoryId: 1n });
     writeAnimals(join(cwd, 'a'), hardAnimals);
     assertRefused(await run(['copy', '--from', 'file:a', '--to', url], { cwd }), 3, /^the animal of id 1 is not the one that is to be copied/);
@@ -89,9 +90,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const url = await newDatabase();
     const { hostname, port } = new URL(url);
     const proxy = await Proxy.start(Number(port || 5432), hostname);
-    t.after(() => proxy.close());
+    atEnd(t, () => proxy.close());
     const target = await postgresTarget(proxy.urlFor(url));
-    t.after(() => target.close());
+    atEnd(t, () => target.close());
     await target.adopt([pet(1)]);
     proxy.mode = 'deaf';
     const adopted = target.adopt([pet(2), pet(5)]);
@@ -108,9 +109,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('whoever adds to the database meanwhile ends the copy, and loses nothing', async (t) => {
     const url = await newDatabase();
     const target = await postgresTarget(url);
-    t.after(() => target.close());
+    atEnd(t, () => target.close());
     const storage = await postgresStorage(url);
-    t.after(() => storage.close());
+    atEnd(t, () => storage.close());
     await target.adopt([pet(1)]);
     assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 2n);
     await assert.rejects(target.adopt([pet(2)]), { code: 'storage_in_use' });
@@ -125,7 +126,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
     await assert.rejects(copyPets(source, to), { code: 'storage_unusable', message: /given ids up to 5, which the animal of id 1 cannot follow/ });
     const target = await postgresTarget(url);
-    t.after(() => target.close());
+    atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");
     await assert.rejects(target.adopt([pet(6), pet(7)]), { code: 'storage_unusable', message: /duplicate key/ });
     assert.deepEqual(await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters'), [{ last_id: '5', pets: '1' }]);

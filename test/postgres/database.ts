@@ -4,8 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after } from 'node:test';
+import { after, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { atEnd } from '../at-end.js';
 import { migratePostgres } from '../../dist/postgres.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
@@ -79,4 +81,25 @@ export async function query(url: string, text: string, values: readonly unknown[
   } finally {
     await client.end();
   }
+}
+
+/** Holds the counter in a transaction of its own until the answer is called, or the test ends. */
+export async function hold(t: TestContext, url: string): Promise<() => Promise<void>> {
+  const holder = new pg.Client({ connectionString: url });
+  holder.on('error', () => undefined);
+  await holder.connect();
+  atEnd(t, () => holder.end());
+  await holder.query('BEGIN');
+  await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
+  return () => holder.end();
+}
+
+/** Waits until so many statements wait for a lock. */
+export async function waiting(url: string, count: number): Promise<void> {
+  for (let giveUpAt = performance.now() + 10_000; performance.now() < giveUpAt; await sleep(5)) {
+    const rows = await query(url, `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
+      SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`);
+    if (rows.length === count) return;
+  }
+  assert.fail(`${count} statements were waited for in vain`);
 }

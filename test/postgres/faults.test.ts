@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { atEnd } from '../at-end.js';
 import { migratePostgres } from '../../dist/postgres.js';
 import { folder, start, type RunningServer } from '../standalone/process.js';
 import { Cluster } from './cluster.js';
@@ -26,9 +27,9 @@ interface Scene {
 /** A cluster whose commits don't wait for the disk unless asked to, a proxy before it, and a server behind that. */
 async function scene(t: TestContext): Promise<Scene> {
   const cluster = await Cluster.start(settings);
-  t.after(() => cluster.remove());
+  atEnd(t, () => cluster.remove());
   const proxy = await Proxy.start(cluster.port);
-  t.after(() => proxy.close());
+  atEnd(t, () => proxy.close());
   const url = await newSchemaAt(cluster.url);
   await migratePostgres(url);
   const server = await start(t, ['--storage', proxy.urlFor(url)], { cwd: folder(t) });

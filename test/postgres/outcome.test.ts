@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { atEnd } from '../at-end.js';
 import type { PetStorage } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres.js';
-import { newDatabase, query, withoutDatabase } from './database.js';
+import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
 import { Proxy } from './proxy.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
@@ -26,7 +27,7 @@ async function scene(t: TestContext): Promise<Scene> {
   const proxy = await Proxy.start(Number(port || 5432), hostname);
   const logged: (readonly unknown[])[] = [];
   const storage = await postgresStorage(proxy.urlFor(url), { log: (...line) => logged.push(line) });
-  t.after(async () => {
+  atEnd(t, async () => {
     await storage.close();
     await proxy.close();
   });
@@ -36,24 +37,6 @@ async function scene(t: TestContext): Promise<Scene> {
 
 async function idsIn(url: string): Promise<readonly number[]> {
   return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
-}
-
-/** Holds the counter in a transaction of its own until the answer is called. */
-async function hold(url: string): Promise<() => Promise<void>> {
-  const holder = new pg.Client({ connectionString: url });
-  await holder.connect();
-  await holder.query('BEGIN');
-  await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
-  return () => holder.end();
-}
-
-/** Waits until so many statements wait for a lock. */
-async function waiting(url: string, count: number): Promise<void> {
-  for (let giveUpAt = performance.now() + 5_000; performance.now() < giveUpAt; await sleep(5)) {
-    const rows = await query(url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore'");
-    if (rows.length === count) return;
-  }
-  assert.fail(`${count} statements wait in vain`);
 }
 
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
@@ -83,7 +66,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
 
   test('a statement that is still at work when its connection is lost is waited for, and told truly', async (t) => {
     const { url, proxy, storage } = await scene(t);
-    const release = await hold(url);
+    const release = await hold(t, url);
     const insert = storage.insert(rex);
     await waiting(url, 1);
     proxy.cut();
@@ -157,6 +140,6 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.equal((await storage.insert(rex)).id, 1n);
     await storage.close();
     assert.equal(pool.idleCount, pool.totalCount, 'every connection was given back');
-    t.after(() => pool.end());
+    atEnd(t, () => pool.end());
   });
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
+import { atEnd } from '../at-end.js';
 import type { PetQuery, PetStorage } from '../../dist/index.js';
 import { postgresStorage, type PostgresClient, type PostgresPool, type PostgresQuery } from '../../dist/postgres.js';
 import { textsOf } from '../../dist/storage/texts.js';
@@ -59,10 +60,10 @@ describe('at scale', { skip: withoutDatabase() }, () => {
          FROM generate_series(1, ${count}) AS id) AS pets`,
     );
     const pool = new pg.Pool({ connectionString: url });
-    t.after(() => pool.end());
+    atEnd(t, () => pool.end());
     const asked: PostgresQuery[] = [];
     const storage = await postgresStorage(listening(pool, asked));
-    t.after(() => storage.close());
+    atEnd(t, () => storage.close());
     const pages: readonly (readonly [PetQuery, string, number])[] = [
       [{ limit: 20 }, 'petstore_pets_pkey', 1],
       [{ limit: 100, after: 150_000n }, 'petstore_pets_pkey', 150_001],
@@ -96,7 +97,7 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     const each = 1_500;
     const open = async (): Promise<PetStorage> => {
       const storage = await postgresStorage(url, { maxConnections: 3 });
-      t.after(() => storage.close());
+      atEnd(t, () => storage.close());
       return storage;
     };
     const servers = await Promise.all([open(), open(), open(), open()]);

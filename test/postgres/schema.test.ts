@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { isMigrated, migratePostgres, postgresStorage } from '../../dist/postgres.js';
 import { assertRefused, folder, root, run, Running, start } from '../standalone/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
@@ -50,7 +51,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const url = await newDatabase();
     const made = await tablesOf(url);
     const storage = await postgresStorage(url);
-    t.after(() => storage.close());
+    atEnd(t, () => storage.close());
     await storage.insert({ name: 'Rex', categoryId: 1n });
     await query(url, 'UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), { code: 'storage_unusable', message: /of version 1, where \d+ is needed.*petstore migrate/ });
@@ -72,7 +73,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const [row] = await query(url, 'SELECT current_schema() AS schema');
     const [role, password] = [`petstore_test_${randomBytes(6).toString('hex')}`, randomBytes(12).toString('hex')];
     await query(url, `CREATE ROLE ${role} LOGIN PASSWORD '${password}'`);
-    t.after(async () => {
+    atEnd(t, async () => {
       await query(url, `DROP OWNED BY ${role}`);
       await query(url, `DROP ROLE ${role}`);
     });

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import pg from 'pg';
 import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres.js';
 import { testStorage } from '../storage/conformance.js';
+import { testInsertOnce } from '../storage/once.js';
 import { notes, testRecords } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 
@@ -11,6 +12,7 @@ const skip = withoutDatabase();
 
 describe('PostgreSQL', { skip }, () => {
   testStorage('postgresStorage', async () => postgresStorage(await newDatabase()));
+  testInsertOnce('postgresStorage', async () => postgresStorage(await newDatabase()));
   testRecords('postgresStorage', async () => postgresStorage(await newDatabase()));
 
   test('its rows are the very bytes that are served, their ids and statuses beside them', async () => {

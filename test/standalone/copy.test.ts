@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type PetTarget } from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
 import { assertRefused, folder, run, Running, serverFile, start, until } from './process.js';
@@ -173,7 +174,7 @@ describe('copyPets', () => {
   test('ids that the target has given already are refused', async (t) => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
-    t.after(() => target.close());
+    atEnd(t, () => target.close());
     await target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]);
     await assert.rejects(target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]), { code: 'storage_unusable' });
   });

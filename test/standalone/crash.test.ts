@@ -48,6 +48,49 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     assert.equal(await (await server.get(`/v1/pets/${JSON.parse(last).id}`)).text(), last);
   });
 
+  test('F1: kill -9 among many retries leaves each idempotency key with exactly one animal, across restarts', async (t) => {
+    const cwd = folder(t);
+    const keys = Array.from({ length: 100 }, (_, index) => `order-${index}`);
+    const bodies = new Map<string, string>();
+    const tally = { repeats: 0, inFlight: 0 };
+    // All of them come to the same keys at about the same time, again in every round, until each has a 201 of its own.
+    const retrier = async (server: RunningServer): Promise<void> => {
+      for (const idempotencyKey of keys) {
+        for (let isAdded = false; !isAdded; ) {
+          const headers = { Authorization: `Bearer ${apiKey}`, 'Idempotency-Key': idempotencyKey };
+          const init = { method: 'POST', headers, body: Buffer.from(JSON.stringify({ name: idempotencyKey, categoryId: 1 })) };
+          const answer = await fetch(`${server.url}/v1/pets`, init).then(async (response) => ({ status: response.status, text: await response.text() }), () => undefined);
+          if (answer === undefined) return;
+          isAdded = answer.status === 201;
+          if (isAdded) {
+            if (bodies.has(idempotencyKey)) tally.repeats++;
+            assert.equal(answer.text, bodies.get(idempotencyKey) ?? answer.text);
+            bodies.set(idempotencyKey, answer.text);
+          } else {
+            assert.equal(answer.status, 409, answer.text);
+            tally.inFlight++;
+          }
+        }
+      }
+    };
+    for (let round = 1; round <= 4; round++) {
+      const server = await start(t, [], { cwd });
+      const retrying = Promise.all(Array.from({ length: 6 }, () => retrier(server)));
+      if (round < 4) {
+        await until('some more keys', () => bodies.size > round * 20);
+        server.child.kill('SIGKILL');
+      }
+      await retrying;
+      await server.end();
+    }
+    assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
+    assert.equal(bodies.size, keys.length);
+    const { stdout } = await run(['check', pets], { cwd });
+    assert.match(stdout, /is sound\n  animals  100 .*\n  keys     100 idempotency keys\n/);
+    const lines = readFileSync(join(cwd, pets), 'utf8').split('\n').filter((line) => line.startsWith('{"id"'));
+    assert.deepEqual(lines.toSorted(), [...bodies.values()].toSorted());
+  });
+
   test('F1: a batch is lines as they are answered, then a commit with its offset and CRC-32', async (t) => {
     const cwd = folder(t);
     const server = await start(t, [], { cwd });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { assertRefused, folder, freePort, run, Running, RunningServer, serverFile, start, until } from './process.js';
 
 const unkeyed = { PETSTORE_API_KEYS: '' };
@@ -43,7 +44,7 @@ describe('--dev', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const port = await freePort();
     const server = new RunningServer(process.execPath, [serverFile, '--dev', '--log', 'silent', '--port', port], { cwd, env: { PETSTORE_API_KEYS: 'other' } });
-    t.after(() => server.end('SIGKILL'));
+    atEnd(t, () => server.end('SIGKILL'));
     const line = await banner(server);
     assert.equal(server.stdout, `Docs: http://127.0.0.1:${port}/docs\n${line}\n`);
     const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers: { Authorization: 'Bearer other' } });

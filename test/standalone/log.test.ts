@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { apiKey, folder, freePort, Running, RunningServer, serverFile, start, until } from './process.js';
 
 describe('the log', { concurrency: 4 }, () => {
@@ -77,7 +78,7 @@ describe('the log', { concurrency: 4 }, () => {
   test('whoever reads the output may go away: the server goes on', async (t) => {
     const cwd = folder(t);
     const server = new RunningServer(process.execPath, [serverFile], { cwd, env: { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: '0', PETSTORE_LOG: 'requests' } });
-    t.after(() => server.end('SIGKILL'));
+    atEnd(t, () => server.end('SIGKILL'));
     await server.said('listening');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { apiKey, assertRefused, folder, root, run, start } from './process.js';
 
 const keyed = { PETSTORE_API_KEYS: apiKey };
@@ -95,7 +96,7 @@ describe('options', { concurrency: 4 }, () => {
 
   test('a port in use is refused with exit 2, its number and the mend', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
-    t.after(() => taken.close());
+    atEnd(t, () => taken.close());
     await new Promise((resolve) => taken.once('listening', resolve));
     const address = taken.address();
     const port = typeof address === 'object' ? String(address?.port) : '';

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { atEnd } from '../at-end.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const serverFile = join(root, 'dist/server.js');
@@ -17,7 +18,7 @@ const deadlineMs = 15_000;
 /** An empty folder that is gone behind the test. */
 export function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'petstore-'));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
+  atEnd(t, () => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 
@@ -94,7 +95,7 @@ export function run(args: readonly string[], options: RunOptions): Promise<Ended
 export async function start(t: TestContext, args: readonly string[], { cwd, env }: RunOptions): Promise<RunningServer> {
   const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
   const server = new RunningServer(process.execPath, [serverFile, ...args], { cwd, env: full });
-  t.after(async () => server.end('SIGKILL'));
+  atEnd(t, async () => server.end('SIGKILL'));
   const ended = server.ended.then(({ code, stderr }) => assert.fail(`ended with ${code}: ${stderr}`));
   // Lost by the time the server ends on purpose.
   ended.catch(() => undefined);

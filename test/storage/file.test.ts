@@ -537,6 +537,7 @@ test('checkFile says what a file holds, also while a server has it', async () =>
     problem: { kind: 'torn', line: 9, byte: committedBytes + 34, what: 'Not valid JSON: the text ends too early, at byte 6' },
     animals: 6,
     byStatus: { available: 5, pending: 0, sold: 0, none: 1 },
+    idempotencyKeys: 0,
     commits: 2,
     bytes: committedBytes + 40,
     committedBytes,

@@ -105,6 +105,25 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   clearInterval(alive);
 });
 
+test('what will never be committed is told once each: what was refused, and what waited while a commit hangs', async () => {
+  const abandoned: string[] = [];
+  const { group, gates } = scene({ maxItems: 1, commitTimeoutMs: 5, abandoned: (item) => abandoned.push(item) });
+  const alive = setInterval(() => undefined, 1000);
+  const under = assert.rejects(group.add('hangs'), unavailable);
+  await tick();
+  const waits = assert.rejects(group.add('waits'), unavailable);
+  await assert.rejects(group.add('one too many'), unavailable);
+  assert.deepEqual(abandoned, ['one too many']);
+  await Promise.all([under, waits]);
+  assert.deepEqual(abandoned, ['one too many', 'waits'], 'what hangs may still be committed');
+  gates[0]?.open();
+  await tick();
+  await group.close();
+  await assert.rejects(group.add('late'), unavailable);
+  assert.deepEqual(abandoned, ['one too many', 'waits', 'late']);
+  clearInterval(alive);
+});
+
 test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async () => {
   const { group, gates } = scene();
   const kept = group.add('a');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -201,6 +202,9 @@ test('each platform locks in its own way', async () => {
     assert.match(readFileSync(`${path}.lock`, 'utf8'), /^pid/, 'a lease');
     await lock.release();
   }
+  // A program that cannot be run now is no platform without one: others may hold the kernel's lock.
+  await assert.rejects(lockingOn('linux', dirname(path)).lock(descriptor, path), /could not be run/);
+  assert.equal(existsSync(`${path}.lock`), false);
   closeSync(descriptor);
 });
 

@@ -1,4 +1,4 @@
-/** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside. */
+/** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside; never an animal without its record. */
 import { PetstoreError } from '../../dist/errors.js';
 import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
@@ -11,14 +11,14 @@ const fullBatches = 60;
 
 export const damage: Row = {
   id: 'R5',
-  title: 'a file cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
+  title: 'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
   fullS: 20,
   isAlwaysFull: true,
   run: async (share) => {
     const sizes = Array.from({ length: fullBatches }, (_, index) => 1 + (index % 4));
-    const small = made(sizes, (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '');
+    const small = made(sizes, (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '', (id) => id % 5 === 0);
     // Its last batch is long enough for a block of the disk to be missing in it.
-    const big = made([...sizes, 300]);
+    const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
     const tallies = [
       ['cuts', await tallyOf(share, small, cuts(small))],
@@ -72,7 +72,7 @@ function* lines({ bytes }: Made): Generator<Damage> {
 /** A file of exactly 4 KiB. */
 function pageOf4096(): Made {
   const sizes = Array.from({ length: 20 }, () => 2);
-  const paddedBy = (bytes: number): Made => made(sizes, (id) => (id === 39 ? 'x'.repeat(bytes) : `pet ${id}`));
+  const paddedBy = (bytes: number): Made => made(sizes, (id) => (id === 39 ? 'x'.repeat(bytes) : `pet ${id}`), (id) => id % 10 === 0);
   return paddedBy(4096 - paddedBy(0).bytes.length);
 }
 

@@ -1,28 +1,30 @@
 /** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
+import { hash } from 'node:crypto';
 import type { Journal } from '../../dist/storage/journal.js';
 import { openJournal } from '../../dist/storage/open-journal.js';
 import type { Disk } from '../../dist/storage/disk.js';
 import { petLines } from '../../dist/storage/pet-lines.js';
+import type { InsertOnce } from '../../dist/storage.js';
 import { commitOf } from '../storage/commit-line.js';
 
 /** A file and what is in it. */
 export interface Made {
   readonly bytes: Buffer;
-  /** The text of each animal, in order. */
+  /** The text of each animal, in order, behind that of its idempotency record where it has one. */
   readonly texts: readonly string[];
   /** Where the last batch begins. */
   readonly lastFrom: number;
 }
 
 /** Batches of so many animals, each with its commit line. */
-export function made(sizes: readonly number[], nameOf: (id: number) => string = (id) => `pet ${id}`): Made {
+export function made(sizes: readonly number[], nameOf: (id: number) => string = (id) => `pet ${id}`, isKeyed: (id: number) => boolean = () => false): Made {
   const texts: string[] = [];
   let bytes = Buffer.alloc(0);
   let lastFrom = 0;
   for (const size of sizes) {
     lastFrom = bytes.length;
     const from = texts.length;
-    for (let index = 0; index < size; index++) texts.push(petText(texts.length + 1, nameOf(texts.length + 1)));
+    for (let id = from + 1; id <= from + size; id++) texts.push(isKeyed(id) ? keyedText(id, nameOf(id)) : petText(id, nameOf(id)));
     const body = Buffer.from(texts.slice(from).map((text) => `${text}\n`).join(''));
     bytes = Buffer.concat([bytes, body, commitOf(body, lastFrom)]);
   }
@@ -35,15 +37,29 @@ export function petText(id: number, name: string): string {
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":5${status}}`;
 }
 
+/** What makes an animal of a name count once. */
+export function onceOf(name: string): InsertOnce {
+  return { key: hash('sha256', `key of ${name}`), body: hash('sha256', `body of ${name}`), at: 1_795_132_800_000 };
+}
+
+/** An animal's text behind its idempotency record. */
+export function keyedText(id: number, name: string): string {
+  const { key, body, at } = onceOf(name);
+  return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
+}
+
 const noLock = { openFlags: 0, lock: async () => ({ lost: () => false, release: async () => undefined }) };
 
 /**
- * Opens a journal as a start does, with the texts that it would serve; without the lock's process, which would cost more
+ * Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read; without the lock's process, which would cost more
  * than all the rest.
  */
 export async function openTexts(disk: Disk, path: string): Promise<{ readonly texts: readonly string[]; readonly journal: Journal }> {
   const texts: string[] = [];
-  const keep = petLines((_id, _status, json) => texts.push(Buffer.from(json, 'latin1').toString()));
+  const keep = petLines((_id, _status, json, once) => {
+    const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
+    texts.push(record + Buffer.from(json, 'latin1').toString());
+  });
   const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => 0 }, keep);
   return { texts, journal };
 }

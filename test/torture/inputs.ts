@@ -18,7 +18,7 @@ type Way = (typeof ways)[number];
 export const inputs: Row = {
   id: 'R8',
   title: 'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, behind a good request',
-  fullS: 150,
+  fullS: 60,
   run: async (share) => {
     const { server, client } = await started(share, join(share.folder(), 'pets.jsonl'));
     const stored = new Map<string, string>();

@@ -1,10 +1,13 @@
-/** R12: any sequence of adds, reads, restarts, kills and failing disks shows just what a plain map would. */
+/** R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what a plain map would. */
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { messageOf, PetstoreError } from '../../dist/errors.js';
 import { petStatuses, type Pet, type PetDraft } from '../../dist/pet.js';
+import type { PetStorage } from '../../dist/storage.js';
 import { errnos } from '../storage/system-errors.js';
+import { insertOnce, onceOf } from '../storage/once.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
+import { PlainMap, type Sent } from './plain-map.js';
 import { randomOf } from './random.js';
 import { count, hold, inTime, Violation, type Row } from './row.js';
 
@@ -13,10 +16,11 @@ const steps = 30;
 
 type Step =
   | { readonly do: 'add'; readonly drafts: readonly PetDraft[] }
+  | { readonly do: 'once'; readonly key: number; readonly body: number; readonly draft: PetDraft }
   | { readonly do: 'get'; readonly id: number }
   | { readonly do: 'page'; readonly limit: number; readonly status: PetDraft['status']; readonly after: number }
   | { readonly do: 'restart' }
-  | { readonly do: 'kill'; readonly drafts: readonly PetDraft[]; readonly calls: number; readonly powerCut: boolean }
+  | { readonly do: 'kill'; readonly key: number; readonly drafts: readonly PetDraft[]; readonly calls: number; readonly powerCut: boolean }
   | { readonly do: 'fail'; readonly calls: number; readonly errno: string };
 
 const name = fc.oneof({ weight: 9, arbitrary: fc.string({ unit: 'binary', maxLength: 12 }) }, { weight: 1, arbitrary: fc.constant('long '.repeat(1500)) });
@@ -24,19 +28,21 @@ const categoryId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const status = fc.option(fc.constantFrom(...petStatuses), { nil: undefined });
 const draft = fc.tuple(name, categoryId, status).map(([name, categoryId, status]): PetDraft => ({ name, categoryId, ...(status && { status }) }));
 const drafts = fc.array(draft, { minLength: 1, maxLength: 4 });
+const key = fc.integer({ min: 0, max: 3 });
 const calls = fc.integer({ min: 1, max: 6 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('add' as const), drafts }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('once' as const), key, body: fc.integer({ min: 0, max: 1 }), draft }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 20 }), status, after: fc.integer({ min: -1, max: 60 }) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('kill' as const), drafts, calls, powerCut: fc.boolean() }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('kill' as const), key, drafts, calls, powerCut: fc.boolean() }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('fail' as const), calls, errno: fc.constantFrom(...errnos) }) },
 );
 
 export const model: Row = {
   id: 'R12',
-  title: 'model: random adds, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
+  title: 'model: random adds, with idempotency keys too, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
   fullS: 75,
   run: async (share) => {
     let done = 0;
@@ -57,20 +63,13 @@ export const model: Row = {
   },
 };
 
-/** The plain map, and what may be there besides. */
-class Model {
-  /** By ascending id. */
-  readonly pets = new Map<bigint, Pet>();
-  /** Refused or cut off with their write begun (F10). */
-  readonly maybe: PetDraft[] = [];
-
-  get lastId(): bigint {
-    return [...this.pets.keys()].at(-1) ?? 0n;
-  }
+function send(storage: PetStorage, { draft, by }: Sent): Promise<Pet> {
+  if (by === undefined) return storage.insert(draft);
+  return insertOnce(storage, draft, onceOf(`key ${by.key}`, `body ${by.body}`, Date.now()));
 }
 
 async function play(backend: Backend, sequence: readonly Step[]): Promise<void> {
-  const model = new Model();
+  const model = new PlainMap();
   for (const [index, each] of sequence.entries()) {
     try {
       await take(backend, model, each);
@@ -80,11 +79,13 @@ async function play(backend: Backend, sequence: readonly Step[]): Promise<void> 
   }
   await backend.restart();
   await adopt(backend, model);
+  for (const [key, { body, pet }] of model.keys) equal(await send(backend.storage, model.keyed(key, body, pet)), pet);
 }
 
-async function take(backend: Backend, model: Model, each: Step): Promise<void> {
+async function take(backend: Backend, model: PlainMap, each: Step): Promise<void> {
   const { storage } = backend;
   if (each.do === 'add') return add(backend, model, each.drafts);
+  if (each.do === 'once') return addOnce(backend, model, each);
   if (each.do === 'get') return equal(await storage.get(BigInt(each.id)), model.pets.get(BigInt(each.id)));
   if (each.do === 'fail') return backend.failAfter(each.calls, each.errno);
   if (each.do === 'page') {
@@ -98,46 +99,73 @@ async function take(backend: Backend, model: Model, each: Step): Promise<void> {
 }
 
 /** Adds at once: all get the next ids in order, or where something failed none does. */
-async function add(backend: Backend, model: Model, drafts: readonly PetDraft[]): Promise<void> {
+async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[]): Promise<void> {
   const outcomes = await inTime(Promise.allSettled(drafts.map((draft) => backend.storage.insert(draft))), 10_000, 'adding');
   for (const [index, outcome] of outcomes.entries()) {
     const draft = drafts[index];
     if (draft === undefined) continue;
     if (outcome.status === 'fulfilled') {
       equal(outcome.value, { id: model.lastId + 1n, ...draft });
-      model.pets.set(outcome.value.id, outcome.value);
+      model.keep({ draft }, outcome.value);
     } else {
-      const { reason } = outcome;
-      hold(backend.isTroubled && reason instanceof PetstoreError && reason.code === 'unavailable', `an add rejects with ${String(reason)}`);
-      model.maybe.push(draft);
+      holdRefused(backend, outcome.reason);
+      model.maybe.push({ draft });
     }
   }
 }
 
+/** Adds by a key: an animal of its own for a new one, the first again for a known one unless the body is another. */
+async function addOnce(backend: Backend, model: PlainMap, { key, body, draft }: Extract<Step, { do: 'once' }>): Promise<void> {
+  const sent = model.keyed(key, body, draft);
+  const known = model.keys.get(key);
+  const outcome: unknown = await inTime(send(backend.storage, sent).catch((error: unknown) => error), 10_000, 'adding once');
+  if (known?.body === body) equal(outcome, known.pet);
+  else if (known !== undefined) hold(outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch', () => `another body is answered ${inspect(outcome)}`);
+  else if (outcome instanceof Error) {
+    holdRefused(backend, outcome);
+    model.maybe.push(sent);
+  } else {
+    const pet = { id: model.lastId + 1n, ...sent.draft };
+    equal(outcome, pet);
+    model.keep(sent, pet);
+  }
+}
+
+function holdRefused(backend: Backend, reason: unknown): void {
+  hold(backend.isTroubled && reason instanceof PetstoreError && reason.code === 'unavailable', `an add rejects with ${String(reason)}`);
+}
+
 /** Ends the process in the middle of adding; what was answered until then must outlast it. */
-async function kill(backend: Backend, model: Model, { drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>): Promise<void> {
+async function kill(backend: Backend, model: PlainMap, { key, drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>): Promise<void> {
   const killed = backend.killAfter(calls);
-  const answered = new Map<PetDraft, Pet>();
-  const adding = drafts.map((draft) => backend.storage.insert(draft).then((pet) => void answered.set(draft, pet), () => undefined));
+  const answered = new Map<Sent, Pet>();
+  const isNew = !model.keys.has(key);
+  // The first by a key, if that is new.
+  const all = drafts.map((draft, index) => (index === 0 && isNew ? model.keyed(key, 0, draft) : { draft }));
+  const adding = all.map((sent) => send(backend.storage, sent).then((pet) => void answered.set(sent, pet), () => undefined));
   await inTime(Promise.race([killed, Promise.all(adding)]), 10_000, 'a kill');
   await new Promise(setImmediate);
-  for (const draft of drafts) {
-    const pet = answered.get(draft);
-    if (pet === undefined) model.maybe.push(draft);
-    else model.pets.set(pet.id, pet);
+  for (const sent of all) {
+    const pet = answered.get(sent);
+    if (pet === undefined) model.maybe.push(sent);
+    else model.keep(sent, pet);
   }
   await backend.revive(powerCut);
 }
 
 /** Behind a start all that was acknowledged is there, and of what was not only what was once sent; from now on that too. */
-async function adopt({ storage }: Backend, model: Model): Promise<void> {
-  if (!storage.durable) model.pets.clear();
+async function adopt({ storage }: Backend, model: PlainMap): Promise<void> {
+  if (!storage.durable) {
+    model.pets.clear();
+    model.keys.clear();
+  }
   const found = await storage.list({ limit: 10_000 });
   equal(found.slice(0, model.pets.size), [...model.pets.values()]);
   for (const pet of found.slice(model.pets.size)) {
     const { id, ...rest } = pet;
-    hold(id === model.lastId + 1n && model.maybe.some((draft) => isDeepStrictEqual(draft, rest)), `there is an animal that nobody sent: ${id}`);
-    model.pets.set(id, pet);
+    const sent = model.maybe.find(({ draft }) => isDeepStrictEqual(draft, rest));
+    hold(id === model.lastId + 1n && sent !== undefined, `there is an animal that nobody sent: ${id}`);
+    model.keep(sent, pet);
   }
   model.maybe.length = 0;
 }

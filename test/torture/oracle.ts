@@ -75,10 +75,10 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   if (!isWhole) return early === undefined ? noHttp : last(early.words, '400 bad_request');
   const text = typeof body === 'string' ? body : body.text;
   const size = headEnd + 4 + (typeof body === 'string' ? body.length : body.size);
-  const reply = early ?? answerToBody(target, text);
+  const reply = early ?? answerToBody(target, headers, text);
   const asksToClose = headers.get('connection')?.some((value) => /\bclose\b/i.test(value)) ?? false;
   const staysOpen = minor === '1' || (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
-  const closes = asksToClose || !staysOpen || reply.words.startsWith('413');
+  const closes = asksToClose || !staysOpen || reply.words.startsWith('413') || reply.words === '400 bad_request';
   const { words, ...more } = reply;
   const answer: Expected = { ...more, words: [words], closes: closes || (early !== undefined && text !== '' ? 'maybe' : false) };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
@@ -176,9 +176,11 @@ function isAddable(headers: ReadonlyMap<string, readonly string[]>): Verdict | u
   return Number(headers.get('content-length')?.[0] ?? 0) > 65_536 ? { words: '413 content_too_large' } : undefined;
 }
 
-function answerToBody(target: string, body: string): Verdict {
+function answerToBody(target: string, headers: ReadonlyMap<string, readonly string[]>, body: string): Verdict {
   if (body.length > 65_536) return { words: '413 content_too_large' };
   if (queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined) return { words: '400 invalid_parameter' };
+  const [idempotencyKey = 'none', second] = headers.get('idempotency-key') ?? [];
+  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) return { words: '400 bad_request' };
   const pet = readPet(body);
   return pet === 'invalid_json' || pet === 'invalid_body' ? { words: `400 ${pet}` } : { words: '201', animal: pet };
 }

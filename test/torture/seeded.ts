@@ -60,16 +60,16 @@ const faults: readonly Fault[] = [
   {
     name: 'visible before durable',
     file: 'storage/file-records.ts',
-    text: 'const syncMilliseconds = await this.#journal.append(records.map((record) => record.json));\n    for (const { id, status, json } of records) this.#catalogue.add(id, status, json);',
-    becomes: 'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(records.map((record) => record.json));',
+    text: 'const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, status, json, use } of records) {\n      this.#catalogue.add(id, status, json);',
+    becomes: 'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, json, use } of records) {',
     test: 'storage/file.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
   {
     name: 'a bad line skipped',
     file: 'storage/replay.ts',
-    text: "return messageOf(error).replace(/\\.$/, '');",
-    becomes: 'return messageOf(error) === "" ? "" : undefined;',
+    text: "const what = messageOf(error).replace(/\\.$/, '');",
+    becomes: 'const what = messageOf(error) === "" ? "" : undefined;',
     test: 'storage/file.test.ts',
     caughtBy: 'F3 what no crash explains',
   },
@@ -119,7 +119,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A copy of the project to be spoilt, in a folder that is gone at the end. */
 function copyInto(folder: string): void {
-  for (const name of ['src', 'test/http', 'test/storage', 'tsconfig.json', 'package.json', 'data/animals.jsonl']) {
+  for (const name of ['src', 'test/at-end.ts', 'test/http', 'test/storage', 'tsconfig.json', 'package.json', 'data/animals.jsonl']) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     cpSync(join(root, name), join(folder, name), { recursive: true });
   }

@@ -2,7 +2,7 @@
 import { PetstoreError } from '../../dist/errors.js';
 import { fileStorage } from '../../dist/storage/file.js';
 import type { PetStorage } from '../../dist/storage.js';
-import { petText } from './files.js';
+import { keyedText, onceOf, petText } from './files.js';
 import type { Machine } from './machine.js';
 import type { CallName, Fault, Process } from './process.js';
 import { hold } from './row.js';
@@ -21,7 +21,7 @@ const fullErrnos: readonly Fault[] = ['ENOSPC', 'EDQUOT'];
 /** One life of a storage, from opening to closing. */
 export class Session {
   readonly process: Process;
-  /** What must be there from now on, as texts by ascending id. */
+  /** What must be there from now on, as texts by ascending id, behind its idempotency record where it has one. */
   readonly acknowledged: string[];
   /** What was refused; it may be there after a restart (F10). */
   readonly refused: string[] = [];
@@ -69,26 +69,28 @@ export class Session {
     return true;
   }
 
-  /** Adds so many at once, which is one batch. */
+  /** Adds so many at once, which is one batch; every other one by an idempotency key. */
   async add(many: number): Promise<void> {
     this.#calls = [];
     const before = this.#state;
     const file = this.#machine.file(this.#path);
     const storage = this.#storage;
     const names = Array.from({ length: many }, () => `added ${++this.#named}`);
-    const outcomes = await Promise.allSettled(names.map((name, index) => storage?.texts?.insert(draftOf(this.acknowledged.length + 1 + index, name))));
+    const firstId = this.acknowledged.length + 1;
+    const outcomes = await Promise.allSettled(names.map((name, index) => addOne(storage, firstId + index, name)));
+    const texts = names.map((name, index) => (isKeyed(name) ? keyedText : petText)(firstId + index, name));
     const isAdded = outcomes.every(({ status }) => status === 'fulfilled');
     if (isAdded) {
       hold(before !== 'broken', 'a broken storage adds');
       hold(this.#failed().length === 0, () => `added though ${this.#failed()[0]?.name} failed`);
-      for (const name of names) this.acknowledged.push(petText(this.acknowledged.length + 1, name));
+      this.acknowledged.push(...texts);
       this.#state = 'sound';
     } else {
       for (const outcome of outcomes) {
         const code = outcome.status === 'rejected' && outcome.reason instanceof PetstoreError ? outcome.reason.code : outcome.status;
         hold(code === 'unavailable', `of a failed batch an add ends with ${code}`);
       }
-      for (const [index, name] of names.entries()) this.refused.push(petText(this.acknowledged.length + 1 + index, name));
+      this.refused.push(...texts);
       this.#state = this.#stateAfter(before);
       const touches = this.#calls.some(({ name }) => name === 'write' || name === 'datasync' || name === 'truncate');
       hold(before !== 'broken' || !touches, 'a broken storage touches its file');
@@ -122,7 +124,8 @@ export class Session {
     const storage = this.#storage;
     const { texts = [] } = (await storage?.texts?.list({ limit: 1000 })) ?? {};
     const shown = texts.map((text) => Buffer.from(text, 'latin1').toString());
-    hold(shown.join('\n') === this.acknowledged.join('\n'), () => `readers see ${shown.length} of ${this.acknowledged.length} animals`);
+    const acknowledged = this.acknowledged.map((text) => text.slice(text.indexOf('\n') + 1));
+    hold(shown.join('\n') === acknowledged.join('\n'), () => `readers see ${shown.length} of ${this.acknowledged.length} animals`);
     this.#calls = [];
     const isReady = await Promise.resolve(storage?.ready?.()).then(() => true, () => false);
     // Readiness may look at the file, and what it cannot see it does not trust.
@@ -131,7 +134,12 @@ export class Session {
   }
 }
 
-function draftOf(id: number, name: string): Parameters<PetStorage['insert']>[0] {
+function isKeyed(name: string): boolean {
+  return /[13579]$/.test(name);
+}
+
+async function addOne(storage: PetStorage | undefined, id: number, name: string): Promise<unknown> {
   const { status } = JSON.parse(petText(id, name));
-  return { name, categoryId: 5n, ...(status && { status }) };
+  const draft = { name, categoryId: 5n, ...(status && { status }) };
+  return isKeyed(name) ? storage?.texts?.insertOnce?.(draft, onceOf(name)) : storage?.texts?.insert(draft);
 }

@@ -96,8 +96,8 @@ class Trace {
 
   /** Holds the calls against the claims; answers how many 201s there are. */
   async check(): Promise<number> {
-    // strace writes on for a moment after its child is gone.
-    const end = new RegExp(`^${this.#pid} \\+\\+\\+ (exited|killed)`, 'm');
+    // strace writes on for a moment after its child is gone; short process ids it fills up with spaces.
+    const end = new RegExp(`^${this.#pid} +\\+\\+\\+ (exited|killed)`, 'm');
     await until('the end of the trace', 10_000, () => end.test(readFileSync(this.#file, 'utf8')));
     const calls = readTrace(readFileSync(this.#file, 'utf8'));
     const onFile = calls.filter(({ args }) => descriptorOf(args) === this.#path);

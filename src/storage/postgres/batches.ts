@@ -5,9 +5,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { PetStatus } from '../../pet.js';
-import type { StoredText } from '../../storage.js';
+import type { InsertOnce, StoredText } from '../../storage.js';
 import type { Connections, Row } from './connections.js';
-import { DatabaseFailure, sqlStateOf } from './failure.js';
+import { DatabaseFailure, isKeyTaken, sqlStateOf } from './failure.js';
 import type { Table } from './table.js';
 
 /** A record that has no id yet. */
@@ -15,6 +15,8 @@ export interface Unnumbered {
   readonly status: PetStatus | undefined;
   /** What stands behind the id in its JSON text, a byte string. */
   readonly rest: string;
+  /** The idempotency key that is to be kept with it. */
+  readonly once?: InsertOnce | undefined;
 }
 
 /** What stands before the id in every JSON text. */
@@ -49,8 +51,6 @@ export class Batches {
   readonly #connections: Connections;
   readonly #table: Table;
   readonly #stop: AbortSignal;
-  /** Of this very text, so that no other version of ours can have prepared another by it. */
-  readonly #statementName: string;
   #isPrepared = true;
   #writer: Writer | undefined;
 
@@ -59,17 +59,19 @@ export class Batches {
     this.#connections = connections;
     this.#table = table;
     this.#stop = stop;
-    this.#statementName = `petstore_${createHash('sha256').update(table.insertBatch).digest('hex').slice(0, 32)}`;
   }
 
   /**
    * Stores records under the next ids, in their order.
-   * @throws DatabaseFailure where they are known not to be there, now or later.
+   * @throws DatabaseFailure where they are known not to be there, now or later; see `isKeyTaken` too.
    */
   async store(records: readonly Unnumbered[]): Promise<readonly StoredText[]> {
     const statuses = records.map(({ status }) => status ?? null);
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
-    const lastId = await this.#insert([records.length, this.#table.counter, statuses, rests]);
+    const values = [records.length, this.#table.counter, statuses, rests];
+    const lastId = await (records.some(({ once }) => once !== undefined)
+      ? this.#insert(this.#table.insertKeyedBatch ?? this.#table.insertBatch, [...values, ...keyColumnsOf(records)])
+      : this.#insert(this.#table.insertBatch, values));
     const firstId = lastId - BigInt(records.length) + 1n;
     return records.map(({ rest }, index) => {
       const id = firstId + BigInt(index);
@@ -78,14 +80,14 @@ export class Batches {
   }
 
   /** The last id of the batch. */
-  async #insert(values: readonly unknown[]): Promise<bigint> {
+  async #insert(statement: string, values: readonly unknown[]): Promise<bigint> {
     const giveUpAt = performance.now() + againMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       const writer = (this.#writer ??= await this.#newWriter());
       writer.batch++;
       let failure: DatabaseFailure;
       try {
-        const [row] = await this.#ask([writer.id, writer.batch, ...values]);
+        const [row] = await this.#ask(statement, [writer.id, writer.batch, ...values]);
         if (row !== undefined) return BigInt(row['last_id'] ?? 0);
         // The writer's row is not as we left it, as in a database that was put back from a backup.
         this.#writer = undefined;
@@ -96,21 +98,20 @@ export class Batches {
         writer.batch--;
         failure = error;
       }
-      if (failure.outcome === 'no' || performance.now() > giveUpAt) throw failure;
+      if (failure.outcome === 'no' || isKeyTaken(failure) || performance.now() > giveUpAt) throw failure;
       await wait(pauseMs);
     }
   }
 
   /** The server is spared to plan it again and again, where it may remember it. */
-  async #ask(values: unknown[]): Promise<readonly Row[]> {
-    const { insertBatch } = this.#table;
-    if (!this.#isPrepared) return this.#connections.ask(insertBatch, values);
+  async #ask(statement: string, values: unknown[]): Promise<readonly Row[]> {
+    if (!this.#isPrepared) return this.#connections.ask(statement, values);
     try {
-      return await this.#connections.ask(insertBatch, values, this.#statementName);
+      return await this.#connections.ask(statement, values, nameOf(statement));
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !unpreparedStates.has(sqlStateOf(error.cause))) throw error;
       this.#isPrepared = false;
-      return this.#connections.ask(insertBatch, values);
+      return this.#connections.ask(statement, values);
     }
   }
 
@@ -139,4 +140,18 @@ export class Batches {
       await wait(pauseMs);
     }
   }
+}
+
+const names = new Map<string, string>();
+
+/** Of this very text, so that no other version of ours can have prepared another by it. */
+function nameOf(statement: string): string {
+  const name = names.get(statement) ?? `petstore_${createHash('sha256').update(statement).digest('hex').slice(0, 32)}`;
+  names.set(statement, name);
+  return name;
+}
+
+function keyColumnsOf(records: readonly Unnumbered[]): unknown[] {
+  const uses = records.map(({ once }) => once);
+  return [uses.map((once) => once?.key ?? null), uses.map((once) => once?.body ?? null), uses.map((once) => once?.at ?? null)];
 }

@@ -23,8 +23,11 @@ const told = new Map([
   ['53100', 'The database is full.'],
 ]);
 
+/** A null where none may be: so our statement for a batch ends where it finds one of its keys taken (see `table`). */
+const keyTakenState = '23502';
+
 /** Serialization failure and deadlock; CockroachDB uses the first for whatever its clients are to try again. */
-const againStates: ReadonlySet<string> = new Set(['40001', '40P01']);
+const againStates: ReadonlySet<string> = new Set(['40001', '40P01', keyTakenState]);
 
 /**
  * The classes of errors that undo their statement. Not among them: lost connections (08), a completion that the server
@@ -38,6 +41,11 @@ export function outcomeOf(thrown: unknown): Outcome {
   if (againStates.has(state)) return 'again';
   // 57014 is a statement that was cancelled, by its time limit for one.
   return refusedClasses.has(state.slice(0, 2)) || state === '57014' ? 'no' : 'unknown';
+}
+
+/** Whether somebody else has used an idempotency key of the batch meanwhile; nothing of the batch is there. */
+export function isKeyTaken(thrown: unknown): boolean {
+  return thrown instanceof DatabaseFailure && sqlStateOf(thrown.cause) === keyTakenState;
 }
 
 /** The five characters of appendix A of PostgreSQL's manual, or the name of a system error; undefined without either. */

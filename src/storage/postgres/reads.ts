@@ -5,7 +5,7 @@
 import { int64Max, isInt64 } from '../../int64.js';
 import type { PetQuery, TextPage } from '../../storage.js';
 import type { Connections, Row } from './connections.js';
-import type { Table } from './table.js';
+import { textOfHex, type Table } from './table.js';
 
 /** The most ids in one statement. */
 const maxIds = 256;
@@ -81,7 +81,7 @@ export class Reads {
 
 /** The JSON text of a row, a byte string. */
 function jsonOf(row: Row): string {
-  return Buffer.from(row['json'] ?? '', 'hex').toString('latin1');
+  return textOfHex(row['json'] ?? '');
 }
 
 function nextTurn(): Promise<void> {

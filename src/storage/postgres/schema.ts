@@ -22,6 +22,8 @@ const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
   // Each server's last batch and the last id in it.
   'CREATE TABLE IF NOT EXISTS petstore_writers (id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL)',
+  // Which idempotency key was used for which animal, as digests; one that has expired stays until it is used anew.
+  'CREATE TABLE IF NOT EXISTS petstore_idempotency (key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
 ];
 
 const setVersion =

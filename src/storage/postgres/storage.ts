@@ -127,8 +127,9 @@ const addCounter = 'INSERT INTO petstore_counters (name, last_id) VALUES ($1::te
 
 class PostgresStorage implements PetStorage {
   readonly durable = true;
-  readonly texts: PetTexts;
+  readonly texts: Required<PetTexts>;
   readonly insert: PetStorage['insert'];
+  readonly insertOnce: Required<PetStorage>['insertOnce'];
   readonly get: PetStorage['get'];
   readonly list: PetStorage['list'];
   readonly #connections: Connections;
@@ -151,10 +152,14 @@ class PostgresStorage implements PetStorage {
         checkDraft(draft);
         return pets.insert(draft);
       },
+      insertOnce: (draft, once) => {
+        checkDraft(draft);
+        return pets.insertOnce(draft, once);
+      },
       get: (id) => pets.get(id),
       list: (query) => pets.list(query),
     };
-    ({ insert: this.insert, get: this.get, list: this.list } = petsOf(this.texts));
+    ({ insert: this.insert, insertOnce: this.insertOnce, get: this.get, list: this.list } = petsOf(this.texts));
   }
 
   get waiting(): number {

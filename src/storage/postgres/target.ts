@@ -6,6 +6,7 @@ import type { StoredText } from '../../storage.js';
 import type { PetTarget } from '../copy.js';
 import type { Connections } from './connections.js';
 import { DatabaseFailure, sqlStateOf } from './failure.js';
+import { textOfHex } from './table.js';
 
 /** Raises the counter from the id that was last to the one that is, or does nothing: so it may be sent again. */
 const adoptBatch = `WITH taken AS (
@@ -42,7 +43,7 @@ export async function openTarget(connections: Connections): Promise<Pick<PetTarg
 
 async function lastIn(connections: Connections): Promise<StoredText> {
   const [row] = await connections.read(selectLast);
-  return { id: BigInt(row?.['last_id'] ?? 0), json: Buffer.from(row?.['json'] ?? '', 'hex').toString('latin1') };
+  return { id: BigInt(row?.['last_id'] ?? 0), json: textOfHex(row?.['json'] ?? '') };
 }
 
 function columnsOf(pets: readonly StoredText[]): unknown[] {

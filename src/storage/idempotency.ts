@@ -1,0 +1,114 @@
+/** Owns which idempotency keys were used for which animals, each for 24 hours. Knows no file. */
+import { PetstoreError } from '../errors.js';
+import type { InsertOnce, StoredText } from '../storage.js';
+
+/** How long a key is kept from its first use. */
+export const keptMs = 86_400_000;
+/** Times of fewer than 16 digits, until the year 33658. */
+const maxAt = 999_999_999_999_999;
+
+// Made once: a client that repeats itself may do so often, and a stack trace costs more than all the rest.
+export const inFlight = new PetstoreError('idempotency_in_flight', 'The first request with this idempotency key is still under way.');
+export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
+
+/** One use of a key. */
+export interface KeyUse extends InsertOnce {
+  /** The animal that it added; undefined while it is under way. */
+  readonly added: StoredText | undefined;
+}
+
+/**
+ * Refuses what a program, not a client, hands over: it would be a record that no start can read.
+ * @throws TypeError that names the member.
+ */
+export function checkOnce(once: InsertOnce): void {
+  if (typeof once !== 'object' || once === null) throw new TypeError('what makes an insert count once must be an object');
+  for (const name of ['key', 'body'] as const) {
+    if (typeof once[name] !== 'string' || !/^[0-9a-f]{64}$/.test(once[name])) throw new TypeError(`${name} must be a SHA-256 in small hexadecimal digits`);
+  }
+  if (!Number.isInteger(once.at) || once.at < 0 || once.at > maxAt) throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
+}
+
+class Use implements KeyUse {
+  readonly key: string;
+  readonly body: string;
+  readonly at: number;
+  added: StoredText | undefined;
+  /** The one that was kept behind this one. */
+  next: Use | undefined;
+
+  constructor({ key, body, at }: InsertOnce) {
+    this.key = key;
+    this.body = body;
+    this.at = at;
+  }
+
+  hasExpired(now: number): boolean {
+    return this.added !== undefined && now - this.at >= keptMs;
+  }
+}
+
+/** The keys of one storage; each takes some 350 bytes. */
+export class IdempotencyKeys {
+  readonly #uses = new Map<string, Use>();
+  // Those that are kept, in a list of their own: whoever looks for the oldest at the front of a Map steps over the holes
+  // of all that were deleted there, each time.
+  #oldest: Use | undefined;
+  #newest: Use | undefined;
+
+  /** How many keys it holds. */
+  get size(): number {
+    return this.#uses.size;
+  }
+
+  /**
+   * The use of a key: the first one with its animal; or a new one without, which is under way until `keep` or `drop`
+   * ends it.
+   * @throws PetstoreError `idempotency_in_flight` or `idempotency_mismatch`.
+   */
+  begin(once: InsertOnce): KeyUse {
+    this.#forgetExpired(once.at);
+    const known = this.#uses.get(once.key);
+    if (known === undefined || known.hasExpired(once.at)) return this.#start(once);
+    if (known.added === undefined) throw inFlight;
+    if (known.body !== once.body) throw mismatch;
+    return known;
+  }
+
+  /** Ends a use that added an animal. */
+  keep(use: KeyUse, added: StoredText): void {
+    const kept = this.#uses.get(use.key);
+    if (kept !== use) return;
+    kept.added = added;
+    if (this.#newest === undefined) this.#oldest = kept;
+    else this.#newest.next = kept;
+    this.#newest = kept;
+  }
+
+  /** Ends a use that added nothing: the key is new again. */
+  drop(use: KeyUse): void {
+    this.#uses.delete(use.key);
+  }
+
+  /** Takes in a key that was kept before, unless it has expired by now; a later use of the same key counts. */
+  restore(once: InsertOnce, added: StoredText, now: number): void {
+    if (now - once.at < keptMs) this.keep(this.#start(once), added);
+  }
+
+  #start(once: InsertOnce): Use {
+    const use = new Use(once);
+    this.#uses.set(use.key, use);
+    return use;
+  }
+
+  /** At most two for each that comes, so that it never takes long and yet falls never behind. */
+  #forgetExpired(now: number): void {
+    for (let count = 0; count < 2 && this.#oldest?.hasExpired(now); count++) {
+      const { key, next }: Use = this.#oldest;
+      // It may have been used anew since.
+      if (this.#uses.get(key) === this.#oldest) this.#uses.delete(key);
+      this.#oldest = next;
+      if (next === undefined) this.#newest = undefined;
+    }
+  }
+}

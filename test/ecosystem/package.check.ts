@@ -1,0 +1,125 @@
+// The package as a stranger has it: packed from a clean folder, installed elsewhere, compiled against, required and run.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { folder, npxArgs, root, run } from './scene.js';
+
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const libraries = Object.keys(manifest.peerDependencies);
+
+/** All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. */
+const belongs = /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/(?!types\/)[\w/-]+\.c?js|dist\/types\/(package\.json|(?!server|commands)[\w/-]+\.d\.m?ts))$/;
+const largest = { packed: 130_000, unpacked: 420_000 };
+
+interface Packed {
+  readonly file: string;
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly paths: readonly string[];
+}
+
+/** Packs what a clone has, in a folder of its own: packing builds anew, and dist is in use. */
+async function pack(t: TestContext): Promise<Packed> {
+  const clone = folder(t);
+  for (const name of ['src', 'scripts', 'package.json', 'tsconfig.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'Makefile', 'data/animals.jsonl']) {
+    cpSync(join(root, name), join(clone, name), { recursive: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
+  await run(t, clone, 'npm', 'pack', '--silent');
+  const file = join(clone, `petstore-${manifest.version}.tgz`);
+  const [facts] = JSON.parse(await run(t, clone, 'npm', 'pack', '--json', '--dry-run', '--ignore-scripts', file));
+  return { file, size: facts.size, unpackedSize: facts.unpackedSize, paths: facts.files.map(({ path }: { readonly path: string }) => path) };
+}
+
+/** Every way into the package, with the module behind it. */
+const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, faces]) => {
+  const module = /^\.\/dist\/(.*)\.js$/.exec(Object(Object(faces).import).default)?.[1];
+  return module === undefined ? [] : [{ specifier: name.replace('.', 'petstore'), module }];
+});
+
+/** A module that hands on every public name, and so compiles only where each is there. */
+async function handOn(specifier: string, module: string): Promise<string> {
+  const values = Object.keys(await import(join(root, `dist/${module}.js`)));
+  const declarations = readFileSync(join(root, `dist/${module}.d.ts`), 'utf8');
+  const listed = [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) => names.split(','));
+  const declared = [...declarations.matchAll(/^export (?:interface|type) (\w+)/gm)].map(([, name = '']) => name);
+  const types = [...listed, ...declared].map((name) => name.replace('type ', '').trim()).filter((name) => !values.includes(name));
+  return `export { ${[...values, ...types.map((name) => `type ${name}`)].join(', ')} } from '${specifier}';\n`;
+}
+
+/** Compiles only where the types say what they mean. */
+const consumer = `
+import { createPetstore, KeyRing, memoryStorage, PetstoreError, type Pet, type PetStorage } from 'petstore';
+import { corsPlugin } from 'petstore/plugins/cors';
+import { docsPlugin } from 'petstore/plugins/docs';
+import { metricsPlugin } from 'petstore/plugins/metrics';
+import { ordersPlugin } from 'petstore/plugins/orders';
+
+export async function use(storage: PetStorage = memoryStorage()): Promise<Pet | undefined> {
+  const plugins = [corsPlugin({ origins: ['https://a.example'] }), docsPlugin(), metricsPlugin(), ordersPlugin()];
+  const { fetch, close } = createPetstore({ keys: ['a'], storage, plugins });
+  const response: Response = await fetch(new Request('http://a/v1/pets'));
+  if (!response.ok) throw new PetstoreError('unavailable', await response.text());
+  await close();
+  // @ts-expect-error Ids are bigints.
+  return storage.get(1);
+}
+export const codeOf = (error: unknown): string | undefined => (error instanceof PetstoreError ? error.code : undefined);
+export const isRing = (value: unknown): value is KeyRing => value instanceof KeyRing;
+// @ts-expect-error There is no such option.
+createPetstore({ keys: [], port: 1 });
+`;
+
+/** Compilers, and how their users may have set them; none looks the other way at declarations. */
+const compilers = [
+  { tsc: 'node_modules/.bin/tsc', settings: [['node16'], ['nodenext'], ['preserve', 'bundler']] },
+  { tsc: 'test/ecosystem/node_modules/.bin/tsc', settings: [['node16'], ['nodenext'], ['preserve', 'bundler'], ['commonjs', 'node10']] },
+] as const;
+
+/** What both ways in have in common: the very same things, and no word about it. */
+const sameThings = `
+(async () => {
+  for (const specifier of ${JSON.stringify(entries.map(({ specifier }) => specifier))}) {
+    const [required, imported] = [require(specifier), await import(specifier)];
+    for (const name of Object.keys(imported)) if (required[name] !== imported[name]) throw new Error(specifier + ' ' + name);
+    if (Object.keys(required).length === 0) throw new Error(specifier);
+  }
+})();
+`;
+
+test('the package has what belongs, and serves a stranger who imports, requires, compiles or runs it', async (t) => {
+  const { file, size, unpackedSize, paths } = await pack(t);
+  t.diagnostic(`${size} bytes packed, ${unpackedSize} unpacked, ${paths.length} files`);
+  assert.deepEqual(paths.filter((path) => !belongs.test(path)), []);
+  assert.ok(size <= largest.packed && unpackedSize <= largest.unpacked, `${size} ${unpackedSize}`);
+
+  await run(t, root, 'npx', ...npxArgs('publint', '--strict', file));
+  await run(t, root, 'npx', ...npxArgs('attw', file));
+
+  const home = folder(t);
+  const install = (...names: readonly string[]): Promise<string> => run(t, home, 'npm', 'install', '--ignore-scripts', '--omit=peer', '--no-fund', '--no-audit', ...names);
+  writeFileSync(join(home, 'package.json'), '{ "private": true }');
+  // The types of Node are all that ours need.
+  await install(file, `@types/node@${JSON.parse(readFileSync(join(root, 'node_modules/@types/node/package.json'), 'utf8')).version}`);
+  for (const extension of ['cts', 'mts']) {
+    mkdirSync(join(home, extension));
+    writeFileSync(join(home, extension, `consumer.${extension}`), consumer);
+    for (const { specifier, module } of entries) writeFileSync(join(home, extension, `${basename(module)}.${extension}`), await handOn(specifier, module));
+  }
+  for (const { tsc, settings } of compilers) {
+    for (const [module, moduleResolution = module] of settings) {
+      const compilerOptions = { module, moduleResolution, target: 'es2022', lib: ['es2022'], types: ['node'], strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false, noEmit: true };
+      writeFileSync(join(home, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['cts', ...(module === 'commonjs' ? [] : ['mts'])] }));
+      await run(t, home, join(root, tsc), '--project', home);
+    }
+  }
+
+  await install(...libraries.map((name) => `${name}@${manifest.devDependencies[name]}`));
+  writeFileSync(join(home, 'same.cjs'), sameThings);
+  assert.equal(await run(t, home, process.execPath, '--trace-warnings', 'same.cjs'), '');
+  for (const command of [['node_modules/.bin/petstore'], ['npx', 'petstore']] as const) {
+    const [program, ...args] = command;
+    assert.equal(await run(t, home, program, ...args, '--version'), `${manifest.version}\n`);
+  }
+});

@@ -1,0 +1,9 @@
+// Redocly reads the OpenAPI document: it finds no error and nothing to warn of.
+import { test } from 'node:test';
+import { documentFile, npxArgs, root, run } from './scene.js';
+
+test('redocly lint has no error and no warning, by its strict rules too', async (t) => {
+  const file = await documentFile(t);
+  // The strict rules make errors of all warnings.
+  await run(t, root, 'npx', ...npxArgs('redocly', 'lint', '--extends=recommended-strict', file));
+});

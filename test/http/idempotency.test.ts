@@ -1,0 +1,255 @@
+/** Adding once for an Idempotency-Key, over a socket, through fetch and behind somebody else's server. */
+import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { test, type TestContext } from 'node:test';
+import { atEnd } from '../at-end.js';
+import { createPetstore, fileStorage, memoryStorage, type Disk, type PetStorage } from '../../dist/index.js';
+import { nodeDisk } from '../../dist/storage/disk.js';
+import { dayMs } from '../storage/once.js';
+import { diskWith, gate, newPath } from '../storage/scene.js';
+import { assertError, header, type Answer } from './client.js';
+import { ask, exchange, bytesOf, key, start, stored, type Running } from './fixture.js';
+
+const body = '{"name":"a","categoryId":1}';
+const other = '{"name":"b","categoryId":1}';
+
+type Kept = Answer & { readonly kept: boolean };
+
+function post(port: number, idempotencyKey: string, text = body, authorization = `Bearer ${key}`): Promise<Kept> {
+  return ask(port, 'POST', '/v1/pets', { body: text, headers: [`Idempotency-Key: ${idempotencyKey}`], authorization });
+}
+
+/** What an answer says of the animal. */
+function added(answer: Answer): readonly unknown[] {
+  return [answer.status, header(answer, 'Location'), answer.body];
+}
+
+test('a repeat gives the first answer again, status, Location and animal, and adds nothing', async (t) => {
+  const running = await start(t);
+  const first = await post(running.port, 'order-1');
+  assert.deepEqual(added(first), [201, '/v1/pets/1', '{"id":1,"name":"a","categoryId":1}']);
+  for (let count = 0; count < 3; count++) {
+    const again = await post(running.port, 'order-1');
+    assert.deepEqual(added(again), added(first));
+    assert.equal(again.kept, true);
+  }
+  assert.deepEqual(added(await post(running.port, 'order-2')), [201, '/v1/pets/2', '{"id":2,"name":"a","categoryId":1}']);
+  assert.deepEqual(added(await ask(running.port, 'POST', '/v1/pets', { body })), [201, '/v1/pets/3', '{"id":3,"name":"a","categoryId":1}']);
+  assert.deepEqual(added(await post(running.port, 'order-1')), added(first));
+  assert.equal((await stored(running)).length, 3);
+});
+
+test('another body is 422, byte by byte, and neither adds nor changes what the key stands for', async (t) => {
+  const running = await start(t);
+  const first = await post(running.port, 'k');
+  for (const text of [other, `${body} `, '{"categoryId":1,"name":"a"}', '{"name":"a","categoryId":1.0}']) {
+    const answer = await post(running.port, 'k', text);
+    assertError(answer, 422, 'idempotency_mismatch');
+    assert.equal(answer.kept, true);
+  }
+  assert.deepEqual(added(await post(running.port, 'k')), added(first));
+  assert.deepEqual(await stored(running), ['1 a 1 -']);
+});
+
+test('only a 201 is kept: what was refused is looked at anew', async (t) => {
+  const running = await start(t);
+  for (const [text, code] of [['{', 'invalid_json'], ['{}', 'invalid_body'], ['', 'invalid_json']] as const) {
+    for (let count = 0; count < 2; count++) assertError(await post(running.port, 'k', text), 400, code);
+  }
+  assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Idempotency-Key: k', 'Content-Type: a/b'] }), 415, 'unsupported_media_type');
+  assertError(await post(running.port, 'k', body, 'Bearer no'), 401, 'unauthorized');
+  assert.equal((await post(running.port, 'k')).status, 201);
+  // A body that could never be added is refused as such, with a used key too.
+  assertError(await post(running.port, 'k', '{}'), 400, 'invalid_body');
+  assert.equal((await stored(running)).length, 1);
+});
+
+test('a key of 1 to 255 visible characters is taken, each character and each letter for itself', async (t) => {
+  const running = await start(t);
+  const visible = Array.from({ length: 0x7e - 0x20 }, (_, index) => String.fromCharCode(0x21 + index));
+  const good = [...visible, visible.join(''), 'k'.repeat(254), 'k'.repeat(255), '"quoted"', 'a,b'];
+  for (const [index, value] of good.entries()) assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
+  for (const [index, value] of good.entries()) assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
+  // Optional white space around a value is no part of it (RFC 9110 section 5.5), and names of headers have no case.
+  for (const line of ['idempotency-key:a', 'IDEMPOTENCY-KEY: \t a \t ']) {
+    assert.equal(header(await ask(running.port, 'POST', '/v1/pets', { body, headers: [line] }), 'Location'), `/v1/pets/${good.indexOf('a') + 1}`);
+  }
+});
+
+test('any other key, and one that is given twice, is 400 with the rule and without the value, and nothing is added', async (t) => {
+  const running = await start(t);
+  const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'k'.repeat(256), 'secret'.repeat(1000), 'secret, secret'];
+  const headers = [...values.map((value) => [`Idempotency-Key: ${value}`]), ['Idempotency-Key: secret', 'Idempotency-Key: secret'], ['Idempotency-Key: secret', 'idempotency-key: '], ['Idempotency-Key:', 'Idempotency-Key:']];
+  for (const lines of headers) {
+    const message = assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: lines }), 400, 'bad_request');
+    assert.match(message, /^Idempotency-Key must .*once.* 1 to 255 visible ASCII/);
+    assert.ok(!/secret|kkk/.test(message));
+  }
+  // Before the body is looked at, and behind the API key.
+  assertError(await post(running.port, 'a b', '{'), 400, 'bad_request');
+  assertError(await post(running.port, 'a b', body, 'Bearer no'), 401, 'unauthorized');
+  assert.deepEqual(await stored(running), []);
+});
+
+test('on every other request the header is ignored, whatever it says', async (t) => {
+  const running = await start(t);
+  await post(running.port, 'k');
+  const lines = ['Idempotency-Key: a b', 'Idempotency-Key: k'];
+  for (const [method, path, status] of [['GET', '/v1/pets', 200], ['HEAD', '/v1/pets', 200], ['GET', '/v1/pets/1', 200], ['OPTIONS', '/v1/pets', 204], ['PUT', '/v1/pets', 405], ['GET', '/healthz', 200], ['POST', '/v1/pets/1', 405], ['GET', '/nowhere', 404]] as const) {
+    assert.equal((await ask(running.port, method, path, { headers: lines })).status, status, `${method} ${path}`);
+  }
+});
+
+test('every API key has idempotency keys of its own', async (t) => {
+  const running = await start(t, { keys: ['one', 'two'] });
+  const first = await post(running.port, 'k', body, 'Bearer one');
+  assert.deepEqual(added(await post(running.port, 'k', body, 'Bearer two')), [201, '/v1/pets/2', '{"id":2,"name":"a","categoryId":1}']);
+  assert.equal((await post(running.port, 'other', other, 'Bearer two')).status, 201);
+  assert.deepEqual(added(await post(running.port, 'k', body, 'Bearer one')), added(first));
+  assert.equal((await stored(running)).length, 3);
+});
+
+test('names of API keys cannot be chosen so that they meet in one idempotency key', async (t) => {
+  const names = ['a', 'a b', 'a"', 'a","b', '', '\u0000', 'ab', '1', '11', '\ud800', '\ud801'];
+  const running = await start(t, { keys: (token) => names[Number(token)] });
+  const values = ['a', 'b', '"', ',', '","b', 'ab', '1', '11', '0'];
+  for (const value of values) for (const index of names.keys()) assert.equal((await post(running.port, value, body, `Bearer ${index}`)).status, 201);
+  assert.equal((await stored(running)).length, names.length * values.length);
+});
+
+test('a key is kept for 24 hours by the petstore’s clock', async (t) => {
+  let now = 1_795_132_800_000.5;
+  const running = await start(t, { clock: () => now });
+  const first = await post(running.port, 'k');
+  now += dayMs - 1;
+  assert.deepEqual(added(await post(running.port, 'k')), added(first));
+  assertError(await post(running.port, 'k', other), 422, 'idempotency_mismatch');
+  now += 1;
+  assert.deepEqual(added(await post(running.port, 'k', other)), [201, '/v1/pets/2', '{"id":2,"name":"b","categoryId":1}']);
+  assertError(await post(running.port, 'k'), 422, 'idempotency_mismatch');
+});
+
+test('a repeat behind the end of GET /v1/pets/{petId} names no Location either (C30)', async (t) => {
+  let now = Date.UTC(2030, 11, 5, 23, 59, 59);
+  const running = await start(t, { clock: () => now });
+  assert.equal(header(await post(running.port, 'k'), 'Location'), '/v1/pets/1');
+  now += 1000;
+  assert.deepEqual(added(await post(running.port, 'k')), [201, undefined, '{"id":1,"name":"a","categoryId":1}']);
+});
+
+/** A petstore on a file whose disk waits in each sync until it may go on. */
+async function slow(t: TestContext): Promise<Running & { readonly path: string; readonly syncing: Promise<void>; readonly goOn: (failure?: Error) => void }> {
+  const disk: Disk = diskWith({});
+  const path = newPath();
+  const storage = await fileStorage(path, { disk });
+  const [syncing, mayEnd] = [gate(), gate()];
+  let failure: Error | undefined;
+  disk.datasync = async (descriptor) => {
+    syncing.open();
+    await mayEnd.opened;
+    if (failure !== undefined) throw failure;
+    await nodeDisk.datasync(descriptor);
+  };
+  const goOn = (error?: Error): void => {
+    failure = error;
+    mayEnd.open();
+  };
+  atEnd(t, () => goOn());
+  return { ...(await start(t, { storage })), path, syncing: syncing.opened, goOn };
+}
+
+test('while the first is under way a repeat is 409 and may try again in a second; then it has the answer', async (t) => {
+  const { port, petstore, syncing, goOn } = await slow(t);
+  const first = post(port, 'k');
+  await syncing;
+  for (const text of [body, other]) {
+    const answer = await post(port, 'k', text);
+    assertError(answer, 409, 'idempotency_in_flight');
+    assert.equal(header(answer, 'Retry-After'), '1');
+    assert.equal(answer.kept, true);
+  }
+  goOn();
+  assert.equal((await first).status, 201);
+  assert.deepEqual(added(await post(port, 'k')), added(await first));
+  assertError(await post(port, 'k', other), 422, 'idempotency_mismatch');
+  assert.equal((await petstore.storage.list({ limit: 5 })).length, 1);
+});
+
+test('behind a disk that failed a repeat is 503 like every add, not 409', async (t) => {
+  const { port, syncing, goOn } = await slow(t);
+  const first = post(port, 'k');
+  await syncing;
+  goOn(new Error('EIO'));
+  assertError(await first, 503, 'unavailable');
+  for (const text of [body, other]) assertError(await post(port, 'k', text), 503, 'unavailable');
+});
+
+test('a repeat behind a restart has the first answer, and the file knows neither the key nor the body', async (t) => {
+  const path = newPath();
+  const first = createPetstore({ keys: [key], storage: fileStorage(path) });
+  const secret = 'my-secret-order';
+  const add = (petstore: Pick<typeof first, 'fetch'>): Promise<Response> =>
+    petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': secret }, body: Buffer.from(body) }));
+  const answer = await (await add(first)).text();
+  await first.close();
+  const file = readFileSync(path, 'utf8');
+  assert.ok(!file.includes(secret) && !file.includes(key));
+  const { idempotency } = JSON.parse(file.split('\n')[0] ?? '');
+  assert.equal(idempotency.key, hash('sha256', `["key-1","${secret}"]`));
+  assert.equal(idempotency.body, hash('sha256', body));
+  assert.ok(Math.abs(Date.now() - idempotency.at) < 60_000);
+
+  // While it still opens, too.
+  const second = createPetstore({ keys: [key], storage: fileStorage(path) });
+  atEnd(t, () => second.close());
+  const again = await add(second);
+  assert.deepEqual([again.status, again.headers.get('location'), await again.text()], [201, '/v1/pets/1', answer]);
+  assert.equal(readFileSync(path, 'utf8'), file);
+});
+
+test('a storage that keeps no keys is 400 for a request with one, never a promise that nobody keeps', async (t) => {
+  const { insert, get, list, close } = memoryStorage();
+  const storage: PetStorage = { durable: false, insert, get, list, close };
+  for (const given of [storage, Promise.resolve(storage)]) {
+    const { port } = await start(t, { storage: given });
+    assert.match(assertError(await post(port, 'k'), 400, 'bad_request'), /keeps no idempotency keys/);
+    assert.equal((await ask(port, 'POST', '/v1/pets', { body })).status, 201);
+  }
+});
+
+test('fetch and handler do the same', async (t) => {
+  const petstore = createPetstore({ keys: [key] });
+  const server = createServer(petstore.handler).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  atEnd(t, async () => {
+    server.close();
+    await petstore.close();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const fetched = async (headers: readonly (readonly [string, string])[], text = body): Promise<readonly unknown[]> => {
+    const all: [string, string][] = [['Authorization', `Bearer ${key}`], ...headers.map(([name, value]): [string, string] => [name, value])];
+    const response = await petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: all, body: Buffer.from(text) }));
+    return [response.status, response.headers.get('location'), response.status === 201 ? await response.text() : JSON.parse(await response.text()).code];
+  };
+  const first = await fetched([['idempotency-key', 'k']]);
+  assert.deepEqual(first, [201, '/v1/pets/1', '{"id":1,"name":"a","categoryId":1}']);
+  assert.deepEqual(await fetched([['Idempotency-Key', 'k']]), first);
+  const bytes = bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: k'] });
+  assert.deepEqual(added(await exchange(address.port, bytes, 'POST')), first);
+  assert.deepEqual(await fetched([['Idempotency-Key', 'k']], other), [422, null, 'idempotency_mismatch']);
+  for (const headers of [[['Idempotency-Key', 'k'], ['Idempotency-Key', 'k']], [['Idempotency-Key', '']]] as const) {
+    assert.deepEqual(await fetched(headers), [400, null, 'bad_request']);
+  }
+});
+
+test('the body counts as its bytes, those beyond ASCII too', async (t) => {
+  const { port } = await start(t);
+  const texts = ['{"name":"\xc3\xa9","categoryId":1}', '{"name":"\\u00e9","categoryId":1}', '{"name":"e","categoryId":1}'];
+  for (const [index, text] of texts.entries()) {
+    for (let count = 0; count < 2; count++) assert.equal(header(await post(port, `k${index}`, text), 'Location'), `/v1/pets/${index + 1}`);
+    for (const another of texts) if (another !== text) assertError(await post(port, `k${index}`, another), 422, 'idempotency_mismatch');
+  }
+});
