@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -16,7 +17,11 @@ const deadlineMs = 60_000;
  * It must not be killed with them, and is in a process group of its own.
  */
 const guardScript = `cat > /dev/null
-pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2> /dev/null && while kill -0 "$pid" 2> /dev/null; do sleep 0.02; done
+if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2> /dev/null; then
+  tries=0
+  while kill -0 "$pid" 2> /dev/null && [ $tries -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+  kill -KILL "$pid" 2> /dev/null
+fi
 rm -rf "$1"`;
 
 /** The folder of PostgreSQL's server programs, the newest where there are several; undefined where there are none. */
@@ -55,7 +60,7 @@ export class Cluster {
     try {
       // Not synced, for a cluster that a power cut may take; what the server writes later is.
       const made = ['-D', cluster.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-      execFileSync(join(programs, 'initdb'), made, { ...cluster.#identity, cwd: cluster.folder, stdio: 'pipe' });
+      execFileSync(join(programs, 'initdb'), made, { ...cluster.#identity, cwd: cluster.folder, stdio: 'pipe', timeout: deadlineMs });
       cluster.#port = await freePort();
       await cluster.up(settings);
     } catch (error) {
@@ -87,7 +92,7 @@ export class Cluster {
   async down(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const server = this.#server;
     if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
-    const gone = new Promise((resolve) => server.once('exit', resolve));
+    const gone = once(server, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
     const others = signal === 'SIGKILL' ? this.processes() : [];
     server.kill(signal);
     for (const pid of others) kill(pid, signal);
@@ -103,7 +108,8 @@ export class Cluster {
 
   /** Ends it for good. */
   async remove(): Promise<void> {
-    const gone = new Promise((resolve) => this.#guard.once('exit', resolve));
+    if (this.#guard.exitCode !== null) return;
+    const gone = once(this.#guard, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
     this.#guard.stdin?.end();
     await gone;
   }

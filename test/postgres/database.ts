@@ -16,8 +16,10 @@ const schemas: string[] = [];
 let cluster: Promise<Cluster> | undefined;
 
 after(async () => {
-  if (given !== undefined) for (const schema of schemas) await query(given, `DROP SCHEMA ${schema} CASCADE`);
+  // With a cluster of our own they go as a whole.
+  const dropped = await Promise.allSettled(given === undefined ? [] : schemas.map((schema) => query(given, `DROP SCHEMA ${schema} CASCADE`)));
   await (await cluster)?.remove();
+  for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
 
 /** Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip is allowed it throws. */
@@ -73,7 +75,7 @@ export function withOptions(url: string, words: string): string {
 
 /** Runs a statement on a connection of its own; answers its rows. */
 export async function query(url: string, text: string, values: readonly unknown[] = []): Promise<readonly Readonly<Record<string, unknown>>[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 60_000 });
   client.on('error', () => undefined);
   await client.connect();
   try {

@@ -92,11 +92,15 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   },
   'a counter that somebody holds for longer than a statement may take': async ({ url }) => {
     const holder = new pg.Client({ connectionString: url });
+    holder.on('error', () => undefined);
     await holder.connect();
-    await holder.query('BEGIN');
-    await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
-    await sleep(Math.random() * 5_000);
-    await holder.end();
+    try {
+      await holder.query('BEGIN');
+      await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
+      await sleep(Math.random() * 5_000);
+    } finally {
+      await holder.end();
+    }
   },
   'no connection left': async ({ cluster, proxy }) => {
     const others: pg.Client[] = [];
@@ -111,9 +115,9 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
         break;
       }
     }
-    assert.ok(others.length > 10);
     await sleep(300);
     await Promise.all(others.map((other) => other.end()));
+    assert.ok(others.length > 10);
   },
   'rows that are refused': async ({ url }) => {
     // Nothing of their batch may stay.
@@ -147,6 +151,7 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const all = await scene(t);
     const { server, url } = all;
     const writers = new Writers(server.url);
+    atEnd(t, () => writers.stop());
     writers.start(8);
     const kinds = Object.entries(faults);
     const slowest = { kind: '', ms: 0 };

@@ -6,6 +6,7 @@ import pg from 'pg';
 import { atEnd } from '../at-end.js';
 import type { PetStorage } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres.js';
+import { until } from '../standalone/process.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
 import { Proxy } from './proxy.js';
 
@@ -25,12 +26,10 @@ async function scene(t: TestContext): Promise<Scene> {
   const url = await newDatabase();
   const { hostname, port } = new URL(url);
   const proxy = await Proxy.start(Number(port || 5432), hostname);
+  atEnd(t, () => proxy.close());
   const logged: (readonly unknown[])[] = [];
   const storage = await postgresStorage(proxy.urlFor(url), { log: (...line) => logged.push(line) });
-  atEnd(t, async () => {
-    await storage.close();
-    await proxy.close();
-  });
+  atEnd(t, () => storage.close());
   assert.equal((await storage.insert(rex)).id, 1n);
   return { url, proxy, storage, logged };
 }
@@ -44,7 +43,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     const { url, proxy, storage } = await scene(t);
     proxy.mode = 'deaf';
     const inserts = Array.from({ length: 5 }, () => storage.insert(rex));
-    while (proxy.repliesLost === 0) await sleep(1);
+    await until('a lost reply', () => proxy.repliesLost > 0);
     proxy.mode = 'open';
     assert.deepEqual((await Promise.all(inserts)).map(({ id }) => id), [2n, 3n, 4n, 5n, 6n]);
     assert.deepEqual(await idsIn(url), [1, 2, 3, 4, 5, 6]);
@@ -131,15 +130,20 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
 
   test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
+    atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
+    atEnd(t, () => storage.close());
     const held = await Promise.all([pool.connect(), pool.connect()]);
+    const release = (): void => {
+      for (const client of held.splice(0)) client.release();
+    };
+    atEnd(t, release);
     const since = performance.now();
     await Promise.all([assert.rejects(storage.insert(rex), unavailable), assert.rejects(storage.get(1n), unavailable)]);
     assert.ok(performance.now() - since < 4_000);
-    for (const client of held) client.release();
+    release();
     assert.equal((await storage.insert(rex)).id, 1n);
     await storage.close();
     assert.equal(pool.idleCount, pool.totalCount, 'every connection was given back');
-    atEnd(t, () => pool.end());
   });
 });

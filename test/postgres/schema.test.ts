@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../at-end.js';
 import { isMigrated, migratePostgres, postgresStorage } from '../../dist/postgres.js';
-import { assertRefused, folder, root, run, Running, start } from '../standalone/process.js';
+import { assertRefused, folder, root, run, Running, start, until } from '../standalone/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
@@ -117,7 +117,8 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assertRefused(await new Running(process.execPath, args, { cwd, env: keyed }).ended, 3, /npm install pg/);
     // Whoever needs none doesn't miss it.
     const memory = new Running(process.execPath, [join(cwd, 'dist/server.js'), '--storage', 'memory:', '--port', '0'], { cwd, env: keyed });
-    await new Promise((resolve) => memory.child.stdout?.once('data', resolve));
+    atEnd(t, () => memory.end('SIGKILL'));
+    await until('its first line', () => memory.stdout !== '');
     assert.equal((await memory.end()).code, 0);
   });
 });

@@ -2,6 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { apiKey } from '../standalone/process.js';
 
+/** How long an answer is waited for, in milliseconds: longer than the server takes for any. */
+const answerMs = 30_000;
+
 /** Clients of one server, each with one request under way. */
 export class Writers {
   readonly #url: string;
@@ -67,7 +70,7 @@ export class Writers {
   async #add(name: string): Promise<number> {
     const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
     try {
-      const response = await fetch(`${this.#url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }) });
+      const response = await fetch(`${this.#url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }), signal: AbortSignal.timeout(answerMs) });
       const body = await response.text();
       if (response.status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(body)?.[1]), body);
       else if (response.status === 503) this.refused++;
