@@ -1,3 +1,3 @@
 /** The public API of `petstore/postgres`: animals in PostgreSQL, for which the package `pg` is needed. */
 export type { PostgresClient, PostgresPool, PostgresQuery } from './storage/postgres/pool.js';
-export { isMigrated, migratePostgres, postgresStorage, postgresTarget, type PostgresStorageOptions } from './storage/postgres/storage.js';
+export { isMigrated, migratePostgres, postgresRecordNames, postgresStorage, postgresTarget, type PostgresStorageOptions } from './storage/postgres/storage.js';

@@ -1,5 +1,5 @@
-/** Owns the `copy` command: all animals of one storage into another. Knows neither of them. */
-import { copyPets, type CopyReport } from '../index.js';
+/** Owns the `copy` command: all animals of one storage into another, and what plugins keep beside them. Knows neither of them. */
+import { copyPets, copyRecords, type CopyReport, type CopyTarget } from '../index.js';
 import { jsonLog } from '../server/json-log.js';
 import { printable } from '../server/printable.js';
 import { Refusal } from '../server/refusal.js';
@@ -22,17 +22,20 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
   if (from.isThere?.() === false) throw new Refusal(`--from ${from.text} is not there; name a storage that is`);
   const progress = new Progress(process.stderr);
   const log = jsonLog(process.stderr);
+  const target: CopyTarget = { open: () => to.open(log), openTarget };
   const source = await from.open(log);
-  let report: CopyReport;
   try {
-    report = await copyPets(source, { open: () => to.open(log), openTarget }, (...step) => progress.show(...step));
+    const tell = ({ count, present, sha256 }: CopyReport, things: string): void => {
+      progress.clear();
+      const before = present === 0 ? '' : `, ${present} of them before`;
+      process.stdout.write(`${printable(`${count} ${things} of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
+    };
+    tell(await copyPets(source, target, (...step) => progress.show(...step)), 'animals');
+    for (const name of await from.recordNames()) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
   } finally {
     progress.clear();
     await source.close();
   }
-  const { animals, present, sha256 } = report;
-  const before = present === 0 ? '' : `, ${present} of them before`;
-  process.stdout.write(`${printable(`${animals} animals of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
   return 0;
 }
 

@@ -30,7 +30,7 @@ Commands:
   keys revoke NAME  take a key out; a running server follows within 2 seconds
   import FILE       add animals from JSON Lines, every line checked before the first is stored
   migrate           make the tables of a database, or bring them up to date
-  copy              copy all animals with their ids, compare both; cut off, it goes on when it is run again
+  copy              copy all animals, and orders, with their ids, and compare; run again, it goes on where it was
   check FILE        say what a storage file holds, and whether a server would start on it
 
 Options and their environment variables; a flag beats the environment, which beats the default:`;

@@ -1,7 +1,7 @@
 /** Owns opening the storage that an option's text names. Knows no backend but by name. */
 import { existsSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { fileStorage, fileTarget, memoryStorage, type Log, type PetStorage, type PetTarget } from '../index.js';
+import { fileRecordNames, fileStorage, fileTarget, memoryStorage, type Log, type PetStorage, type TextTarget } from '../index.js';
 import { Refusal } from './refusal.js';
 import type { Setting } from './settings.js';
 
@@ -17,15 +17,17 @@ export interface NamedStorage {
   readonly place: string;
   /** Whether it is there already; absent where opening it makes nothing. */
   readonly isThere?: () => boolean;
-  /** Opens it to be copied to; absent where nothing lasts. */
-  readonly openTarget?: () => Promise<PetTarget>;
+  /** Opens it to be copied to, its animals or the records of a name; absent where nothing lasts. */
+  readonly openTarget?: (records?: string) => Promise<TextTarget>;
+  /** The names of what plugins keep in it. */
+  readonly recordNames: () => Promise<readonly string[]>;
   /** Makes the tables of a database, or brings them up to date; absent where there are none. Answers what it did. */
   readonly migrate?: () => Promise<string>;
 }
 
 /** @throws Refusal for a text that names no storage; it is not repeated, for it may hold a password. */
 export function readStorage({ text, from }: Setting): NamedStorage {
-  if (text === 'memory:') return { text, isDurable: false, place: text, open: async () => memoryStorage() };
+  if (text === 'memory:') return { text, isDurable: false, place: text, open: async () => memoryStorage(), recordNames: async () => [] };
   const path = text.startsWith('file:') ? text.slice('file:'.length) : '';
   if (path !== '') {
     return {
@@ -34,7 +36,8 @@ export function readStorage({ text, from }: Setting): NamedStorage {
       place: realPath(path),
       open: (log) => fileStorage(path, { log }),
       isThere: () => existsSync(path),
-      openTarget: () => fileTarget(path),
+      openTarget: (records) => fileTarget(path, records),
+      recordNames: () => fileRecordNames(path),
     };
   }
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return databaseOf(text, from);
@@ -56,7 +59,8 @@ function databaseOf(url: string, from: string): NamedStorage {
       }
       return postgresStorage(url, { log });
     },
-    openTarget: async () => (await postgres()).postgresTarget(url),
+    openTarget: async (records) => (await postgres()).postgresTarget(url, records),
+    recordNames: async () => (await postgres()).postgresRecordNames(url),
     migrate: async () => {
       const { from: before, to } = await (await postgres()).migratePostgres(url);
       return before === to ? `${text} is up to date: version ${to}` : `${text} has the tables of the petstore: version ${to}, before ${before}`;

@@ -7,7 +7,7 @@ import { atEnd } from '../at-end.js';
 import { copyPets, memoryStorage } from '../../dist/index.js';
 import { postgresStorage, postgresTarget } from '../../dist/postgres.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
-import { assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
+import { apiKey, assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
 import { newDatabase, newSchema, query, withoutDatabase } from './database.js';
 import { Proxy } from './proxy.js';
 
@@ -68,6 +68,29 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal((await server.add('Rex')).status, 503, 'there are no ids left');
   });
 
+  test('orders go along, to a database and back, and go on behind the last', async (t) => {
+    const cwd = folder(t);
+    const url = await newDatabase();
+    const order = { method: 'POST', headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }, body: '{"petId":1,"quantity":2}' };
+    const place = async (storage: string): Promise<string> => {
+      const server = await start(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
+      await server.add('Rex');
+      for (let count = 0; count < 3; count++) assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
+      const listed = await (await server.get('/v1/store/orders')).text();
+      assert.equal((await server.end()).code, 0);
+      return listed;
+    };
+    const first = await place('file:a');
+    for (const again of ['', ', 3 of them before']) {
+      assert.match((await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout, new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`));
+    }
+    const listed = await place(url);
+    assert.ok(listed.startsWith(first.slice(0, -1)));
+    assert.match((await run(['copy', '--from', url, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
+    assert.deepEqual(animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)), JSON.parse(listed));
+    await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'PetstoreError', code: 'storage_unusable' });
+  });
+
   test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
     const cwd = folder(t);
     const url = await newDatabase();
@@ -124,7 +147,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const source = memoryStorage();
     await source.insert({ name: '', categoryId: 1n });
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
-    await assert.rejects(copyPets(source, to), { code: 'storage_unusable', message: /given ids up to 5, which the animal of id 1 cannot follow/ });
+    await assert.rejects(copyPets(source, to), { code: 'storage_unusable', message: /given ids up to 5, which 1 cannot follow/ });
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");

@@ -4,9 +4,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type PetTarget } from '../../dist/index.js';
+import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type TextTarget } from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
-import { assertRefused, folder, run, Running, serverFile, start, until } from './process.js';
+import { assertRefused, folder, run, Running, serverFile, start, until, type Ended } from './process.js';
+
+/** Refused, though what came before is said to be done. */
+function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
+  assert.equal(code, 3, stderr);
+  assert.match(stderr, line);
+}
 
 const copying = ['copy', '--from', 'file:a', '--to', 'file:b'];
 
@@ -63,6 +69,31 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     assert.match((await run(copying, { cwd })).stdout, new RegExp(`^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`));
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+  });
+
+  test('what plugins keep is copied too, and nothing that only looks like it', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(3));
+    const orders = ['{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}', '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}'];
+    writeAnimals(join(cwd, 'a.orders'), orders);
+    writeAnimals(join(cwd, 'a.notes'), ['{"id":1,"text":"Ünï"}']);
+    writeAnimals(join(cwd, 'a.bak'), someAnimals(2));
+    writeAnimals(join(cwd, 'a.txt'), ['a text']);
+    writeAnimals(join(cwd, 'a.empty'), []);
+    mkdirSync(join(cwd, 'a.folder'));
+    const { code, stdout, stderr } = await run(copying, { cwd });
+    const said = [
+      `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
+      `1 notes of file:a are in file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
+      `2 orders of file:a are in file:b; SHA-256 of both ${digestOf(orders)}`,
+    ];
+    assert.deepEqual([code, stdout, stderr], [0, `${said.join('\n')}\n`, '']);
+    assert.deepEqual(readdirSync(cwd).filter((name) => name.startsWith('b')), ['b', 'b.notes', 'b.orders']);
+    assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
+    writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
+    assertRefusedBehind(await run(copying, { cwd }), /^the record of orders of id 5 is not the one that is to be copied/);
+    const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
+    assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
   });
 
   const others: readonly (readonly [string, readonly string[], string])[] = [
@@ -138,23 +169,23 @@ describe('copyPets', () => {
     const to = { open: () => fileStorage(path), openTarget: () => fileTarget(path) };
     const steps: unknown[] = [];
     const report = await copyPets(await filled(), to, (...step) => steps.push(step));
-    assert.deepEqual(report, { animals: 3, present: 0, sha256: digestOf(animalsIn(path)) });
+    assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
     assert.deepEqual(steps, [['copying', 1, 3], ['checking', 1, 3]]);
     assert.equal((await copyPets(await filled(), to)).present, 3);
   });
 
-  const faults: readonly (readonly [string, (target: PetTarget) => PetTarget['adopt']])[] = [
+  const faults: readonly (readonly [string, (target: TextTarget) => TextTarget['adopt']])[] = [
     ['leaves one out', (target) => (pets) => target.adopt(pets.slice(1))],
     ['alters one', (target) => (pets) => target.adopt(pets.map(({ id, json }) => ({ id, json: json.replace('Rex', 'Max') })))],
   ];
   for (const [what, faulty] of faults) {
     test(`a storage that ${what} is found out in the end`, async (t) => {
       const path = join(folder(t), 'b');
-      const openTarget = async (): Promise<PetTarget> => {
+      const openTarget = async (): Promise<TextTarget> => {
         const target = await fileTarget(path);
         return { adopt: faulty(target), close: () => target.close() };
       };
-      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), { code: 'storage_damaged', message: /not the same: [23] animals of SHA-256/ });
+      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), { code: 'storage_damaged', message: /not the same: [23] of SHA-256/ });
     });
   }
 
@@ -163,7 +194,7 @@ describe('copyPets', () => {
     const source = memoryStorage();
     for (let count = 0; count < 600; count++) await source.insert({ name: 'x'.repeat(50_000), categoryId: 1n });
     const batches: number[] = [];
-    const openTarget = async (): Promise<PetTarget> => {
+    const openTarget = async (): Promise<TextTarget> => {
       const target = await fileTarget(path);
       return { adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)), close: () => target.close() };
     };

@@ -4,7 +4,7 @@ import { checkNames } from '../../calling.js';
 import type { Log } from '../../log.js';
 import { checkDraft, petJson, type PetDraft } from '../../pet.js';
 import type { Commit, PetStorage, PetTexts, RecordKind, Records } from '../../storage.js';
-import type { PetTarget } from '../copy.js';
+import type { TextTarget } from '../copy.js';
 import { recordsWhenOpen } from '../opening.js';
 import { closedError, keptKindOf, RecordNames } from '../record-set.js';
 import { petsOf } from '../texts.js';
@@ -14,7 +14,7 @@ import { unusableDatabase } from './failure.js';
 import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
 import { PostgresRecords } from './records.js';
 import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
-import { petTable, recordTable } from './table.js';
+import { addCounter, kindPrefix, petTable, recordTable, selectCounters } from './table.js';
 import { openTarget } from './target.js';
 
 /** What a PostgreSQL storage may be given. */
@@ -76,19 +76,29 @@ export async function isMigrated(database: string | PostgresPool): Promise<boole
   return withConnections(database, async (connections) => (await schemaVersion(connections)) >= neededVersion);
 }
 
+/** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
+export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
+  const rows = await withConnections(database, (connections) => connections.read(selectCounters));
+  return rows.flatMap(({ name }) => (name?.startsWith(kindPrefix) ? [name.slice(kindPrefix.length)] : []));
+}
+
 /**
- * Opens a database with the petstore's tables to copy animals into it; see `copyPets`.
+ * Opens a database with the petstore's tables to copy animals into it, or the records of a name; see `copyPets`.
  * @throws PetstoreError as {@link postgresStorage}.
  */
-export async function postgresTarget(url: string): Promise<PetTarget> {
+export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
   const connections = new Connections(await poolFor(url, 1, copyingLimits), copyingLimits, () => undefined);
   const explained = (error: unknown): never => {
     throw unusableDatabase(error);
   };
   try {
     await checkSchema(connections);
-    const { adopt } = await openTarget(connections);
-    return { adopt: (pets) => adopt(pets).catch(explained), close: () => connections.close(true) };
+    if (records !== undefined) {
+      new RecordNames().take(records);
+      await connections.ask(addCounter, [recordTable(records).counter]);
+    }
+    const { adopt } = await openTarget(connections, records === undefined ? petTable : recordTable(records));
+    return { adopt: (texts) => adopt(texts).catch(explained), close: () => connections.close(true) };
   } catch (error) {
     await connections.close(true);
     return explained(error);
@@ -121,9 +131,6 @@ function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbe
     return { status: undefined, rest };
   };
 }
-
-/** Makes the counter of a kind of records. */
-const addCounter = 'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
 
 class PostgresStorage implements PetStorage {
   readonly durable = true;

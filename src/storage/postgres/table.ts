@@ -10,6 +10,13 @@ export interface Table {
   readonly insertBatch: string;
   /** The same with idempotency keys, of a table that has them. */
   readonly insertKeyedBatch?: string;
+  /**
+   * Adds texts that have their ids, to a copy: raises the counter from the id that was last, $1, to the one that is, $2, or
+   * does nothing; so it may be sent again. $3 are the ids, $4 the statuses, $5 the texts.
+   */
+  readonly adoptBatch: string;
+  /** The last id that was given, and its text. */
+  readonly selectLast: string;
   /** The texts of ids: $1 is an array of them. */
   readonly selectThese: string;
   /** The texts behind $1, at most $2, of all and of each status. */
@@ -36,6 +43,8 @@ const keepKeys = `, kept AS (
 export const petTable: Table = {
   counter: 'pets',
   insertBatch: insertInto('petstore_pets (id, status, json) SELECT id, status, json'),
+  adoptBatch: adoptInto('pets', 'petstore_pets (id, status, json) SELECT adopted.id, adopted.status, adopted.json'),
+  selectLast: lastOf('pets', 'petstore_pets ON id = last_id'),
   insertKeyedBatch: insertInto('petstore_pets (id, status, json) SELECT id, status, json', keepKeys),
   selectThese: `SELECT ${columns} FROM petstore_pets WHERE id = ANY($1::int8[])`,
   selectPage: pageOf('petstore_pets WHERE'),
@@ -43,12 +52,23 @@ export const petTable: Table = {
   selectPageOf: Object.fromEntries(petStatuses.map((status) => [status, pageOf(`petstore_pets WHERE status = '${status}' AND`)])),
 };
 
+/** What stands before the name of a plugin's records in the name of their counter. */
+export const kindPrefix = 'records.';
+
+/** Makes the counter of a kind of records. */
+export const addCounter = 'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
+
+/** The counters of all kinds that have a record. */
+export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id > 0 ORDER BY name';
+
 /** Records of a plugin's own. @param name Of small letters. */
 export function recordTable(name: string): Table {
-  const kind = `records.${name}`;
+  const kind = `${kindPrefix}${name}`;
   return {
     counter: kind,
     insertBatch: insertInto(`petstore_records (kind, id, json) SELECT '${kind}', id, json`),
+    adoptBatch: adoptInto(kind, `petstore_records (kind, id, json) SELECT '${kind}', adopted.id, adopted.json`),
+    selectLast: lastOf(kind, `petstore_records ON kind = '${kind}' AND id = last_id`),
     selectThese: `SELECT ${columns} FROM petstore_records WHERE kind = '${kind}' AND id = ANY($1::int8[])`,
     selectPage: pageOf(`petstore_records WHERE kind = '${kind}' AND`),
     selectPageOf: {},
@@ -85,6 +105,19 @@ SELECT last_id FROM taken`;
 /** The uses of the keys $1, each with its animal. */
 export const selectKeys = `SELECT key, body, sent_at, pet_id, encode(json, 'hex') AS json
 FROM petstore_idempotency LEFT JOIN petstore_pets ON petstore_pets.id = petstore_idempotency.pet_id WHERE key = ANY($1::text[])`;
+
+function adoptInto(counter: string, target: string): string {
+  return `WITH taken AS (
+  UPDATE petstore_counters SET last_id = $2::int8 WHERE name = '${counter}' AND last_id = $1::int8 RETURNING last_id
+), stored AS (
+  INSERT INTO ${target} FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
+)
+SELECT last_id FROM taken`;
+}
+
+function lastOf(counter: string, table: string): string {
+  return `SELECT last_id, encode(json, 'hex') AS json FROM petstore_counters LEFT JOIN ${table} WHERE name = '${counter}'`;
+}
 
 function pageOf(source: string): string {
   return `SELECT ${columns} FROM ${source} id > $1::int8 ORDER BY id LIMIT $2::int8`;

@@ -1,57 +1,41 @@
-/** Owns a database as the target of a copy: animals with their ids, in one statement a batch. */
+/** Owns a database as the target of a copy: texts with their ids, in one statement a batch. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError } from '../../errors.js';
-import { parsePet } from '../../pet.js';
+import { parsePet, type PetStatus } from '../../pet.js';
 import type { StoredText } from '../../storage.js';
-import type { PetTarget } from '../copy.js';
+import type { TextTarget } from '../copy.js';
 import type { Connections } from './connections.js';
 import { DatabaseFailure, sqlStateOf } from './failure.js';
-import { textOfHex } from './table.js';
-
-/** Raises the counter from the id that was last to the one that is, or does nothing: so it may be sent again. */
-const adoptBatch = `WITH taken AS (
-  UPDATE petstore_counters SET last_id = $2::int8 WHERE name = 'pets' AND last_id = $1::int8 RETURNING last_id
-), stored AS (
-  INSERT INTO petstore_pets (id, status, json)
-  SELECT pets.id, pets.status, pets.json FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS pets (id, status, json)
-)
-SELECT last_id FROM taken`;
-
-/** The last id that was given, and its animal's text. */
-const selectLast = `SELECT last_id, encode(json, 'hex') AS json
-FROM petstore_counters LEFT JOIN petstore_pets ON petstore_pets.id = petstore_counters.last_id WHERE name = 'pets'`;
+import { petTable, textOfHex, type Table } from './table.js';
 
 /** For how long a batch is sent again where the database is away, in milliseconds. */
 const againMs = 30_000;
 
-/** What `adopt` needs of a database; it stays open. @throws DatabaseFailure */
-export async function openTarget(connections: Connections): Promise<Pick<PetTarget, 'adopt'>> {
-  let lastId = (await lastIn(connections)).id;
+/** What `adopt` needs of a database, for one kind of records; it stays open. @throws DatabaseFailure */
+export async function openTarget(connections: Connections, table: Table): Promise<Pick<TextTarget, 'adopt'>> {
+  let lastId = (await lastIn(connections, table)).id;
   return {
-    adopt: async (pets) => {
-      const [first, newest] = [pets.at(0), pets.at(-1)];
+    adopt: async (texts) => {
+      const [first, newest] = [texts.at(0), texts.at(-1)];
       if (first === undefined || newest === undefined) return;
-      if (first.id <= lastId) throw new PetstoreError('storage_unusable', `the database has given ids up to ${lastId}, which the animal of id ${first.id} cannot follow`);
-      const [taken] = await untilKnown(() => connections.ask(adoptBatch, [lastId, newest.id, ...columnsOf(pets)]));
+      if (first.id <= lastId) throw new PetstoreError('storage_unusable', `the database has given ids up to ${lastId}, which ${first.id} cannot follow`);
+      const columns = [texts.map(({ id }) => id), texts.map(({ json }) => statusOf(json, table)), texts.map(({ json }) => Buffer.from(json, 'latin1'))];
+      const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
       // Nothing was done: either it was before, by a try whose answer was lost, or somebody else adds here.
-      const last = taken === undefined ? await untilKnown(() => lastIn(connections)) : newest;
+      const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
       if (last.id !== newest.id || last.json !== newest.json) throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
       lastId = newest.id;
     },
   };
 }
 
-async function lastIn(connections: Connections): Promise<StoredText> {
+async function lastIn(connections: Connections, { selectLast }: Table): Promise<StoredText> {
   const [row] = await connections.read(selectLast);
   return { id: BigInt(row?.['last_id'] ?? 0), json: textOfHex(row?.['json'] ?? '') };
 }
 
-function columnsOf(pets: readonly StoredText[]): unknown[] {
-  return [
-    pets.map(({ id }) => id),
-    pets.map(({ json }) => parsePet(json).status ?? null),
-    pets.map(({ json }) => Buffer.from(json, 'latin1')),
-  ];
+function statusOf(json: string, table: Table): PetStatus | null {
+  return table === petTable ? (parsePet(json).status ?? null) : null;
 }
 
 /** What an answer comes to, through a restart of the database too. @throws what it refuses, and what lasts too long */
