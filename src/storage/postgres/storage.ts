@@ -4,18 +4,16 @@ import { checkNames } from '../../calling.js';
 import type { Log } from '../../log.js';
 import { checkDraft, petJson, type PetDraft } from '../../pet.js';
 import type { Commit, PetStorage, PetTexts, RecordKind, Records } from '../../storage.js';
-import type { TextTarget } from '../copy.js';
 import { recordsWhenOpen } from '../opening.js';
 import { closedError, keptKindOf, RecordNames } from '../record-set.js';
 import { petsOf } from '../texts.js';
 import { restBehind, type Unnumbered } from './batches.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
-import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
+import { poolFor, servingLimits, type PostgresPool } from './pool.js';
 import { PostgresRecords } from './records.js';
-import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
-import { addCounter, kindPrefix, petTable, recordTable, selectCounters } from './table.js';
-import { openTarget } from './target.js';
+import { checkSchema } from './schema.js';
+import { addCounter, petTable, recordTable } from './table.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -27,13 +25,9 @@ export interface PostgresStorageOptions {
 
 /** How long closing waits for a database that does not answer before the process may end without it. */
 const hungCloseMs = 1_000;
-/** Changing tables may take as long as it takes. */
-const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 0, queryMs: 0 };
-/** Nobody waits for a batch that is copied but the copy. */
-const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
 
 /**
- * Opens the storage in a database with the petstore's tables (see {@link migratePostgres}).
+ * Opens the storage in a database with the petstore's tables (see `migratePostgres`).
  * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its owner's to end.
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them.
  */
@@ -54,68 +48,6 @@ export async function postgresStorage(database: string | PostgresPool, options: 
   // What opening fails by is thrown, not logged.
   tell = log;
   return new PostgresStorage(connections, isOurs, log);
-}
-
-/**
- * Makes the petstore's tables in a database, or brings them up to date; a second time changes nothing. Answers the
- * versions of the schema before and after, 0 for none.
- * @throws PetstoreError `storage_unusable`
- */
-export async function migratePostgres(database: string | PostgresPool): Promise<{ readonly from: number; readonly to: number }> {
-  return withConnections(database, async (connections) => {
-    const from = await takeSteps(connections);
-    return { from, to: Math.max(from, neededVersion) };
-  });
-}
-
-/**
- * Whether a database has the tables that {@link postgresStorage} needs.
- * @throws PetstoreError `storage_unusable` where it cannot be asked.
- */
-export async function isMigrated(database: string | PostgresPool): Promise<boolean> {
-  return withConnections(database, async (connections) => (await schemaVersion(connections)) >= neededVersion);
-}
-
-/** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
-export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
-  const rows = await withConnections(database, (connections) => connections.read(selectCounters));
-  return rows.flatMap(({ name }) => (name?.startsWith(kindPrefix) ? [name.slice(kindPrefix.length)] : []));
-}
-
-/**
- * Opens a database with the petstore's tables to copy animals into it, or the records of a name; see `copyPets`.
- * @throws PetstoreError as {@link postgresStorage}.
- */
-export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = new Connections(await poolFor(url, 1, copyingLimits), copyingLimits, () => undefined);
-  const explained = (error: unknown): never => {
-    throw unusableDatabase(error);
-  };
-  try {
-    await checkSchema(connections);
-    if (records !== undefined) {
-      new RecordNames().take(records);
-      await connections.ask(addCounter, [recordTable(records).counter]);
-    }
-    const { adopt } = await openTarget(connections, records === undefined ? petTable : recordTable(records));
-    return { adopt: (texts) => adopt(texts).catch(explained), close: () => connections.close(true) };
-  } catch (error) {
-    await connections.close(true);
-    return explained(error);
-  }
-}
-
-async function withConnections<Value>(database: string | PostgresPool, work: (connections: Connections) => Promise<Value>): Promise<Value> {
-  const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, 1, migratingLimits) : database;
-  const connections = new Connections(pool, migratingLimits, () => undefined);
-  try {
-    return await work(connections);
-  } catch (error) {
-    throw unusableDatabase(error);
-  } finally {
-    await connections.close(isOurs);
-  }
 }
 
 function unnumberedPet(draft: PetDraft): Unnumbered {
