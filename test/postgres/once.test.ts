@@ -114,6 +114,18 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), ['Rex', 'Rex', 'Tom']);
   });
 
+  test('what is refused because too much waits leaves its key new', async (t) => {
+    const { url, servers: [one] } = await scene(t);
+    const release = await hold(t, url);
+    const first = one.insert(tom);
+    await waiting(url, 1);
+    const behind = Array.from({ length: 4_096 }, () => one.insert(tom));
+    await assert.rejects(insertOnce(one, rex, onceOf('a')), { code: 'unavailable' });
+    await release();
+    await Promise.all([first, ...behind]);
+    assert.equal((await insertOnce(one, rex, onceOf('a'))).id, 4_098n);
+  });
+
   test('keys without an animal, which only a person can have made, are refused for themselves alone', async (t) => {
     const { url, servers: [one] } = await scene(t);
     await insertOnce(one, rex, onceOf('a'));

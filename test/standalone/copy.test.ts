@@ -49,6 +49,16 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.deepEqual(readFileSync(join(cwd, 'c')), readFileSync(join(cwd, 'b')));
   });
 
+  test('idempotency keys stay behind, their animals do not', async (t) => {
+    const cwd = folder(t);
+    const [first = '', ...others] = someAnimals(3);
+    const digest = digestOf(['a']);
+    writeAnimals(join(cwd, 'a'), [`{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`, first, ...others]);
+    assert.equal((await run(copying, { cwd })).stdout, `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`);
+    assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
+    assert.ok(!readFileSync(join(cwd, 'b'), 'utf8').includes('idempotency'));
+  });
+
   test('no animals are copied too', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), []);
