@@ -1,6 +1,6 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-node check-ecosystem torture bench bench-guard seed build clean
+.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,12 @@ test: build ## Install, build, check types, run every test, hold coverage at 95 
 	npm run --silent check-types
 	npx c8 npm test
 
+lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
+	npx biome ci --error-on-warnings
+
+format: node_modules/.package-lock.json ## Write src, test and scripts in the form that `make lint` expects
+	npx biome format --write
+
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: build ## Run every test on another Node, such as NODE=24, which the package `node` brings
 	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && npm test'
@@ -21,7 +27,7 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the
 	npx tsc --project test/ecosystem
 	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
-torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (full: an hour; some need root)
+torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (all: ten minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on

@@ -22,7 +22,7 @@ export function decodeJsonString(bytes: string, start: number): { readonly text:
       at++;
       continue;
     }
-    const { text: decoded, end } = byte === 0x5c ? escape(bytes, at) : utf8(bytes, at);
+    const { text: decoded, end } = byte === 0x5c ? escaped(bytes, at) : utf8(bytes, at);
     text += bytes.slice(plainFrom, at) + decoded;
     plainFrom = at = end;
   }
@@ -45,7 +45,7 @@ const escapes = new Map([
   ['t', '\t'],
 ]);
 
-function escape(bytes: string, at: number): Piece {
+function escaped(bytes: string, at: number): Piece {
   const letter = bytes.charAt(at + 1);
   if (letter === '') throw invalidJson('the text ends too early', at + 1);
   if (letter === 'u') return unicodeEscape(bytes, at);

@@ -16,16 +16,13 @@ export function digestOfKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
 
-/** How many accepted tokens are remembered at once: each has a digest that is kept anyway. */
-const maxAccepted = 1_024;
-
 /** Tells which of its keys a token is. */
 export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
   /**
-   * Tokens that were found to be keys, in memory alone: SHA-256 at each request is a tenth of a small answer. What is
-   * looked up here by its whole text is a key already, or else goes the constant way.
+   * Tokens that were found to be keys, in memory alone, at most one for each digest: SHA-256 at each request is a tenth
+   * of a small answer. What is looked up here by its whole text is a key already, or else goes the constant way.
    */
   readonly #accepted = new Map<string, KeyEntry>();
 
@@ -37,8 +34,10 @@ export class KeyRing {
 
   /** The name of the key that a token is; undefined for an unknown or expired one. */
   verify(token: string): string | undefined {
-    const entry = this.#accepted.get(token) ?? this.#find(token);
-    return entry === undefined || this.#isExpired(entry) ? undefined : entry.name;
+    const accepted = this.#accepted.get(token);
+    // Another entry may have the same key and still be active.
+    const entry = accepted === undefined || this.#isExpired(accepted) ? this.#find(token) : accepted;
+    return entry?.name;
   }
 
   #find(token: string): KeyEntry | undefined {
@@ -49,7 +48,7 @@ export class KeyRing {
       const isKey = timingSafeEqual(digest, entry.digest);
       if (isKey && !this.#isExpired(entry)) found = entry;
     }
-    if (found !== undefined && this.#accepted.size < maxAccepted) this.#accepted.set(token, found);
+    if (found !== undefined) this.#accepted.set(token, found);
     return found;
   }
 

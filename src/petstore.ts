@@ -59,7 +59,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const closers: (() => void | Promise<void>)[] = [];
   const openings = [opening];
   const servers: HttpServer[] = [];
-  const outbox = new Outbox(failureReply);
+  const outbox = new Outbox({ failureReply, isStopping: () => closing !== undefined });
   let closing: Promise<void> | undefined;
   let answering = 0;
   let whenIdle: (() => void) | undefined;
@@ -121,20 +121,19 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return internalErrorReply;
   }
 
-  /** Answers a message, and tells those who watch. */
-  function respond(message: Message, send: (reply: Reply) => void): void {
+  /** Answers a message, and tells those who watch what left. */
+  function respond(message: Message, send: Send): void {
     const startedAt = performance.now();
     answering++;
     void answer(message).then(({ reply, resource, keyName }) => {
       answering--;
       if (answering === 0) whenIdle?.();
-      watchers.tell(message.method, reply.status, startedAt, resource?.path, keyName);
-      send(replyHeaders.complete(reply, message));
+      send(replyHeaders.complete(reply, message), ({ status }) => watchers.tell(message.method, status, startedAt, resource?.path, keyName));
     });
   }
 
   const service: Service = {
-    serve: (exchange) => respond(exchange, (reply) => outbox.put(exchange, closing === undefined ? reply : { ...reply, closes: true })),
+    serve: (exchange) => respond(exchange, (reply, onLeft) => outbox.put(exchange, reply, onLeft)),
     refused: (reply) => watchers.tell('', reply.status, performance.now()),
   };
 
@@ -167,11 +166,15 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   return {
     handler: (request, response) => service.serve(new Exchange(request, response, false)),
     fetch: async (request) => {
+      const [reply, onLeft] = await new Promise<Parameters<Send>>((resolve) => respond(messageOfRequest(request), (...sent) => resolve(sent)));
       try {
-        const reply = await new Promise<Reply>((resolve) => respond(messageOfRequest(request), resolve));
-        return responseOf(reply, request.method);
+        const response = responseOf(reply, request.method);
+        onLeft(reply);
+        return response;
       } catch (error) {
-        return responseOf(failureReply(error), request.method);
+        const failure = failureReply(error);
+        onLeft(failure);
+        return responseOf(failure, request.method);
       }
     },
     listen: async (listenOptions = {}) => {
@@ -188,6 +191,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     storage,
   };
 }
+
+/** Sends a reply, and calls back with the one that left: it may be another one. */
+type Send = (reply: Reply, onLeft: (left: Reply) => void) => void;
 
 /** What the path of a request comes to. */
 interface Answer {

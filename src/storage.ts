@@ -36,10 +36,10 @@ export interface PetStorage {
   readonly durable: boolean;
 
   /** How many animals it holds, where that costs nothing to say. */
-  readonly size?: number;
+  readonly size?: number | undefined;
 
   /** How many inserts wait for a commit that has not begun, for a storage that commits in batches. */
-  readonly waiting?: number;
+  readonly waiting?: number | undefined;
 
   /** Calls back behind each commit that lasts, for a storage that commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;

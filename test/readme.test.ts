@@ -22,7 +22,7 @@ for (const [index, example] of examples.entries()) {
 test('the storage file of the README is what the storage writes', async () => {
   const { crc32 } = await import('node:zlib');
   const file = /```\n(\{"id":1.*?)```/s.exec(readme)?.[1] ?? '';
-  const animals = file.split('\n').slice(0, 2).join('\n') + '\n';
+  const animals = `${file.split('\n').slice(0, 2).join('\n')}\n`;
   assert.equal(file.split('\n')[2], `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`);
 });
 

@@ -63,8 +63,9 @@ export class Connection implements Starter {
     // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
     socket.once('close', () => {
       this.#isGone = true;
-      if (this.#joinedAt === undefined) this.#startWaiting();
+      this.#goOn();
     });
+    socket.on('drain', () => this.#goOn());
     socket.on('resume', () => {
       if (this.#isPaused) socket.pause();
     });
@@ -73,10 +74,11 @@ export class Connection implements Starter {
   /** Takes a request; its answer waits for those before it. */
   accept(exchange: Exchange): void {
     // It came behind the last answer.
-    if (!this.#socket.writable) return;
+    if (!this.#socket.writable || this.#latest?.isLast === true) return;
+    if (this.#latest !== undefined) this.#latest.isFollowed = true;
     this.#latest = exchange;
     this.#waiting.push(exchange);
-    if (this.#joinedAt === undefined) this.#startWaiting();
+    this.#goOn();
   }
 
   /** Starts what waited in the intake. */
@@ -84,7 +86,7 @@ export class Connection implements Starter {
     const isOverdue = this.#joinedAt !== undefined && performance.now() - this.#joinedAt > overdueMs;
     this.#joinedAt = undefined;
     if (isOverdue) for (const exchange of this.#waiting) exchange.isOverdue = true;
-    this.#startWaiting();
+    this.#goOn();
   }
 
   /**
@@ -152,6 +154,12 @@ export class Connection implements Starter {
     if (failure !== undefined) this.refuse(failure);
   }
 
+  /** Starts what may, unless the intake will call; reads no further than it may. */
+  #goOn(): void {
+    if (this.#joinedAt === undefined) this.#startWaiting();
+    this.#pauseWhereFull();
+  }
+
   #startWaiting(): void {
     for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
       if (!this.#intake.take()) {
@@ -165,6 +173,9 @@ export class Connection implements Starter {
       next.onSent(this.#onSent);
       this.#service.serve(next);
     }
+  }
+
+  #pauseWhereFull(): void {
     const isFull = this.#waiting.length >= maxUnderWay;
     if (isFull === this.#isPaused) return;
     this.#isPaused = isFull;
@@ -177,15 +188,19 @@ export class Connection implements Starter {
     return this.#underWay === 0 && this.#waiting.length === 0;
   }
 
-  /** RFC 9112 section 9.3.2: what only reads must see what the requests before it changed. */
+  /**
+   * A client that does not read its answers gets no more of them made, which would all be kept for it (C52). RFC 9112
+   * section 9.3.2: what only reads must see what the requests before it changed.
+   */
   #mayStart({ method }: Exchange): boolean {
-    return this.#isGone || (this.#underWay < maxUnderWay && !(this.#isChanging && safeMethods.has(method)));
+    if (this.#isGone) return true;
+    return this.#underWay < maxUnderWay && !this.#socket.writableNeedDrain && !(this.#isChanging && safeMethods.has(method));
   }
 
   readonly #onSent = (): void => {
     this.#underWay--;
     if (this.#underWay === 0) this.#isChanging = false;
-    if (this.#joinedAt === undefined) this.#startWaiting();
+    this.#goOn();
     if (this.#isIdle) this.#ending?.();
   };
 
@@ -197,9 +212,8 @@ export class Connection implements Starter {
 
   #hangUpWith(error: PetstoreError): void {
     const reply = errorReply(error);
-    if (reply === undefined) return this.#hangUp('');
-    this.#hangUp(replyText({ ...reply, closes: true }, ''));
-    this.#service.refused(reply);
+    this.#hangUp(reply === undefined ? '' : replyText({ ...reply, closes: true }, ''));
+    if (reply !== undefined) this.#service.refused(reply);
   }
 
   #hangUp(text: string): void {

@@ -18,11 +18,11 @@ export const idempotencyKeySchema = { type: 'string', minLength: 1, maxLength: 2
 
 /**
  * What makes the insert of a request count once; `now` is in milliseconds since the epoch.
- * @throws PetstoreError `bad_request` for any other value; one that came twice holds a space.
+ * @throws PetstoreError `invalid_parameter` for any other value; one that came twice holds a space.
  */
 export function parseInsertOnce({ idempotencyKey, keyName, body }: KeyedRequest, now: number): InsertOnce {
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
-    throw new PetstoreError('bad_request', 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.');
+    throw new PetstoreError('invalid_parameter', 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.');
   }
   // As JSON, so that no two pairs of texts make the same.
   const key = hash('sha256', JSON.stringify([keyName, idempotencyKey]));

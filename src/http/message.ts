@@ -33,6 +33,10 @@ export class Exchange implements Message {
   readonly method: string;
   readonly target: string;
   isOverdue = false;
+  /** Whether its connection has brought another request behind it. */
+  isFollowed = false;
+  /** Whether its reply ends the connection, once it has been sent. */
+  isLast = false;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #awaitsContinue: boolean;
@@ -104,26 +108,33 @@ export class Exchange implements Message {
     });
   }
 
-  /** Writes the whole reply, and ends the connection where the reply or an unread body asks for it (C51). */
-  send(reply: Reply): void {
+  /**
+   * Writes the whole reply, and ends the connection where the reply or an unread body asks for it (C51), or where the
+   * server stops and no request came behind this one. Answers the reply that was written, which is another one for a
+   * request that has failed meanwhile.
+   * @throws TypeError for a header that is none; then nothing was written.
+   */
+  send(reply: Reply, isStopping: boolean): Reply {
     const request = this.#request;
     const response = this.#response;
-    // A framework around us may have answered meanwhile, out of patience for one.
-    if (response.headersSent || response.writableEnded) return;
     const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
-    const isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive;
+    // A framework around us may have answered meanwhile, out of patience for one.
+    if (response.headersSent || response.writableEnded) return actual;
+    const isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive || (isStopping && !this.isFollowed);
     if (response instanceof WholeResponse && response.isReady && !isLast) {
       response.sendWhole(replyText(actual, this.method), this.#onSent);
-      return;
+      return actual;
     }
+    // Its words again, or a second try would go out with those of a first that Node refused.
+    response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(isLast ? { ...actual, closes: true } : actual));
+    this.isLast = isLast;
     // Before Node's own listener, as in `sendWhole`.
     if (!isLast) response.prependListener('finish', this.#onSent);
-    // Its words again, or a second try would go out with those of a first that Node refused.
-    response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(request.complete ? actual : { ...actual, closes: true }));
     const body = this.method === 'HEAD' ? undefined : actual.body;
     if (!request.complete && this.#failure === undefined) this.#drain(body);
     else if (body === undefined) response.end();
     else response.end(body, 'latin1');
+    return actual;
   }
 
   /**

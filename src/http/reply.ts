@@ -70,6 +70,7 @@ export function checkReply(reply: Reply): Reply {
     const name = String(reply.headers[i]);
     if (writtenByUs.has(name.toLowerCase())) throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
   }
+  if (reply.body !== undefined && typeof reply.body !== 'string') throw new TypeError('the body of a reply must be a byte string');
   if (reply.body !== undefined && (reply.status === 204 || reply.status === 304)) throw new TypeError(`a ${reply.status} has no body`);
   return reply;
 }

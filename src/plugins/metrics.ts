@@ -36,15 +36,16 @@ export function metricsPlugin(): Plugin {
       syncs.observe(syncMilliseconds / 1000);
     });
 
-    const gauge = (name: string, help: string, value: () => number | undefined): void => {
-      // A storage that doesn't say must not look empty.
-      if (value() === undefined) return;
+    const gauge = (name: string, help: string, ask: () => number | undefined): void => {
       new Gauge({
         name,
         help,
         registers,
         collect() {
-          this.set(value() ?? 0);
+          const value = ask();
+          // A storage that doesn't say must not look empty.
+          if (value === undefined) this.remove();
+          else this.set(value);
         },
       });
     };

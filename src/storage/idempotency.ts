@@ -29,6 +29,11 @@ export function checkOnce(once: InsertOnce): void {
   if (!Number.isInteger(once.at) || once.at < 0 || once.at > maxAt) throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
+/** A day away, in the future too: the clock went wrong, then or now, and who knows when it would end. */
+export function isTooFar(at: number, now: number): boolean {
+  return Math.abs(now - at) >= keptMs;
+}
+
 class Use implements KeyUse {
   readonly key: string;
   readonly body: string;
@@ -44,7 +49,7 @@ class Use implements KeyUse {
   }
 
   hasExpired(now: number): boolean {
-    return this.added !== undefined && now - this.at >= keptMs;
+    return this.added !== undefined && isTooFar(this.at, now);
   }
 }
 
@@ -92,7 +97,7 @@ export class IdempotencyKeys {
 
   /** Takes in a key that was kept before, unless it has expired by now; a later use of the same key counts. */
   restore(once: InsertOnce, added: StoredText, now: number): void {
-    if (now - once.at < keptMs) this.keep(this.#start(once), added);
+    if (!isTooFar(once.at, now)) this.keep(this.#start(once), added);
   }
 
   #start(once: InsertOnce): Use {

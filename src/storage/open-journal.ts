@@ -12,7 +12,7 @@ import { writeAll, type Disk } from './disk.js';
 import { Journal, type JournalFile } from './journal.js';
 import { isHeldElsewhere, type Lock, type Locking } from './lock.js';
 import { inUse } from './lock-owner.js';
-import { replay, type AcceptLine, type ReplayProblem } from './replay.js';
+import { replay, type AcceptLine, type Progress, type ReplayProblem } from './replay.js';
 import { setTornTailAside } from './torn-tail.js';
 import { unusable } from './unusable.js';
 
@@ -56,9 +56,20 @@ function damaged(path: string, { line, byte, what }: Omit<ReplayProblem, 'kind'>
 
 interface Recovery extends OpenJournalOptions, Pick<JournalFile, 'path' | 'descriptor'> {}
 
+/** Says once a second how far a long start has come. */
+function tellEachSecond(path: string, log: Log, clock: () => number): Progress {
+  let toldAt = clock();
+  return (read, size) => {
+    const now = clock();
+    if (now - toldAt < 1_000) return;
+    toldAt = now;
+    log('info', 'reading the storage file', { file: path, read, size });
+  };
+}
+
 /** Replays, sets a torn tail aside, commits what has no commit; answers the size of the file then. */
 async function recover({ path, descriptor, disk, log, clock, mend }: Recovery, accept: AcceptLine): Promise<number> {
-  const found = await replay(disk, descriptor, accept);
+  const found = await replay(disk, descriptor, accept, tellEachSecond(path, log, clock));
   const { problem, end, size } = found;
   if (problem?.kind === 'damaged') throw damaged(path, problem, mend);
   if (problem !== undefined) {

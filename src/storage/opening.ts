@@ -28,10 +28,10 @@ export function whenOpen(opening: Promise<PetStorage>): PetStorage {
       return opened?.durable ?? false;
     },
     get size() {
-      return opened?.size ?? 0;
+      return opened === undefined ? 0 : opened.size;
     },
     get waiting() {
-      return opened?.waiting ?? 0;
+      return opened === undefined ? 0 : opened.waiting;
     },
     onCommit: (watcher) => void storage.then((value) => value.onCommit?.(watcher)).catch(() => undefined),
     insert: async (draft) => (await storage).insert(draft),

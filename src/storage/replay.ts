@@ -44,13 +44,19 @@ export interface Replay {
 /** No animal is longer (see `checkDraft`); a line that goes on is not read, so that a file of something else cannot fill the memory. */
 const maxLineBytes = 128 * 2 ** 20;
 
+/** Hears between two pieces how many of the file's bytes have been read. */
+export type Progress = (read: number, size: number) => void;
+
 /** Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. */
-export async function replay(disk: Disk, descriptor: number, accept: AcceptLine): Promise<Replay> {
+export async function replay(disk: Disk, descriptor: number, accept: AcceptLine, onProgress?: Progress): Promise<Replay> {
   const facts = await disk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
   const { size, blksize } = facts;
   const reading = new Reading(accept);
-  await readPieces({ disk, descriptor, from: 0, to: size }, (...piece) => reading.read(...piece));
+  await readPieces({ disk, descriptor, from: 0, to: size }, (piece, at, last) => {
+    onProgress?.(at, size);
+    return reading.read(piece, at, last);
+  });
   const { commits, committedEnd, end, crc, endsInLine, problem } = reading;
   const found = { size, commits, committedEnd, end, crc32: crc, endsInLine };
   if (problem === undefined) return found;

@@ -5,14 +5,14 @@ import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage } from '../st
 
 /**
  * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps no
- * idempotency keys, `insertOnce` rejects with `bad_request`: a key that is ignored would promise what nobody keeps.
+ * idempotency keys, `insertOnce` rejects with `invalid_parameter`: a key that is ignored would promise what nobody keeps.
  */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
   const texts = storage.texts ?? madeTexts(storage);
   if (hasInsertOnce(texts)) return texts;
   return {
     insert: (draft) => texts.insert(draft),
-    insertOnce: () => Promise.reject(new PetstoreError('bad_request', 'This server keeps no idempotency keys; leave the header Idempotency-Key out.')),
+    insertOnce: () => Promise.reject(new PetstoreError('invalid_parameter', 'This server keeps no idempotency keys; leave the header Idempotency-Key out.')),
     get: (id) => texts.get(id),
     list: (query) => texts.list(query),
   };

@@ -41,6 +41,7 @@ test('C20 every bad field is named with its rule at once, and nothing is stored'
 
 test('C21 other members are ignored: not stored, not echoed', async (t) => {
   const running = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const more = ['"id":7', '"id":"x"', '"__proto__":{"status":"sold"}', '"constructor":null', '"tags":[{"name":"b"}]', '"":1', '"toString":1', '"Status":"nonsense"', '"stat\\u0075s2":1', '"price":1e400'];
   for (const member of more) {
     const body = await add(running.port, `{${member},"name":"a","categoryId":1}`);
@@ -53,6 +54,7 @@ test('C21 other members are ignored: not stored, not echoed', async (t) => {
 
 test('C22 an integer in another spelling is taken and answered in plain digits', async (t) => {
   const { port } = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const spellings: readonly (readonly [string, string])[] = [
     ['1.0', '1'], ['1e2', '100'], ['-0', '0'], ['-0.0e-9', '0'], ['0e999999999', '0'], ['1E+2', '100'], ['10e-1', '1'], ['1.50e1', '15'], ['-1.0', '-1'],
     ['9007199254740993.0', '9007199254740993'], ['92233720368547758.07e2', '9223372036854775807'], ['-9223372036854775808.000', '-9223372036854775808'], ['100000000000000000000e-2', '1000000000000000000'],
@@ -62,6 +64,7 @@ test('C22 an integer in another spelling is taken and answered in plain digits',
 
 test('C23 the whole range of int64 is exact in request, storage and answer', async (t) => {
   const { port, petstore } = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const values = ['9223372036854775807', '-9223372036854775808', '9007199254740993', '-9007199254740993', '9007199254740991', '9007199254740992', '999999999999999', '9999999999999999', '0', '-1'];
   for (const [index, value] of values.entries()) {
     const json = await add(port, `{"name":"a","categoryId":${value}}`);
@@ -73,6 +76,7 @@ test('C23 the whole range of int64 is exact in request, storage and answer', asy
 
 test('C24 what is no int64 answers 400 at no cost', async (t) => {
   const running = await start(t, { maxBodyBytes: 4_000_000 });
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const numbers = ['9223372036854775808', '-9223372036854775809', '1.5', '1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999', '9'.repeat(1_000_000), `1.${'0'.repeat(1_000_000)}1`, `1e${'9'.repeat(1_000_000)}`];
   for (const number of numbers) {
     const since = performance.now();
@@ -85,6 +89,7 @@ test('C24 what is no int64 answers 400 at no cost', async (t) => {
 
 test('C25 a name is any Unicode text, kept to the letter', async (t) => {
   const running = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const names = ['', ' ', '  a  ', '\u0000', 'a\u0000b', '\t\n\r\u001f', '"\\/', '猫', '🐈‍⬛', 'e\u0301', '\u00e9', '\ufeffx', '\uffff\ufffe', '\u2028\u2029', '</script>', 'נמר', '\u{10ffff}', 'x'.repeat(60_000), "'; DROP TABLE pets;--"];
   for (const [index, name] of names.entries()) {
     const json = await add(running.port, JSON.stringify({ name, categoryId: 1 }));
@@ -97,6 +102,7 @@ test('C25 a name is any Unicode text, kept to the letter', async (t) => {
 
 test('C26 what is no strict JSON answers 400 invalid_json with the byte offset, and nothing is stored', async (t) => {
   const running = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const cases: readonly (readonly [bytes: string, at: number])[] = [
     ['', 0], [' ', 1], ['{', 1], ['{"name":"a","categoryId":1', 26], ['{"name":"a","categoryId":1}}', 27], ['{"name":"a",}', 12], ['{name:"a"}', 1], ["{'name':'a'}", 1], ['{"a":01}', 6], ['{"a":1.}', 7], ['{"a":.5}', 5], ['{"a":+1}', 5], ['{"a":NaN}', 5], ['{"a":"\n"}', 6], ['{"a":"\\x"}', 6], ['{"a":1}//', 7], ['[1,]', 3], ['undefined', 0], ['tru', 3], ['nulL', 3], ['{"a":"\x80"}', 6], ['{"a":"\xc0\xaf"}', 6], ['{"a":"\xed\xa0\x80"}', 6], ['{"a":"\xf4\x90\x80\x80"}', 6], ['{"a":"\xe7\x8c"}', 6], ['\xff\xfe{\0}\0', 0],
     ['{"a":"\\ud83d"}', 6], ['{"a":"\\udc08\\ud83d"}', 6], ['{"\\ud800":1}', 2], ['{"a":1,"a":1}', 7], ['{"a":1,"\\u0061":2}', 7], ['{"x":[{"b":1,"b":2}]}', 13], ['{"__proto__":1,"__proto__":1}', 15], [`${'['.repeat(65)}${']'.repeat(65)}`, 64], [`{"a":${'['.repeat(64)}${']'.repeat(64)}}`, 68], ['\xef\xbb\xbf', 3], ['\xef\xbb\xbf\xef\xbb\xbf{}', 3], ['\xef\xbb{}', 0], ['\x0b{}', 0], ['\xa0{}', 0],
@@ -129,6 +135,7 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
   for (const type of good) assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Type: ${type}`] })).status, 201, type);
   for (const coding of ['identity', 'Identity']) assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Encoding: ${coding}`] })).status, 201, coding);
 
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const bad = ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/merge-patch+json', 'application/problem+json', 'text/json', 'application/*', '*/*', 'json', 'application/json; charset=latin1', 'application/json; charset=utf-16', 'application/json; charset=""', 'application/json; charset=utf-8; charset=latin1', 'application/json, text/plain', 'application/json charset=utf-8', 'application/json; x y', 'application / json'];
   const headers = [...bad.map((type) => `Content-Type: ${type}`), ...['gzip', 'br', 'deflate', 'gzip, identity', 'identity, gzip', 'x'].map((coding) => `Content-Encoding: ${coding}`)];
   const before = await stored(running);

@@ -156,6 +156,7 @@ test('C42 what is no HTTP answers 400 bad_request and closes, whole and byte by 
 
 test('C42 a client that closes its sending side behind half a request still gets its 400', async (t) => {
   const running = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const halves = ['G', 'GET', 'GET /', 'GET /\r\n', 'GET /v1/pets HTTP/1.1', `GET /v1/pets HTTP/1.1\r\n${head}`, 'FOO', 'FOO /', 'FOO / HTTP/1.', post('Content-Length: 28', body), post('Transfer-Encoding: chunked', chunks.slice(0, -2)), 'hello'];
   for (const bytes of halves) {
     const client = (await Client.connect(running.port)).send(bytes).half();

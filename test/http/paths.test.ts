@@ -11,6 +11,7 @@ const onOne = 'GET, HEAD, OPTIONS';
 test('C10 an id that is no canonical int64 answers 404, behind the key check', async (t) => {
   const { port } = await start(t);
   await add(port, '{"name":"a","categoryId":1}');
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const ids = ['abc', '007', '01', '1.0', '1e0', '+1', '-0', '9223372036854775808', '-9223372036854775809', '%201', '1%20', '1%0A', '0x1', '%00', '1'.repeat(9000), '%EF%BC%91', 'NaN', 'null', '1,2', '1;a', "'", '__proto__', 'constructor'];
   for (const id of ids) {
     assertError(await ask(port, 'GET', `/v1/pets/${id}`), 404, 'not_found');
@@ -24,6 +25,7 @@ test('C10 an id that is no canonical int64 answers 404, behind the key check', a
 test('C11 nothing is normalised: slashes, dots and case are 404, never a redirect', async (t) => {
   const { port } = await start(t);
   await add(port, '{"name":"a","categoryId":1}');
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const paths = ['/', '/v1', '/v1/', '/v1/pets/', '/v1/pets//', '/v1//pets', '//v1/pets', '//', '/v1/pets/1/', '/v1/./pets', '/v1/x/../pets', '/v1/pets/.', '/v1/pets/..', '/v1/pets/%2e', '/v1/pets/%2E%2e', '/%2e/v1/pets', '/V1/pets', '/v1/Pets', '/v1/PETS/1', '/v1/pets;a=b', '/v1/pets.json', '/v1/pets/1/x', '/v1/pets%20', '/healthz/', '/openapi.json/', '/Healthz', '/v1%5cpets', '/v1/pets\\1', '/.//v1/pets'];
   for (const path of paths) {
     const answer = await ask(port, 'GET', path);
@@ -136,6 +138,7 @@ test('C17 OPTIONS on a known path and OPTIONS * answer 204 with Allow and no bod
 
 test('C18 an unknown method token answers 501, whole or byte by byte, and closes', async (t) => {
   const { port } = await start(t);
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const methods = ['FOO', 'get', 'Get', 'GETS', 'GE', 'G', 'POSTT', 'PLAY', 'FLUSH', 'DESCRIBE', 'X-Y', "!#$%&'*+-.^_`|~09", 'PO', 'OPTION', 'CONNECTT', 'Q'.repeat(3000)];
   for (const method of methods) {
     for (const target of ['/v1/pets', '/nowhere', '*']) {

@@ -58,7 +58,8 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
 
 test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
   const logged: unknown[] = [];
-  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}'];
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
   const plugin: Plugin = (host) => nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const client = await Client.connect(port);
@@ -71,6 +72,31 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
     assert.equal((await petstore.fetch(new Request(`http://a/odd/${index}`))).status, 500, nonsense[index]);
   }
   assert.ok(logged.length >= 2 * nonsense.length);
+});
+
+test('a reply that cannot be sent counts once: what comes behind it on the connection is served, and garbage is answered', async (t) => {
+  const slow: Plugin = (host) => host.route({ path: '/slow', methods: { GET: { handler: () => sleep(30, jsonReply(200, '"slow"')) } } });
+  const bad: Plugin = (host) => host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+  const { port } = await start(t, { plugins: [slow, bad] });
+  const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
+  atEnd(t, () => client.destroy());
+  assert.equal((await client.answer()).status, 200);
+  assertError(await client.answer(), 500, 'internal_error');
+  client.send(bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets'));
+  assert.equal((await client.answer('POST')).status, 201);
+  assert.equal((await client.answer()).status, 200);
+  client.send('garbage\r\n\r\n');
+  assertError(await client.answer(), 400, 'bad_request');
+});
+
+test('onReply hears of the reply that left, where another one took its place', async (t) => {
+  const statuses: number[] = [];
+  const bad: Plugin = (host) => host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+  const { port, petstore } = await start(t, { plugins: [bad, (host) => host.onReply(({ status }) => statuses.push(status))] });
+  await exchange(port, `${bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] })}x\r\n`);
+  await ask(port, 'GET', '/bad');
+  await petstore.fetch(new Request('http://a/bad'));
+  assert.deepEqual(statuses.filter((status) => status !== 200), [400, 500, 500]);
 });
 
 test('onReply hears method, route template, status, milliseconds and key name of every answer, of what was no HTTP too', async (t) => {
@@ -101,7 +127,7 @@ test('onReply hears method, route template, status, milliseconds and key name of
   assert.deepEqual(await one(bytesOf('FOO', '/'), 'FOO'), [{ method: '', status: 501 }]);
   assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [{ method: '', status: 431 }]);
   assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [{ method: 'CONNECT', status: 404 }]);
-  assert.deepEqual(await one(bytesOf('GET', '/healthz', { headers: ['Connection: close'] }) + 'garbage', 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
+  assert.deepEqual(await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
   await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
 });

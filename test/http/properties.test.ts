@@ -126,6 +126,7 @@ test('C26 the offset is where the first wrong thing is: no text shares the wrong
 });
 
 test('C26 every kind of bad UTF-8 is refused, in names and values, and every character is taken', () => {
+  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const bad = ['\x80', '\xbf', '\xc0\x80', '\xc1\xbf', '\xc3', '\xc3\x28', '\xe0\x80\x80', '\xe0\x9f\xbf', '\xe2\x82', '\xe2\x28\xa1', '\xed\xa0\x80', '\xed\xbf\xbf', '\xf0\x80\x80\x80', '\xf0\x8f\xbf\xbf', '\xf0\x9f\x92', '\xf4\x90\x80\x80', '\xf5\x80\x80\x80', '\xf8\x88\x80\x80\x80', '\xfe', '\xff'];
   for (const bytes of bad) {
     for (const text of [`"${bytes}"`, `{"${bytes}":1}`, `["a${bytes}`, `"ab${bytes}c"`, bytes]) assertAsOracle(text);

@@ -64,7 +64,7 @@ function checkHistogram(name: string, samples: readonly Sample[]): void {
 }
 
 /** The value of the one sample with this name and these labels, others allowed; undefined where there is none. */
-export function valueOf(families: ReadonlyMap<string, Family>, name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
+export function figureOf(families: ReadonlyMap<string, Family>, name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
   const found = [...families.values()]
     .flatMap(({ samples }) => samples)
     .filter((sample) => sample.name === name && Object.entries(labels).every(([label, value]) => sample.labels[label] === value));

@@ -9,7 +9,7 @@ import { assertRefused, folder, start as startProcess, until } from '../standalo
 import { diskWith, gate, newPath } from '../storage/scene.js';
 import { nodeDisk } from '../../dist/storage/disk.js';
 import { serverWithoutLibraries } from './bare.js';
-import { readExposition, valueOf, type Family } from './exposition.js';
+import { readExposition, figureOf, type Family } from './exposition.js';
 
 const animal = '{"name":"a","categoryId":1}';
 
@@ -32,7 +32,7 @@ test('requests are counted by method, route and status, and timed; a client’s 
   const answer = await ask(port, 'GET', '/metrics');
   assert.ok(!/secret|PROPFIND|key-1/i.test(answer.body));
   const families = await scrape(port);
-  const requests = (method: string, route: string, status: number): number | undefined => valueOf(families, 'http_requests_total', { method, route, status: String(status) });
+  const requests = (method: string, route: string, status: number): number | undefined => figureOf(families, 'http_requests_total', { method, route, status: String(status) });
   assert.equal(requests('POST', '/v1/pets', 201), 1);
   assert.equal(requests('GET', '/v1/pets/{petId}', 200), 2);
   assert.equal(requests('GET', '/v1/pets/{petId}', 404), 2);
@@ -43,8 +43,8 @@ test('requests are counted by method, route and status, and timed; a client’s 
   assert.equal(requests('other', 'none', 501), 1);
   assert.equal(requests('GET', '/metrics', 200), 1);
   const durations = { method: 'GET', route: '/v1/pets/{petId}' };
-  assert.equal(valueOf(families, 'http_request_duration_seconds_count', durations), 4);
-  const seconds = valueOf(families, 'http_request_duration_seconds_sum', durations) ?? 0;
+  assert.equal(figureOf(families, 'http_request_duration_seconds_count', durations), 4);
+  const seconds = figureOf(families, 'http_request_duration_seconds_sum', durations) ?? 0;
   assert.ok(seconds > 0 && seconds < 4);
   assert.equal(families.get('http_requests_total')?.type, 'counter');
   assert.equal(families.get('http_request_duration_seconds')?.type, 'histogram');
@@ -56,7 +56,7 @@ test('it says what the process does, the delay of its event loop included', asyn
   for (const name of ['process_cpu_user_seconds_total', 'process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds', 'nodejs_heap_size_used_bytes', 'nodejs_version_info']) {
     assert.ok(families.has(name), name);
   }
-  assert.ok((valueOf(families, 'process_resident_memory_bytes') ?? 0) > 2 ** 20);
+  assert.ok((figureOf(families, 'process_resident_memory_bytes') ?? 0) > 2 ** 20);
 });
 
 test('animals held, the size of a commit, its sync and the queue behind it are those of the disk', async (t) => {
@@ -76,20 +76,20 @@ test('animals held, the size of a commit, its sync and the queue behind it are t
   const heldFrom = performance.now();
   for (const name of ['c', 'd', 'e']) adding.push(petstore.storage.insert({ name, categoryId: 1n }));
   const during = await scrape(port);
-  assert.equal(valueOf(during, 'petstore_commit_queue_pets'), 3);
-  assert.equal(valueOf(during, 'petstore_pets'), 1);
+  assert.equal(figureOf(during, 'petstore_commit_queue_pets'), 3);
+  assert.equal(figureOf(during, 'petstore_pets'), 1);
   isHeld = false;
   const heldSeconds = (performance.now() - heldFrom) / 1000;
   gates[0]?.open();
   await Promise.all(adding);
   const after = await scrape(port);
-  assert.equal(valueOf(after, 'petstore_commit_queue_pets'), 0);
-  assert.equal(valueOf(after, 'petstore_pets'), 5);
-  assert.equal(valueOf(after, 'petstore_commit_pets_count'), 3);
-  assert.equal(valueOf(after, 'petstore_commit_pets_sum'), 5);
-  assert.equal(valueOf(after, 'petstore_commit_pets_bucket', { le: '1' }), 2);
-  assert.equal(valueOf(after, 'petstore_commit_sync_seconds_count'), 3);
-  const seconds = valueOf(after, 'petstore_commit_sync_seconds_sum') ?? 0;
+  assert.equal(figureOf(after, 'petstore_commit_queue_pets'), 0);
+  assert.equal(figureOf(after, 'petstore_pets'), 5);
+  assert.equal(figureOf(after, 'petstore_commit_pets_count'), 3);
+  assert.equal(figureOf(after, 'petstore_commit_pets_sum'), 5);
+  assert.equal(figureOf(after, 'petstore_commit_pets_bucket', { le: '1' }), 2);
+  assert.equal(figureOf(after, 'petstore_commit_sync_seconds_count'), 3);
+  const seconds = figureOf(after, 'petstore_commit_sync_seconds_sum') ?? 0;
   assert.ok(seconds >= heldSeconds && seconds < 10, `${seconds} s, held for ${heldSeconds} s`);
 });
 
@@ -98,19 +98,22 @@ test('a storage that says neither how much it holds nor when it commits has no s
   const { port } = await start(t, { storage: { durable: false, insert, get, list, close }, plugins: [metricsPlugin()] });
   await add(port, animal);
   const families = await scrape(port);
-  assert.ok(!families.has('petstore_pets') && !families.has('petstore_commit_queue_pets'));
-  assert.equal(valueOf(families, 'http_requests_total', { method: 'POST' }), 1);
+  assert.deepEqual([figureOf(families, 'petstore_pets'), figureOf(families, 'petstore_commit_queue_pets')], [undefined, undefined]);
+  const promised = await start(t, { storage: Promise.resolve({ durable: false, insert, get, list, close }), plugins: [metricsPlugin()] });
+  await add(promised.port, animal);
+  assert.equal(figureOf(await scrape(promised.port), 'petstore_pets'), undefined);
+  assert.equal(figureOf(families, 'http_requests_total', { method: 'POST' }), 1);
 });
 
 test('each of several petstores counts its own, also behind the other’s end', async (t) => {
   const [one, other] = [await start(t, { plugins: [metricsPlugin()] }), await start(t, { plugins: [metricsPlugin()] })];
   for (let count = 0; count < 3; count++) await ask(one.port, 'GET', '/v1/pets');
   await add(other.port, animal);
-  assert.equal(valueOf(await scrape(other.port), 'http_requests_total', { route: '/v1/pets' }), 1);
+  assert.equal(figureOf(await scrape(other.port), 'http_requests_total', { route: '/v1/pets' }), 1);
   await other.petstore.close();
   const families = await scrape(one.port);
-  assert.equal(valueOf(families, 'http_requests_total', { route: '/v1/pets' }), 3);
-  assert.equal(valueOf(families, 'petstore_pets'), 0);
+  assert.equal(figureOf(families, 'http_requests_total', { route: '/v1/pets' }), 3);
+  assert.equal(figureOf(families, 'petstore_pets'), 0);
 });
 
 test('the process: --plugin metrics serves them for its own storage; a missing library is one line, exit 2', async (t) => {
@@ -118,8 +121,8 @@ test('the process: --plugin metrics serves them for its own storage; a missing l
   const server = await startProcess(t, ['--plugin', 'metrics'], { cwd });
   await Promise.all(['a', 'b', 'c'].map((name) => server.add(name)));
   const families = readExposition(await (await fetch(`${server.url}/metrics`)).text());
-  assert.equal(valueOf(families, 'petstore_pets'), 3);
-  assert.equal(valueOf(families, 'petstore_commit_pets_sum'), 3);
+  assert.equal(figureOf(families, 'petstore_pets'), 3);
+  assert.equal(figureOf(families, 'petstore_commit_pets_sum'), 3);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:', PETSTORE_PLUGINS: 'metrics' };
   assertRefused(await serverWithoutLibraries(t).run([], { cwd, env }), 2, /^PETSTORE_PLUGINS metrics needs a package that is not installed: npm install prom-client@15$/m);
 });

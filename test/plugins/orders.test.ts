@@ -8,7 +8,7 @@ import { createPetstore, fileStorage, memoryStorage } from '../../dist/index.js'
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { assertError, header, type Answer } from '../http/client.js';
 import { add, ask, key, start, type Running, type Words } from '../http/fixture.js';
-import { assertRefused, folder, run, RunningServer, start as startProcess } from '../standalone/process.js';
+import { assertRefused, folder, run, type RunningServer, start as startProcess } from '../standalone/process.js';
 import { newPath } from '../storage/scene.js';
 
 const path = '/v1/store/orders';

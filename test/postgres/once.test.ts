@@ -66,14 +66,17 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   test('an expired key is raced for anew, and its row is used again', async (t) => {
     const { url, servers: [one, other] } = await scene(t);
     const at = 1_795_132_800_000;
+    // A day away in either direction: a clock that went wrong counts too.
+    await insertOnce(one, tom, onceOf('b', 'old', at + dayMs));
+    assert.equal((await insertOnce(other, rex, onceOf('b', 'new', at))).id, 2n);
     await insertOnce(one, tom, onceOf('a', 'old', at));
     const release = await hold(t, url);
     const outcomes = [insertOnce(one, rex, onceOf('a', 'new', at + dayMs)), insertOnce(other, rex, onceOf('a', 'new', at + dayMs + 1))];
     await waiting(url, 2);
     await release();
-    assert.deepEqual((await Promise.all(outcomes)).map(({ id }) => id), [2n, 2n]);
-    assert.deepEqual(await namesIn(url), ['Tom', 'Rex']);
-    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [{ keys: '1' }]);
+    assert.deepEqual((await Promise.all(outcomes)).map(({ id }) => id), [4n, 4n]);
+    assert.deepEqual(await namesIn(url), ['Tom', 'Rex', 'Tom', 'Rex']);
+    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [{ keys: '2' }]);
   });
 
   test('many clients that send each key to every server have one animal for each', async (t) => {

@@ -167,7 +167,7 @@ describe('check FILE', { concurrency: 4 }, () => {
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
     assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
-    assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n  animals  1 /);
+    assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}1 /);
     assert.equal(readFileSync(join(cwd, 'bad.jsonl'), 'utf8'), text);
   });
 

@@ -86,7 +86,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
     assert.equal(bodies.size, keys.length);
     const { stdout } = await run(['check', pets], { cwd });
-    assert.match(stdout, /is sound\n  animals  100 .*\n  keys     100 idempotency keys\n/);
+    assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
     const lines = readFileSync(join(cwd, pets), 'utf8').split('\n').filter((line) => line.startsWith('{"id"'));
     assert.deepEqual(lines.toSorted(), [...bodies.values()].toSorted());
   });

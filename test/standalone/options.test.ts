@@ -130,6 +130,7 @@ describe('options', { concurrency: 4 }, () => {
   test('a flag beats the environment, in both spellings, even a bad one', async (t) => {
     const cwd = folder(t);
     const env = { HOST: 'a b', PORT: 'bad', PETSTORE_STORAGE: 'bad', PETSTORE_MAX_BODY_BYTES: 'bad', PETSTORE_BASE_URL: 'bad', PETSTORE_LOG: 'bad' };
+    // biome-ignore format: short ones by the dozen, a line for each would hide the test.
     const flags = ['--host=127.0.0.1', '--port', '0', '--storage=memory:', '--max-body-bytes', '100', '--base-url=http://one/v1', '--staging-base-url', 'http://two/v1', '--log=info'];
     const server = await start(t, flags, { cwd, env });
     const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());

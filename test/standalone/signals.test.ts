@@ -88,7 +88,8 @@ describe('the end', { concurrency: 8 }, () => {
       await server.said('stopping');
       const sentAt = performance.now();
       assert.equal((await server.end(second)).code, code);
-      assert.ok(performance.now() - sentAt < 1_000);
+      // A stop that waits for the request takes 8 s and more; a busy machine may take one or two for anything.
+      assert.ok(performance.now() - sentAt < 5_000);
     });
   }
 

@@ -215,7 +215,7 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
   for (const [what, file, message] of cases) {
     const path = fileWith(file);
     await assert.rejects(fileStorage(path), { ...damaged, message }, what);
-    await assert.rejects(fileStorage(path), { message: new RegExp(`^${path} [^\n]*dist/server\.js check [^\n]*$`) }, what);
+    await assert.rejects(fileStorage(path), { message: new RegExp(`^${path} [^\n]*dist/server.js check [^\n]*$`) }, what);
     assert.deepEqual(readFileSync(path), file, what);
     assert.deepEqual(tornTails(path), [], what);
     assert.equal((await checkFile(path)).verdict, 'damaged', what);
@@ -452,7 +452,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
   for (const code of ['EIO', 'ENOSPC', 'EMFILE']) {
     for (const forever of [false, true]) {
       for (let failAt = 1, calls = Infinity; failAt <= calls; failAt++) {
-        const path = fileWith(Buffer.concat([batches(1), Buffer.from(petLine(2) + '{"torn')]));
+        const path = fileWith(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
         let call = 0;
         let open = 0;
         const fault = <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) => (...args: A): Promise<R> => {
@@ -606,4 +606,16 @@ test('a storage without records has none while it still opens either, and says s
   const kept = whenOpen(Promise.resolve({ durable: false, insert, get, list, close })).records?.('notes', notes) ?? assert.fail();
   await assert.rejects(kept.opened, { code: 'storage_unusable' });
   await assert.rejects(kept.insert('a'), unavailable);
+});
+
+test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
+  const file = batches(40_000);
+  for (const [msBetween, told] of [[400, 1], [0, 0]] as const) {
+    let now = 0;
+    const lines: unknown[][] = [];
+    const storage = await fileStorage(fileWith(file), { clock: () => (now += msBetween), log: (...line) => lines.push(line) });
+    await storage.close();
+    const read = lines.filter(([, message]) => message === 'reading the storage file').map(([level, , fields]) => [level, Object(fields).read > 0 && Object(fields).read < file.length, Object(fields).size]);
+    assert.deepEqual(read, Array(told).fill(['info', true, file.length]), `${file.length} bytes`);
+  }
 });

@@ -51,6 +51,17 @@ test('what expired is neither restored nor kept for ever, and the list begins an
   }
 });
 
+test('a key of a clock that went wrong by a year keeps none behind it for ever', () => {
+  const keys = new IdempotencyKeys();
+  keys.keep(keys.begin(onceOf('wrong', 'body', 365 * dayMs)), pet(1));
+  for (let day = 0; day < 9; day++) {
+    for (let index = 0; index < 10; index++) keys.keep(keys.begin(onceOf(`${day} ${index}`, 'body', day * dayMs)), pet(1));
+    assert.ok(keys.size <= 20, `${keys.size} on day ${day}`);
+  }
+  keys.restore(onceOf('restored', 'body', 365 * dayMs), pet(1), 0);
+  assert.ok(keys.size <= 20);
+});
+
 test('a key that is used anew does not go with its old use', () => {
   const keys = new IdempotencyKeys();
   for (let index = 0; index < 6; index++) keys.keep(keys.begin(onceOf(`k${index}`, 'body', 0)), pet(1));

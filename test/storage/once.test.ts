@@ -363,7 +363,7 @@ test('a storage that has no insertOnce says so, with and without texts, open or 
     const { insertOnce: _none, ...others } = textsOf(storage);
     return { durable: false, insert, get, list, close: () => storage.close(), ...(texts && { texts: others }) };
   };
-  const refused = { code: 'bad_request', message: /keeps no idempotency keys/ };
+  const refused = { code: 'invalid_parameter', message: /keeps no idempotency keys/ };
   for (const one of [bare(false), bare(true), whenOpen(Promise.resolve(bare(false))), whenOpen(Promise.resolve(bare(true)))]) {
     await assert.rejects(insertTextOnce(one, rex, onceOf('a')), refused);
     assert.equal((await textsOf(one).insert(rex)).json.includes('Rex'), true);

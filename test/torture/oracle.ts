@@ -180,7 +180,7 @@ function answerToBody(target: string, headers: ReadonlyMap<string, readonly stri
   if (body.length > 65_536) return { words: '413 content_too_large' };
   if (queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined) return { words: '400 invalid_parameter' };
   const [idempotencyKey = 'none', second] = headers.get('idempotency-key') ?? [];
-  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) return { words: '400 bad_request' };
+  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) return { words: '400 invalid_parameter' };
   const pet = readPet(body);
   return pet === 'invalid_json' || pet === 'invalid_body' ? { words: `400 ${pet}` } : { words: '201', animal: pet };
 }

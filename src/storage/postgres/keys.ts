@@ -1,7 +1,7 @@
 /** Owns finding which idempotency keys were used for which animals, by any server of the database. Changes nothing. */
 import { PetstoreError } from '../../errors.js';
 import type { InsertOnce, StoredText } from '../../storage.js';
-import { keptMs, mismatch } from '../idempotency.js';
+import { isTooFar, mismatch } from '../idempotency.js';
 import type { Unnumbered } from './batches.js';
 import type { Connections, Row } from './connections.js';
 import { selectKeys, textOfHex } from './table.js';
@@ -31,7 +31,7 @@ export class UsedKeys {
 
 /** What a key comes to that has this row; undefined where it is new. */
 function repeated(once: InsertOnce, row: Row | undefined): StoredText | PetstoreError | undefined {
-  if (row === undefined || once.at - Number(row['sent_at']) >= keptMs) return undefined;
+  if (row === undefined || isTooFar(Number(row['sent_at']), once.at)) return undefined;
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;
   // Nobody but a person who administers the database can have taken it away.

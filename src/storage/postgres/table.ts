@@ -36,7 +36,7 @@ export function textOfHex(digits: string): string {
 const keepKeys = `, kept AS (
   INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, id FROM batch WHERE key IS NOT NULL
   ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
-    pet_id = CASE WHEN excluded.sent_at - petstore_idempotency.sent_at >= ${keptMs} THEN excluded.pet_id END
+    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id END
 )`;
 
 /** The animals. */

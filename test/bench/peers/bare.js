@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 const body = '{"id":1,"name":"Rex, whose body is eighty.","categoryId":5,"status":"available"}';
 const headers = { 'Content-Type': 'application/json', 'Content-Length': body.length };
 
-const server = createServer((request, response) => {
+const server = createServer((_request, response) => {
   response.writeHead(200, headers);
   response.end(body);
 });
