@@ -76,7 +76,7 @@ export class Writers {
       else if (response.status === 503) this.refused++;
       else this.others.push(`${response.status} ${body}`);
       return response.status;
-    } catch (error) {
+    } catch {
       // The server itself is gone: nobody was told anything.
       this.refused++;
       return 0;
