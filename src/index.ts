@@ -19,6 +19,8 @@ export type { Plugin, PluginHost, ReplyEvent, RequestHead } from './plugin.js';
 export type { Commit, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from './storage.js';
 export { memoryStorage } from './storage/memory.js';
 export type { Disk, FileFacts } from './storage/disk.js';
+export { copyPets, copyRecords, type CopyProgress, type CopyReport, type CopyTarget, type TextTarget } from './storage/copy.js';
 export { fileStorage, type FileStorageOptions } from './storage/file.js';
+export { fileRecordNames, fileTarget } from './storage/file-target.js';
 export { checkFile, type FileReport } from './storage/check.js';
 export { salvageFile, type SalvageReport } from './storage/salvage.js';

@@ -39,6 +39,8 @@ const start: Command = { options: startOptions, load: async () => (await import(
 const commands: ReadonlyMap<string, Command> = new Map([
   ['keys', { options: ['keysFile', 'expires'], load: async () => (await import('./commands/keys.js')).keys }],
   ['import', { options: ['storage'], load: async () => (await import('./commands/import.js')).importAnimals }],
+  ['copy', { options: ['from', 'to'], load: async () => (await import('./commands/copy.js')).copy }],
+  ['migrate', { options: ['storage'], load: async () => (await import('./commands/migrate.js')).migrate }],
   ['check', { options: ['salvage'], load: async () => (await import('./commands/check.js')).check }],
 ]);
 

@@ -20,7 +20,7 @@ const floors: readonly (readonly string[])[] = [
   ['plugin'],
   ['options', 'reply-watchers', 'reply-headers'],
   ['petstore'],
-  ['index'],
+  ['index', 'postgres'],
   ['plugins/*'],
   ['server/*'],
   ['commands/*'],
@@ -35,11 +35,16 @@ const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
   'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
-  'node:crypto': /^(key-ring|http\/idempotency-key|storage\/(lease|lock).*|server.*|commands\/.*)$/,
+  'node:crypto': /^(key-ring|http\/idempotency-key|storage\/(lease|lock|copy|postgres).*|server.*|commands\/.*)$/,
 };
 
-/** The library that each plugin wraps: an optional peer, which nobody else may touch. */
-const librariesOf: Readonly<Record<string, string>> = { 'plugins/cors': 'cors', 'plugins/docs': 'swagger-ui-dist', 'plugins/metrics': 'prom-client' };
+/** The library that a module wraps: an optional peer, which nobody else may touch. */
+const librariesOf: Readonly<Record<string, string>> = {
+  'plugins/cors': 'cors',
+  'plugins/docs': 'swagger-ui-dist',
+  'plugins/metrics': 'prom-client',
+  'storage/postgres/pool': 'pg',
+};
 
 function floorOf(module: string): number {
   const exact = floors.findIndex((floor) => floor.includes(module));
@@ -89,12 +94,12 @@ test('the server, its commands and the plugins know the public API only', () => 
     if (!['server', 'commands', 'plugins'].includes(part) || target.startsWith('node:')) return false;
     if (part === 'plugins') return target !== 'index' && target !== librariesOf[module];
     if (module === 'server/shipped-plugins' && target.startsWith('plugins/')) return false;
-    return target !== 'index' && !target.startsWith('server/') && !target.startsWith('commands/');
+    return target !== 'index' && target !== 'postgres' && !target.startsWith('server/') && !target.startsWith('commands/');
   });
   assert.deepEqual(inside, []);
 });
 
-test('what comes from outside is Node alone and what a plugin wraps, and only where it belongs', () => {
+test('what comes from outside is Node alone and what a module wraps, and only where it belongs', () => {
   const foreign = imports.filter(({ module, target }) => {
     if (modules.includes(target) || target === librariesOf[module]) return false;
     const builtin = target.startsWith('node:') && builtinModules.includes(target.slice('node:'.length));
@@ -109,7 +114,7 @@ test('only the standalone process reads the environment, listens to signals, wri
   assert.deepEqual(wrong, []);
 });
 
-test('there is no runtime dependency, each plugin’s library is an optional peer, and each plugin has its own export', () => {
+test('there is no runtime dependency, each library that is wrapped is an optional peer, and each plugin has its own export', () => {
   const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   assert.deepEqual(dependencies, {});
   const libraries = Object.values(librariesOf).sort();

@@ -19,12 +19,12 @@ export class Progress {
   }
 
   /** Draws the bar, though not for every call; `done` is from 0 to 1. */
-  show(what: string, done: number, count: number): void {
+  show(what: string, done: number, count: number, things = 'animals'): void {
     if (this.#terminal.isTTY !== true || performance.now() - this.#drawnAt < redrawMs) return;
     this.#drawnAt = performance.now();
     const full = Math.min(width, Math.floor(done * width));
     const bar = '#'.repeat(full) + '-'.repeat(width - full);
-    this.#terminal.write(`\r${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}% ${count} animals`);
+    this.#terminal.write(`\r${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}% ${count} ${things}`);
   }
 
   /** Leaves an empty line for what is said next. */

@@ -29,7 +29,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
 
   let openStorage = (): void => undefined;
   const opening = new Promise<PetStorage>((resolve) => {
-    openStorage = () => resolve(options.storage.open(log));
+    openStorage = () => resolve(openStorageOf(options, log));
   });
   const petstore = createPetstore({
     keys: keys.verify,
@@ -62,6 +62,12 @@ export async function start(_operands: readonly string[], settings: Settings): P
   log('info', 'listening', { url, storage: options.storage.text, pets: storage.size, readyMs: Math.round(performance.now()) });
   if (options.isDev) process.stdout.write(devBanner(url, devKey(), loaded.some(({ name }) => name === 'docs')));
   return undefined;
+}
+
+/** On the machine of whoever tries it out, a database is made ready by itself. */
+async function openStorageOf({ storage, isDev }: StartOptions, log: Log): Promise<PetStorage> {
+  if (isDev) await storage.migrate?.();
+  return storage.open(log);
 }
 
 async function listen(petstore: Petstore, { host, port, tls }: StartOptions): Promise<string> {

@@ -18,6 +18,8 @@ const before = `Petstore: a server of animals over HTTP and JSON.
 Usage: node dist/server.js [options]
        node dist/server.js keys add NAME [--expires TIME] | keys list | keys revoke NAME
        node dist/server.js import FILE [--storage STORAGE]
+       node dist/server.js migrate --storage postgres://…
+       node dist/server.js copy --from STORAGE --to STORAGE
        node dist/server.js check FILE [--salvage OUT]
 
 Without a command it serves. It needs at least one API key.
@@ -27,6 +29,8 @@ Commands:
   keys list         list names, when made, when they expire
   keys revoke NAME  take a key out; a running server follows within 2 seconds
   import FILE       add animals from JSON Lines, every line checked before the first is stored
+  migrate           make the tables of a database, or bring them up to date
+  copy              copy all animals, and orders, with their ids, and compare; run again, it goes on where it was
   check FILE        say what a storage file holds, and whether a server would start on it
 
 Options and their environment variables; a flag beats the environment, which beats the default:`;

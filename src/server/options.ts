@@ -22,7 +22,7 @@ export const options = {
     env: 'PETSTORE_STORAGE',
     value: 'STORAGE',
     default: 'file:data/pets.jsonl',
-    about: 'file:PATH or memory:',
+    about: 'file:PATH, memory:, postgres://…',
   },
   apiKeys: { env: 'PETSTORE_API_KEYS', value: 'KEYS', isList: true, about: 'API keys, comma between' },
   keysFile: {
@@ -63,9 +63,11 @@ export const options = {
     default: 'info',
     about: 'silent, info, or requests: a line for each too',
   },
-  dev: { flag: '--dev', about: 'make a key in data/dev-key once; a curl line to try, and docs' },
+  dev: { flag: '--dev', about: 'make data/dev-key and tables once; a curl line to try, and docs' },
   expires: { flag: '--expires', value: 'TIME', about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s' },
   salvage: { flag: '--salvage', value: 'OUT', about: 'with `check`: save what is sound in a new file, list the rest' },
+  from: { flag: '--from', value: 'STORAGE', about: 'with `copy`: the storage that is copied' },
+  to: { flag: '--to', value: 'STORAGE', about: 'with `copy`: the storage that gets what it lacks of it' },
   help: { flag: '--help', about: 'print this' },
   version: { flag: '--version', about: 'print the version' },
 } as const satisfies Readonly<Record<string, Option>>;

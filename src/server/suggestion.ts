@@ -2,10 +2,12 @@
 
 /** `; did you mean X?` for the nearest of the known words, or else where to look. */
 export function suggestion(word: string, known: readonly string[]): string {
+  // Of two that are as near, whoever mistypes has most likely begun well.
+  const rank = (candidate: string): number => (beginsAlike(word.slice(0, 3), candidate) ? 0 : 1);
   const near = known
     .map((candidate) => ({ candidate, edits: beginsAlike(word, candidate) ? 1 : editsBetween(word, candidate) }))
     .filter(({ candidate, edits }) => edits <= Math.max(2, candidate.length / 3))
-    .sort((one, other) => one.edits - other.edits || one.candidate.localeCompare(other.candidate))[0];
+    .sort((one, other) => one.edits - other.edits || rank(one.candidate) - rank(other.candidate) || one.candidate.localeCompare(other.candidate))[0];
   return near === undefined ? '; --help lists all' : `; did you mean ${near.candidate}?`;
 }
 

@@ -20,6 +20,8 @@ export interface GroupCommitOptions<Item, Result> {
   readonly maxAgeMs?: number;
   /** After this long a commit counts as hung. @defaultValue 8,000 */
   readonly commitTimeoutMs?: number;
+  /** What those who wait for a commit that hangs are told. @defaultValue `The disk does not answer.` */
+  readonly hung?: string;
   /** Milliseconds from any start, never going back. @defaultValue `performance.now` */
   readonly now?: () => number;
 }
@@ -45,7 +47,8 @@ export class GroupCommit<Item, Result extends {}> {
   constructor(options: GroupCommitOptions<Item, Result>) {
     const now = () => performance.now();
     const abandoned = () => undefined;
-    this.#options = { abandoned, maxItems: 4096, maxBytes: 16 * 2 ** 20, maxAgeMs: 2000, commitTimeoutMs: 8000, now, ...options };
+    const hung = 'The disk does not answer.';
+    this.#options = { abandoned, maxItems: 4096, maxBytes: 16 * 2 ** 20, maxAgeMs: 2000, commitTimeoutMs: 8000, hung, now, ...options };
   }
 
   /**
@@ -87,9 +90,9 @@ export class GroupCommit<Item, Result extends {}> {
   }
 
   #refusal(item: Item): string | undefined {
-    const { maxItems, maxBytes, maxAgeMs, bytesOf, now } = this.#options;
+    const { maxItems, maxBytes, maxAgeMs, bytesOf, hung, now } = this.#options;
     if (this.#closed) return 'The storage is closed.';
-    if (this.#hung) return 'The disk does not answer.';
+    if (this.#hung) return hung;
     if (this.#waiting.length === 0) return undefined;
     const full = this.#waiting.length >= maxItems || this.#waitingBytes + bytesOf(item) > maxBytes;
     return full || now() - this.#oldestAt > maxAgeMs ? 'Too much is waiting to be stored.' : undefined;
@@ -121,7 +124,7 @@ export class GroupCommit<Item, Result extends {}> {
   /** Answers everyone while the commit goes on: settling a promise a second time, when it ends, does nothing. */
   #giveUp(batch: readonly Caller<Item, Result>[]): void {
     this.#hung = true;
-    const error = new PetstoreError('unavailable', 'The disk does not answer.');
+    const error = new PetstoreError('unavailable', this.#options.hung);
     const waiting = this.#takeWaiting();
     for (const { item } of waiting) this.#options.abandoned(item);
     for (const caller of [...batch, ...waiting]) caller.reject(error);

@@ -3,13 +3,13 @@ import { PetstoreError } from '../errors.js';
 import type { InsertOnce, StoredText } from '../storage.js';
 
 /** How long a key is kept from its first use. */
-const keptMs = 86_400_000;
+export const keptMs = 86_400_000;
 /** Times of fewer than 16 digits, until the year 33658. */
 const maxAt = 999_999_999_999_999;
 
 // Made once: a client that repeats itself may do so often, and a stack trace costs more than all the rest.
-const inFlight = new PetstoreError('idempotency_in_flight', 'The first request with this idempotency key is still under way.');
-const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
+export const inFlight = new PetstoreError('idempotency_in_flight', 'The first request with this idempotency key is still under way.');
+export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
 
 /** One use of a key. */
 export interface KeyUse extends InsertOnce {
@@ -30,7 +30,7 @@ export function checkOnce(once: InsertOnce): void {
 }
 
 /** A day away, in the future too: the clock went wrong, then or now, and who knows when it would end. */
-function isTooFar(at: number, now: number): boolean {
+export function isTooFar(at: number, now: number): boolean {
   return Math.abs(now - at) >= keptMs;
 }
 

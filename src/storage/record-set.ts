@@ -24,16 +24,21 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
   return { json: checked, statusOf: () => undefined, bytesOf: (draft) => json(0n, draft).length };
 }
 
+/** Whether a name can stand behind a storage file's own, as that of its lock does. */
+export function isRecordName(name: string): boolean {
+  return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
+}
+
 /** The names of a storage's records. */
 export class RecordNames {
   readonly #taken = new Set<string>();
 
   /**
-   * Takes a name. It must be one that can stand behind a storage file's own, as that of its lock does.
+   * Takes a name (see {@link isRecordName}).
    * @throws TypeError for another, PetstoreError `storage_in_use` for one that is taken.
    */
   take(name: string): void {
-    if (!/^[a-z]{1,40}$/.test(name) || name === 'lock') throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
+    if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
     if (this.#taken.has(name)) throw new PetstoreError('storage_in_use', `The records ${name} are in use by another plugin.`);
     this.#taken.add(name);
   }

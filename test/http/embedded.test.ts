@@ -6,13 +6,13 @@ import { test, type TestContext } from 'node:test';
 import { atEnd } from '../at-end.js';
 import { createPetstore, PetstoreError, type PetstoreOptions } from '../../dist/index.js';
 import { Client, header } from './client.js';
-import { ask, bytesOf, exchange, key, start } from './fixture.js';
+import { ask, bytesOf, emptyStorage, exchange, key, start } from './fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
 
 /** A petstore behind somebody else's server. */
 async function embed(t: TestContext, wrap: (handler: RequestListener) => RequestListener, options: Partial<PetstoreOptions> = {}): Promise<number> {
-  const { handler, close } = createPetstore({ keys: [key], ...options });
+  const { handler, close } = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const server = createServer(wrap(handler));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   atEnd(t, async () => {
@@ -65,7 +65,7 @@ const sample: readonly (readonly [c: string, method: string, path: string, heade
 
 test('fetch answers what the port answers, in status, headers and body, over the contract', async (t) => {
   const { port } = await start(t);
-  const { fetch, close } = createPetstore({ keys: [key] });
+  const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
   atEnd(t, close);
   for (const [number, method, path, headers, text] of sample) {
     const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
@@ -85,7 +85,7 @@ test('fetch answers what the port answers, in status, headers and body, over the
 });
 
 test('fetch never rejects: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
-  const { fetch, close } = createPetstore({ keys: [key] });
+  const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
   const post = (text: NonNullable<RequestInit['body']>): Request => new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: text, duplex: 'half' });
   const failing = new ReadableStream({ pull: (controller) => controller.error(new Error('the peer is gone')) });
   assert.equal((await fetch(post(failing))).status, 400);
@@ -176,7 +176,7 @@ test('handler hears of a client that vanished before a slow key check ended, and
 });
 
 test('fetch, handler, listen and close work unbound, and close may be called again and again', async () => {
-  const { fetch, listen, close, storage } = createPetstore({ keys: [key] });
+  const { fetch, listen, close, storage } = createPetstore({ keys: [key], storage: await emptyStorage() });
   const [first, second] = [await listen({ port: 0 }), await listen({ port: 0 })];
   assert.notEqual(first.port, second.port);
   assert.equal(first.url, `http://127.0.0.1:${first.port}`);
@@ -189,7 +189,7 @@ test('fetch, handler, listen and close work unbound, and close may be called aga
 });
 
 test('close waits for requests of fetch that are under way', async () => {
-  const petstore = createPetstore({ keys: [key] });
+  const petstore = createPetstore({ keys: [key], storage: await emptyStorage() });
   let finish = (): void => undefined;
   const bodyStream = new ReadableStream({
     start(controller) {
@@ -212,7 +212,7 @@ test('close waits for requests of fetch that are under way', async () => {
 
 test('listen refuses a port that is taken, and any port once closed, even half-way', async (t) => {
   const { port } = await start(t);
-  const other = createPetstore({ keys: [key] });
+  const other = createPetstore({ keys: [key], storage: await emptyStorage() });
   await assert.rejects(other.listen({ port }), { code: 'EADDRINUSE' });
   const { port: own } = await other.listen({ port: 0 });
   const halfWay = other.listen({ port: 0 });

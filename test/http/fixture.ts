@@ -1,8 +1,11 @@
 /** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from '../at-end.js';
-import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
+import { createPetstore, memoryStorage, type Petstore, type PetstoreOptions, type PetStorage } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
+
+/** Runs all of these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
+const onPostgres = process.env['PETSTORE_TEST_STORAGE'] === 'postgres' ? await import('../postgres/storages.js') : undefined;
 
 export const key = 'psk_test';
 
@@ -12,9 +15,14 @@ export interface Running {
   readonly port: number;
 }
 
+/** An empty storage of the kind that this run is about. */
+export async function emptyStorage(): Promise<PetStorage> {
+  return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
+}
+
 /** Starts a petstore for one test. */
 export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
-  const petstore = createPetstore({ keys: [key], ...options });
+  const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const { port } = await petstore.listen({ port: 0 });
   atEnd(t, () => petstore.close());
   return { petstore, port };

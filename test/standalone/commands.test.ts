@@ -62,7 +62,6 @@ describe('import FILE', { concurrency: 4 }, () => {
     ['a folder', ['import', '.'], /not a regular file/],
     ['a device', ['import', '/dev/null'], /not a regular file/],
     ['memory:', ['import', animals, '--storage', 'memory:'], /^--storage memory: would forget/],
-    ['postgres', ['import', animals, '--storage', 'postgres://x'], /not yet supported/],
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {

@@ -15,10 +15,10 @@ describe('options', { concurrency: 4 }, () => {
     assert.equal(code, 0);
     assert.equal(stderr, '');
     const names = `--host --port --storage --keys-file --plugin --cors-origin --max-body-bytes --base-url --staging-base-url --tls-cert --tls-key --log --dev
-      --expires --salvage --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_CORS_ORIGINS PETSTORE_MAX_BODY_BYTES
+      --expires --salvage --from --to --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_CORS_ORIGINS PETSTORE_MAX_BODY_BYTES
       PETSTORE_BASE_URL PETSTORE_STAGING_BASE_URL PETSTORE_TLS_CERT PETSTORE_TLS_KEY PETSTORE_LOG 127.0.0.1 3000 file:data/pets.jsonl
       data/keys.json 65536 data/dev-key`.split(/\s+/);
-    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'check FILE']) assert.ok(stdout.includes(name), name);
+    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'migrate', 'copy --from', 'check FILE']) assert.ok(stdout.includes(name), name);
     assert.ok(stdout.split('\n').every((line) => line.length <= 120));
   });
 
@@ -56,8 +56,8 @@ describe('options', { concurrency: 4 }, () => {
     ['a host that is not of this machine', ['--host', '203.0.113.1', '--storage', 'memory:'], keyed, /203\.0\.113\.1.*--host/],
     ['a host that is no name', ['--host', 'nowhere.invalid', '--storage', 'memory:'], keyed, /nowhere\.invalid.*--host/],
     ['an address that lacks its interface', ['--host', 'fe80::1', '--storage', 'memory:'], keyed, /cannot listen on port 0 of fe80::1 .*--host/],
-    ['postgres', ['--storage', 'postgres://ann:secret@db/pets'], keyed, /^--storage.*not yet supported; use file:PATH/],
-    ['postgres in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql://x' }, /^PETSTORE_STORAGE.*not yet supported/],
+    ['a database that breaks off', ['--storage', 'postgres://ann:secret@['], keyed, /^--storage must be .* or a URL such as postgres:/],
+    ['a database without slashes in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql:x' }, /^PETSTORE_STORAGE must be/],
     ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
     ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
     ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 16777216/],

@@ -1,0 +1,70 @@
+/** Owns what we use of `pg`, and finding it: an optional package, imported only here and only when asked for. */
+import { messageOf, PetstoreError } from '../../errors.js';
+
+/** What is asked of a pool; one of `pg` has it. */
+export interface PostgresPool {
+  connect(): Promise<PostgresClient>;
+  end(): Promise<void>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  removeListener(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** What is asked of one connection of a pool. */
+export interface PostgresClient {
+  query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
+  /** Gives it back; with true it is closed instead. */
+  release(destroy?: boolean): void;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** A statement with its values. */
+export interface PostgresQuery {
+  readonly text: string;
+  /** Under which it is prepared, to be sent whole only once a connection; absent for one that is not. */
+  readonly name?: string;
+  readonly values: unknown[];
+  /** Who reads the columns: nobody, so that neither an int64 nor a JSON text is ever taken for something else. */
+  readonly types: { getTypeParser(): (text: string) => string };
+}
+
+/** How long things may take, in milliseconds; 0 is for ever. */
+export interface TimeLimits {
+  /** For a connection, be it made or waited for. */
+  readonly connectMs: number;
+  /** For a statement, kept by the server where it has no limit of its own; shorter than `queryMs`, so that it answers. */
+  readonly statementMs: number;
+  /** For the answer to a statement: then the connection is given up. */
+  readonly queryMs: number;
+}
+
+/** Those of a server at work: with the pauses between them, they end within a group commit's 8 s. */
+export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000, queryMs: 3_500 };
+
+/**
+ * A pool of its own for the database of a URL; nothing is connected yet.
+ * @throws TypeError for what is no URL of PostgreSQL, without repeating it; PetstoreError `storage_unusable` without `pg`.
+ */
+export async function poolFor(url: string, maxConnections: number, { connectMs }: TimeLimits): Promise<PostgresPool> {
+  if (!isPostgresUrl(url)) throw new TypeError('the database must be a URL such as postgres://user:password@host:5432/name, or a pool of pg');
+  const { Pool } = await loadDriver();
+  return new Pool({
+    connectionString: url,
+    application_name: 'petstore',
+    max: maxConnections,
+    connectionTimeoutMillis: connectMs,
+    keepAlive: true,
+  });
+}
+
+/** Whether a text is a URL of the scheme `postgres` or `postgresql`. */
+export function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text) && URL.canParse(text);
+}
+
+async function loadDriver(): Promise<Pick<typeof import('pg'), 'Pool'>> {
+  try {
+    return (await import('pg')).default;
+  } catch (cause) {
+    throw new PetstoreError('storage_unusable', `PostgreSQL needs the package pg: npm install pg (${messageOf(cause).split('\n', 1)[0]})`, { cause });
+  }
+}

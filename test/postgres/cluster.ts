@@ -1,0 +1,183 @@
+/** Owns a throw-away PostgreSQL from the binaries of this machine: made, started, crashed, removed. Knows no animals. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
+
+/** How long it may take to start or stop. */
+const deadlineMs = 60_000;
+
+/**
+ * Ends the cluster and removes its folder once nobody holds its standard input: so also where the tests are killed.
+ * It must not be killed with them, and is in a process group of its own.
+ */
+const guardScript = `cat > /dev/null
+if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2> /dev/null; then
+  tries=0
+  while kill -0 "$pid" 2> /dev/null && [ $tries -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+  kill -KILL "$pid" 2> /dev/null
+fi
+rm -rf "$1"`;
+
+/** The folder of PostgreSQL's server programs, the newest where there are several; undefined where there are none. */
+export function serverPrograms(): string | undefined {
+  const debian = '/usr/lib/postgresql';
+  const versions = isFolder(debian) ? readdirSync(debian).sort((one, other) => Number(other) - Number(one)) : [];
+  const folders = [...versions.map((version) => join(debian, version, 'bin')), ...(process.env['PATH'] ?? '').split(delimiter)];
+  return folders.find((folder) => isFile(join(folder, 'initdb')) && isFile(join(folder, 'postgres')));
+}
+
+/** A PostgreSQL of our own on a free port of 127.0.0.1. Its superuser is `postgres`, without a password. */
+export class Cluster {
+  readonly folder: string;
+  readonly #programs: string;
+  readonly #identity: { readonly uid?: number; readonly gid?: number };
+  readonly #guard: ChildProcess;
+  #port = 0;
+  #server: ChildProcess | undefined;
+  #said = '';
+
+  private constructor(programs: string) {
+    this.#programs = programs;
+    this.folder = mkdtempSync(join(tmpdir(), 'petstore-postgres-'));
+    this.#identity = identity();
+    const { uid, gid } = this.#identity;
+    if (uid !== undefined && gid !== undefined) chownSync(this.folder, uid, gid);
+    chmodSync(this.folder, 0o700);
+    this.#guard = spawn('/bin/sh', ['-c', guardScript, 'sh', this.folder], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  }
+
+  /** Makes and starts one. @param settings More settings of the server, such as `max_connections=20`. */
+  static async start(settings: readonly string[] = []): Promise<Cluster> {
+    const programs = serverPrograms();
+    assert.ok(programs !== undefined, 'no PostgreSQL server programs on this machine');
+    const cluster = new Cluster(programs);
+    try {
+      // Not synced, for a cluster that a power cut may take; what the server writes later is.
+      const made = ['-D', cluster.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+      execFileSync(join(programs, 'initdb'), made, { ...cluster.#identity, cwd: cluster.folder, stdio: 'pipe', timeout: deadlineMs });
+      cluster.#port = await freePort();
+      await cluster.up(settings);
+    } catch (error) {
+      await cluster.remove();
+      throw error;
+    }
+    return cluster;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get url(): string {
+    return `postgres://postgres@127.0.0.1:${this.#port}/postgres`;
+  }
+
+  /** Starts the server and waits until it takes connections. */
+  async up(settings: readonly string[] = []): Promise<void> {
+    const giveUpAt = performance.now() + deadlineMs;
+    // Behind a crash the last of the old processes may hold the memory that they shared for a moment.
+    while (!(await this.#tryUp(settings))) {
+      assert.ok(performance.now() < giveUpAt, `PostgreSQL does not start: ${this.#said}`);
+      await wait(20);
+    }
+  }
+
+  /** Ends the server: SIGTERM waits for its clients, SIGINT throws them out, SIGQUIT ends at once, SIGKILL crashes it. */
+  async down(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
+    const server = this.#server;
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+    const gone = once(server, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
+    const others = signal === 'SIGKILL' ? this.processes() : [];
+    server.kill(signal);
+    for (const pid of others) kill(pid, signal);
+    await gone;
+  }
+
+  /** The processes of the server besides the first. */
+  processes(): readonly number[] {
+    const parent = this.#server?.pid;
+    const rows = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' }).split('\n').map((row) => row.trim().split(/\s+/).map(Number));
+    return rows.flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
+  }
+
+  /** Ends it for good. */
+  async remove(): Promise<void> {
+    if (this.#guard.exitCode !== null) return;
+    const gone = once(this.#guard, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
+    this.#guard.stdin?.end();
+    await gone;
+  }
+
+  get #data(): string {
+    return join(this.folder, 'data');
+  }
+
+  async #tryUp(settings: readonly string[]): Promise<boolean> {
+    const all = ['unix_socket_directories=', 'listen_addresses=127.0.0.1', 'logging_collector=off', ...settings];
+    const args = ['-D', this.#data, '-p', String(this.#port), ...all.flatMap((setting) => ['-c', setting])];
+    const server = spawn(join(this.#programs, 'postgres'), args, { ...this.#identity, cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#server = server;
+    this.#said = '';
+    server.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said = (this.#said + text).slice(-4_000)));
+    const giveUpAt = performance.now() + deadlineMs;
+    while (server.exitCode === null && server.signalCode === null && performance.now() < giveUpAt) {
+      if (await answers(this.url)) return true;
+      await wait(20);
+    }
+    return false;
+  }
+}
+
+/** Whether a server takes a connection. */
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end();
+  }
+}
+
+/** PostgreSQL refuses to run as root; then it runs as Debian's user for it. */
+function identity(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const fields = readFileSync('/etc/passwd', 'utf8').split('\n').find((line) => line.startsWith('postgres:'))?.split(':');
+  assert.ok(fields !== undefined, 'there is no user postgres to run PostgreSQL as');
+  return { uid: Number(fields[2]), gid: Number(fields[3]) };
+}
+
+/** A port that was free just now. */
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => probe.once('listening', resolve));
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  assert.ok(typeof address === 'object' && address !== null);
+  return address.port;
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // Gone of itself meanwhile.
+  }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

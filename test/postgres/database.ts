@@ -1,0 +1,107 @@
+/**
+ * Owns the database of a test file: the one that PETSTORE_TEST_POSTGRES_URL names, else a cluster of its own, which is
+ * started once somebody asks and removed behind the last test. Everybody gets an empty schema in it.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { atEnd } from '../at-end.js';
+import { migratePostgres } from '../../dist/postgres.js';
+import { Cluster, serverPrograms } from './cluster.js';
+
+const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
+const schemas: string[] = [];
+let cluster: Promise<Cluster> | undefined;
+
+after(async () => {
+  // With a cluster of our own they go as a whole.
+  const dropped = await Promise.allSettled(given === undefined ? [] : schemas.map((schema) => query(given, `DROP SCHEMA ${schema} CASCADE`)));
+  await (await cluster)?.remove();
+  for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
+});
+
+/** Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip is allowed it throws. */
+export function withoutDatabase(): string | false {
+  return given === undefined ? withoutServer() : false;
+}
+
+/** The same for tests that start and crash a server of their own. */
+export function withoutServer(): string | false {
+  if (serverPrograms() !== undefined) return false;
+  const mend = 'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
+  assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], mend);
+  return mend;
+}
+
+/** The URL of the database itself, for whoever administers it. */
+export async function adminUrl(): Promise<string> {
+  return given ?? ownUrl();
+}
+
+/** The URL of a server of our own, where whatever is done to it harms nobody. */
+export async function ownUrl(): Promise<string> {
+  return (await (cluster ??= Cluster.start())).url;
+}
+
+/** The URL of a new schema of the database, without any table. */
+export async function newSchema(): Promise<string> {
+  return newSchemaAt(await adminUrl());
+}
+
+/** The same in a database of the caller's. */
+export async function newSchemaAt(url: string): Promise<string> {
+  const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
+  await query(url, `CREATE SCHEMA ${schema}`);
+  schemas.push(schema);
+  return withOptions(url, `-csearch_path=${schema}`);
+}
+
+/** The URL of a new and empty database as a storage needs it. */
+export async function newDatabase(): Promise<string> {
+  const url = await newSchema();
+  await migratePostgres(url);
+  return url;
+}
+
+/** The same URL with more settings of the session, in the words of the server's command line. */
+export function withOptions(url: string, words: string): string {
+  const changed = new URL(url);
+  const present = changed.searchParams.get('options');
+  changed.searchParams.set('options', present === null ? words : `${present} ${words}`);
+  return changed.href;
+}
+
+/** Runs a statement on a connection of its own; answers its rows. */
+export async function query(url: string, text: string, values: readonly unknown[] = []): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 60_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query(text, [...values])).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Holds the counter in a transaction of its own until the answer is called, or the test ends. */
+export async function hold(t: TestContext, url: string): Promise<() => Promise<void>> {
+  const holder = new pg.Client({ connectionString: url });
+  holder.on('error', () => undefined);
+  await holder.connect();
+  atEnd(t, () => holder.end());
+  await holder.query('BEGIN');
+  await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
+  return () => holder.end();
+}
+
+/** Waits until so many statements wait for a lock. */
+export async function waiting(url: string, count: number): Promise<void> {
+  for (let giveUpAt = performance.now() + 10_000; performance.now() < giveUpAt; await sleep(5)) {
+    const rows = await query(url, `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
+      SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`);
+    if (rows.length === count) return;
+  }
+  assert.fail(`${count} statements were waited for in vain`);
+}

@@ -1,0 +1,149 @@
+// What became of a batch whose answer was lost: known in the end, told truly, never stored twice.
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { atEnd } from '../at-end.js';
+import type { PetStorage } from '../../dist/index.js';
+import { postgresStorage } from '../../dist/postgres.js';
+import { until } from '../standalone/process.js';
+import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
+import { Proxy } from './proxy.js';
+
+const rex = { name: 'Rex', categoryId: 1n };
+const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+
+interface Scene {
+  /** Of the database, past the proxy. */
+  readonly url: string;
+  readonly proxy: Proxy;
+  readonly storage: PetStorage;
+  readonly logged: (readonly unknown[])[];
+}
+
+/** A storage behind a proxy, with one animal in it. */
+async function scene(t: TestContext): Promise<Scene> {
+  const url = await newDatabase();
+  const { hostname, port } = new URL(url);
+  const proxy = await Proxy.start(Number(port || 5432), hostname);
+  atEnd(t, () => proxy.close());
+  const logged: (readonly unknown[])[] = [];
+  const storage = await postgresStorage(proxy.urlFor(url), { log: (...line) => logged.push(line) });
+  atEnd(t, () => storage.close());
+  assert.equal((await storage.insert(rex)).id, 1n);
+  return { url, proxy, storage, logged };
+}
+
+async function idsIn(url: string): Promise<readonly number[]> {
+  return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
+}
+
+describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
+  test('a reply that is lost behind the commit: the animals are found and answered', async (t) => {
+    const { url, proxy, storage } = await scene(t);
+    proxy.mode = 'deaf';
+    const inserts = Array.from({ length: 5 }, () => storage.insert(rex));
+    await until('a lost reply', () => proxy.repliesLost > 0);
+    proxy.mode = 'open';
+    assert.deepEqual((await Promise.all(inserts)).map(({ id }) => id), [2n, 3n, 4n, 5n, 6n]);
+    assert.deepEqual(await idsIn(url), [1, 2, 3, 4, 5, 6]);
+    assert.equal((await storage.insert(rex)).id, 7n);
+  });
+
+  test('a statement that never arrived: refused, and it is not there later either', async (t) => {
+    const { url, proxy, storage } = await scene(t);
+    proxy.mode = 'silent';
+    const insert = storage.insert(rex);
+    // It is on its way; the connection goes before it arrives.
+    await sleep(100);
+    proxy.cut();
+    proxy.mode = 'open';
+    await assert.rejects(insert, unavailable);
+    assert.deepEqual(await idsIn(url), [1]);
+    assert.equal((await storage.insert(rex)).id, 2n);
+  });
+
+  test('a statement that is still at work when its connection is lost is waited for, and told truly', async (t) => {
+    const { url, proxy, storage } = await scene(t);
+    const release = await hold(t, url);
+    const insert = storage.insert(rex);
+    await waiting(url, 1);
+    proxy.cut();
+    await waiting(url, 2);
+    await release();
+    // It depends on the server's settings whether it looks at the connection before it commits.
+    const outcome = await insert.then(({ id }) => id, (error: unknown) => error);
+    assert.deepEqual(await idsIn(url), outcome === 2n ? [1, 2] : [1]);
+    assert.equal((await storage.insert(rex)).id, outcome === 2n ? 3n : 2n);
+  });
+
+  test('a database that stays away: refused in time, whoever comes behind at once, and all is well when it is back', async (t) => {
+    const { url, proxy, storage, logged } = await scene(t);
+    proxy.mode = 'silent';
+    const since = performance.now();
+    const insert = storage.insert(rex);
+    const behind = sleep(500).then(() => storage.insert(rex));
+    behind.catch(() => undefined);
+    await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
+    await assert.rejects(behind, unavailable);
+    assert.ok(performance.now() - since < 9_000);
+    const late = performance.now();
+    await assert.rejects(storage.insert(rex), unavailable);
+    await assert.rejects(async () => storage.ready?.(), unavailable);
+    assert.ok(performance.now() - late < 500, 'nobody waits for what hangs');
+    proxy.mode = 'open';
+    const giveUpAt = performance.now() + 5_000;
+    for (;;) {
+      const id = await storage.insert(rex).then((pet) => pet.id, () => undefined);
+      if (id !== undefined) break;
+      assert.ok(performance.now() < giveUpAt, 'it works again within 5 s');
+      await sleep(50);
+    }
+    await storage.ready?.();
+    assert.deepEqual(await idsIn(url), [1, 2], 'what was refused is not there');
+    const messages = logged.map(([level, message]) => `${String(level)} ${String(message)}`);
+    assert.deepEqual(messages.filter((message) => message.includes('written')), ['error the database cannot be written to', 'info the database can be written to again']);
+  });
+
+  test('closing while a batch hangs ends in time, and leaves no timer behind', async (t) => {
+    const { proxy, storage } = await scene(t);
+    proxy.mode = 'silent';
+    const insert = storage.insert(rex);
+    insert.catch(() => undefined);
+    const since = performance.now();
+    await storage.close();
+    assert.ok(performance.now() - since < 9_500);
+    await assert.rejects(insert, unavailable);
+  });
+
+  test('a writer whose row is gone, as behind a restored backup, gets another', async (t) => {
+    const { url, storage } = await scene(t);
+    await query(url, 'DELETE FROM petstore_writers');
+    assert.equal((await storage.insert(rex)).id, 2n);
+    await query(url, 'UPDATE petstore_writers SET batch = 100');
+    assert.equal((await storage.insert(rex)).id, 3n);
+    await query(url, "DELETE FROM petstore_counters WHERE name = 'pets'");
+    await assert.rejects(storage.insert(rex), unavailable);
+    await assert.rejects(async () => storage.ready?.(), unavailable);
+    assert.equal((await storage.get(3n))?.name, 'Rex');
+  });
+
+  test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
+    atEnd(t, () => pool.end());
+    const storage = await postgresStorage(pool);
+    atEnd(t, () => storage.close());
+    const held = await Promise.all([pool.connect(), pool.connect()]);
+    const release = (): void => {
+      for (const client of held.splice(0)) client.release();
+    };
+    atEnd(t, release);
+    const since = performance.now();
+    await Promise.all([assert.rejects(storage.insert(rex), unavailable), assert.rejects(storage.get(1n), unavailable)]);
+    assert.ok(performance.now() - since < 4_000);
+    release();
+    assert.equal((await storage.insert(rex)).id, 1n);
+    await storage.close();
+    assert.equal(pool.idleCount, pool.totalCount, 'every connection was given back');
+  });
+});

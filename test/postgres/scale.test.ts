@@ -1,0 +1,140 @@
+// Many animals and many servers: pages cost what they show, and no id comes late.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import pg from 'pg';
+import { atEnd } from '../at-end.js';
+import type { PetQuery, PetStorage } from '../../dist/index.js';
+import { postgresStorage, type PostgresClient, type PostgresPool, type PostgresQuery } from '../../dist/postgres.js';
+import { textsOf } from '../../dist/storage/texts.js';
+import { newDatabase, query, withoutDatabase } from './database.js';
+
+const count = 200_000;
+
+/** A pool that remembers what it was asked. */
+function listening(pool: pg.Pool, asked: PostgresQuery[]): PostgresPool {
+  const known = new Map<pg.PoolClient, PostgresClient>();
+  const wrap = (client: pg.PoolClient): PostgresClient => ({
+    query: (one) => {
+      asked.push(one);
+      return client.query(one);
+    },
+    release: (destroy) => client.release(destroy),
+    on: (event, listener) => client.on(event, listener),
+  });
+  return {
+    connect: async () => {
+      const client = await pool.connect();
+      const wrapped = known.get(client) ?? wrap(client);
+      known.set(client, wrapped);
+      return wrapped;
+    },
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener),
+    removeListener: (event, listener) => pool.removeListener(event, listener),
+  };
+}
+
+interface Plan {
+  readonly 'Node Type': string;
+  readonly 'Index Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly Plan[];
+}
+
+/** The nodes of a plan from the top down, in words: what was done, by which index, how many rows were looked at. */
+function nodesOf(plan: Plan): readonly string[] {
+  const looked = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
+  const name = `${plan['Node Type']}${plan['Index Name'] === undefined ? '' : ` ${plan['Index Name']}`}: ${looked}`;
+  return [name, ...(plan.Plans ?? []).flatMap(nodesOf)];
+}
+
+describe('at scale', { skip: withoutDatabase() }, () => {
+  test('C5, C7 among 200,000 animals a page is read by its index, whatever the planner believes of them', async (t) => {
+    const url = await newDatabase();
+    // The unkindest order: all of a status together, few of one, and at the far end.
+    await query(
+      url,
+      `INSERT INTO petstore_pets SELECT id, status, convert_to('{"id":' || id || ',"name":"x","categoryId":1' || COALESCE(',"status":"' || status || '"', '') || '}', 'UTF8')
+       FROM (SELECT id, CASE WHEN id <= 90000 THEN 'available' WHEN id <= 190000 THEN 'sold' WHEN id > 199990 THEN 'pending' END AS status
+         FROM generate_series(1, ${count}) AS id) AS pets`,
+    );
+    const pool = new pg.Pool({ connectionString: url });
+    atEnd(t, () => pool.end());
+    const asked: PostgresQuery[] = [];
+    const storage = await postgresStorage(listening(pool, asked));
+    atEnd(t, () => storage.close());
+    const pages: readonly (readonly [PetQuery, string, number])[] = [
+      [{ limit: 20 }, 'petstore_pets_pkey', 1],
+      [{ limit: 100, after: 150_000n }, 'petstore_pets_pkey', 150_001],
+      [{ limit: 20, status: 'available' }, 'petstore_pets_available', 1],
+      [{ limit: 20, status: 'sold' }, 'petstore_pets_sold', 90_001],
+      [{ limit: 20, status: 'sold', after: 5n }, 'petstore_pets_sold', 90_001],
+      [{ limit: 100, status: 'sold', after: 180_000n }, 'petstore_pets_sold', 180_001],
+      [{ limit: 5, status: 'pending' }, 'petstore_pets_pending', 199_991],
+    ];
+    for (const facts of ['no statistics', 'statistics']) {
+      if (facts === 'statistics') await pool.query('ANALYZE petstore_pets');
+      for (const [page, index, first] of pages) {
+        const { texts } = await textsOf(storage).list(page);
+        assert.ok(texts[0]?.startsWith(`{"id":${first},`), texts[0]);
+        const { text = '', values = [] } = asked.at(-1) ?? {};
+        const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
+        const nodes = nodesOf(rows[0]['QUERY PLAN'][0].Plan);
+        const rowsRead = page.limit + 1;
+        const wanted = [`Limit: ${rowsRead}`, `Index Scan ${index}: ${rowsRead}`];
+        assert.deepEqual(nodes.filter((node) => !node.startsWith('Result')), wanted, `${text} with ${facts}`);
+      }
+    }
+    assert.equal(await textsOf(storage).get(123_456n), '{"id":123456,"name":"x","categoryId":1,"status":"sold"}');
+    const { text = '', values = [] } = asked.at(-1) ?? {};
+    const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
+    assert.deepEqual(nodesOf(rows[0]['QUERY PLAN'][0].Plan), ['Index Scan petstore_pets_pkey: 1']);
+  });
+
+  test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {
+    const url = await newDatabase();
+    const each = 1_500;
+    const open = async (): Promise<PetStorage> => {
+      const storage = await postgresStorage(url, { maxConnections: 3 });
+      atEnd(t, () => storage.close());
+      return storage;
+    };
+    const servers = await Promise.all([open(), open(), open(), open()]);
+    const pager = await open();
+    let isAdding = true;
+    const paging = readOn(pager, () => isAdding);
+    // It is heard of below, or by whoever reads why the adding failed.
+    paging.catch(() => undefined);
+    const answered = await Promise.all(servers.map((server, index) => addInTurns(server, `server ${index}`, each))).finally(() => (isAdding = false));
+    const seen = await paging;
+    const expected = Array.from({ length: servers.length * each }, (_, index) => BigInt(index + 1));
+    const ids = answered.flat().map(({ id }) => id);
+    assert.deepEqual(ids.sort((one, other) => Number(one - other)), expected, 'each id is given once, and none is left out');
+    assert.deepEqual(seen.ids, expected, 'whoever pages on sees each, in order');
+    assert.ok(seen.pages > 20, `only ${seen.pages} pages while it grew`);
+    const rows = await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters');
+    assert.deepEqual(rows, [{ last_id: String(expected.length), pets: String(expected.length) }]);
+  });
+});
+
+/** Adds so many animals, some at once and some alone; answers them. */
+async function addInTurns(storage: PetStorage, name: string, total: number): Promise<readonly { readonly id: bigint }[]> {
+  const added: { readonly id: bigint }[] = [];
+  for (let turn = 0; added.length < total; turn++) {
+    const together = Math.min((turn % 7) ** 2 + 1, total - added.length);
+    added.push(...(await Promise.all(Array.from({ length: together }, () => storage.insert({ name, categoryId: 1n })))));
+  }
+  return added;
+}
+
+/** Reads page behind page, from the last id seen, until nothing is added any more and nothing is left. */
+async function readOn(storage: PetStorage, isAdding: () => boolean): Promise<{ readonly ids: readonly bigint[]; readonly pages: number }> {
+  const ids: bigint[] = [];
+  for (let pages = 0; ; pages++) {
+    const wasAdding = isAdding();
+    const page = await storage.list({ limit: 50, after: ids.at(-1) ?? 0n });
+    ids.push(...page.map(({ id }) => id));
+    if (page.length === 0 && !wasAdding) return { ids, pages };
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * A server that adds by one INSERT a request, for `speed.ts` to compare with: `node single-insert.ts URL CONNECTIONS`. Its
+ * HTTP is ours, so that the database alone makes the difference.
+ */
+import pg from 'pg';
+import { createPetstore, type Pet } from '../../dist/index.js';
+
+const [connectionString = '', connections = ''] = process.argv.slice(2);
+const pool = new pg.Pool({ connectionString, max: Number(connections) });
+await pool.query('CREATE TABLE IF NOT EXISTS single_pets (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)');
+const petstore = createPetstore({
+  keys: [process.env['PETSTORE_API_KEYS'] ?? ''],
+  storage: {
+    durable: true,
+    insert: async (draft): Promise<Pet> => {
+      const values = [draft.name, draft.categoryId, draft.status];
+      const { rows } = await pool.query('INSERT INTO single_pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING id', values);
+      return { ...draft, id: BigInt(rows[0].id) };
+    },
+    get: async () => undefined,
+    list: async () => [],
+    close: () => pool.end(),
+  },
+});
+const { url } = await petstore.listen({ port: 0 });
+process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
+process.on('SIGTERM', () => void petstore.close().then(() => process.exit(0)));

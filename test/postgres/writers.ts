@@ -1,0 +1,89 @@
+/** Owns clients that add animals without a pause, and the book of what they were answered. Knows no database. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { apiKey } from '../standalone/process.js';
+
+/** How long an answer is waited for, in milliseconds: longer than the server takes for any. */
+const answerMs = 30_000;
+
+/** Clients of one server, each with one request under way. */
+export class Writers {
+  readonly #url: string;
+  /** The body of each 201 by its id. */
+  readonly #answered = new Map<number, string>();
+  readonly #tried: string[] = [];
+  #isStopping = false;
+  #clients: readonly Promise<void>[] = [];
+  #waiting: (() => void)[] = [];
+  /** How many were answered 503, or not at all. */
+  refused = 0;
+  /** Any other answer. */
+  readonly others: string[] = [];
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** How many were answered 201. */
+  get added(): number {
+    return this.#answered.size;
+  }
+
+  start(clients: number): void {
+    this.#clients = Array.from({ length: clients }, (_, index) => this.#write(index));
+  }
+
+  /** Resolves behind the next 201 to a request that is sent from now on. */
+  async oneMore(): Promise<void> {
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#clients);
+  }
+
+  /** Holds the rows against the book. */
+  compare(rows: readonly { readonly id: number; readonly json: string }[]): { readonly missing: readonly string[]; readonly doubled: readonly string[] } {
+    const present = new Map(rows.map(({ id, json }) => [id, json]));
+    const counts = new Map<string, number>();
+    for (const { json } of rows) counts.set(nameOf(json), (counts.get(nameOf(json)) ?? 0) + 1);
+    return {
+      missing: [...this.#answered].filter(([id, json]) => present.get(id) !== json).map(([, json]) => json),
+      doubled: this.#tried.filter((name) => (counts.get(name) ?? 0) > 1),
+    };
+  }
+
+  async #write(client: number): Promise<void> {
+    for (let count = 0; !this.#isStopping; count++) {
+      const name = `${client}-${count}`;
+      this.#tried.push(name);
+      const waiting = this.#waiting.splice(0);
+      const status = await this.#add(name);
+      if (status === 201) for (const resolve of waiting) resolve();
+      else {
+        this.#waiting.push(...waiting);
+        await sleep(20);
+      }
+    }
+  }
+
+  async #add(name: string): Promise<number> {
+    const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
+    try {
+      const response = await fetch(`${this.#url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }), signal: AbortSignal.timeout(answerMs) });
+      const body = await response.text();
+      if (response.status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(body)?.[1]), body);
+      else if (response.status === 503) this.refused++;
+      else this.others.push(`${response.status} ${body}`);
+      return response.status;
+    } catch {
+      // The server itself is gone: nobody was told anything.
+      this.refused++;
+      return 0;
+    }
+  }
+}
+
+function nameOf(json: string): string {
+  return /"name":"([^"]*)"/.exec(json)?.[1] ?? '';
+}

@@ -1,0 +1,222 @@
+// copy between files: the same animals under the same ids, whatever cuts it off; and what is refused.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { atEnd } from '../at-end.js';
+import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type TextTarget } from '../../dist/index.js';
+import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
+import { assertRefused, folder, run, Running, serverFile, start, until, type Ended } from './process.js';
+
+/** Refused, though what came before is said to be done. */
+function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
+  assert.equal(code, 3, stderr);
+  assert.match(stderr, line);
+}
+
+const copying = ['copy', '--from', 'file:a', '--to', 'file:b'];
+
+describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
+  test('animals keep ids and bytes; a second time finds them all there and changes nothing', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), hardAnimals);
+    const first = await run(copying, { cwd });
+    const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
+    assert.deepEqual([first.code, first.stdout, first.stderr], [0, `6 animals of file:a are in file:b; ${sum}`, '']);
+    assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
+    const bytes = readFileSync(join(cwd, 'b'));
+    assert.equal((await run(copying, { cwd })).stdout, `6 animals of file:a are in file:b, 6 of them before; ${sum}`);
+    assert.deepEqual(readFileSync(join(cwd, 'b')), bytes);
+    assert.match((await run(['check', 'b'], { cwd })).stdout, /^b is sound\n {2}animals {2}6 /);
+  });
+
+  test('what is new is copied to what was copied before, and a server goes on behind it', async (t) => {
+    const cwd = folder(t);
+    const animals = someAnimals(1_300);
+    writeAnimals(join(cwd, 'a'), animals);
+    writeAnimals(join(cwd, 'b'), animals.slice(0, 777));
+    assert.match((await run(copying, { cwd })).stdout, /^1300 animals of file:a are in file:b, 777 of them before; /);
+    assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+    const server = await start(t, ['--storage', 'file:b'], { cwd });
+    assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
+  });
+
+  test('a copy of a copy is the same file, byte for byte', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(1_300));
+    await run(copying, { cwd });
+    assert.equal((await run(['copy', '--from', 'file:b', '--to', 'file:c'], { cwd })).code, 0);
+    assert.deepEqual(readFileSync(join(cwd, 'c')), readFileSync(join(cwd, 'b')));
+  });
+
+  test('idempotency keys stay behind, their animals do not', async (t) => {
+    const cwd = folder(t);
+    const [first = '', ...others] = someAnimals(3);
+    const digest = digestOf(['a']);
+    writeAnimals(join(cwd, 'a'), [`{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`, first, ...others]);
+    assert.equal((await run(copying, { cwd })).stdout, `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`);
+    assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
+    assert.ok(!readFileSync(join(cwd, 'b'), 'utf8').includes('idempotency'));
+  });
+
+  test('no animals are copied too', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), []);
+    assert.match((await run(copying, { cwd })).stdout, /^0 animals of file:a are in file:b; /);
+    assert.equal(statSync(join(cwd, 'b')).size, 0);
+  });
+
+  test('killed in the middle it goes on where it was', async (t) => {
+    const cwd = folder(t);
+    const animals = someAnimals(60_000);
+    writeAnimals(join(cwd, 'a'), animals);
+    for (const least of [1, 1_000_000]) {
+      const cut = new Running(process.execPath, [serverFile, ...copying], { cwd });
+      await until('a part of it', () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > least);
+      assert.equal((await cut.end('SIGKILL')).signal, 'SIGKILL');
+    }
+    const present = animalsIn(join(cwd, 'b')).length;
+    assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
+    assert.match((await run(copying, { cwd })).stdout, new RegExp(`^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`));
+    assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+  });
+
+  test('what plugins keep is copied too, and nothing that only looks like it', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(3));
+    const orders = ['{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}', '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}'];
+    writeAnimals(join(cwd, 'a.orders'), orders);
+    writeAnimals(join(cwd, 'a.notes'), ['{"id":1,"text":"Ünï"}']);
+    writeAnimals(join(cwd, 'a.bak'), someAnimals(2));
+    writeAnimals(join(cwd, 'a.txt'), ['a text']);
+    writeAnimals(join(cwd, 'a.empty'), []);
+    mkdirSync(join(cwd, 'a.folder'));
+    const { code, stdout, stderr } = await run(copying, { cwd });
+    const said = [
+      `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
+      `1 notes of file:a are in file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
+      `2 orders of file:a are in file:b; SHA-256 of both ${digestOf(orders)}`,
+    ];
+    assert.deepEqual([code, stdout, stderr], [0, `${said.join('\n')}\n`, '']);
+    assert.deepEqual(readdirSync(cwd).filter((name) => name.startsWith('b')), ['b', 'b.notes', 'b.orders']);
+    assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
+    writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
+    assertRefusedBehind(await run(copying, { cwd }), /^the record of orders of id 5 is not the one that is to be copied/);
+    const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
+    assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
+  });
+
+  const others: readonly (readonly [string, readonly string[], string])[] = [
+    ['another animal of the same id', ['{"id":1,"name":"other","categoryId":1}'], '1'],
+    ['an animal between the ids', [...hardAnimals.slice(0, 2), '{"id":5,"name":"other","categoryId":1}'], '5'],
+    ['an animal behind them', [...hardAnimals.slice(0, 2), '{"id":7,"name":"","categoryId":1}'], '7'],
+  ];
+  for (const [what, animals, id] of others) {
+    test(`a storage with ${what} is left as it is, exit 3`, async (t) => {
+      const cwd = folder(t);
+      writeAnimals(join(cwd, 'a'), hardAnimals);
+      writeAnimals(join(cwd, 'b'), animals);
+      assertRefused(await run(copying, { cwd }), 3, new RegExp(`^the animal of id ${id} is not the one that is to be copied; copy to an empty storage\n$`));
+      assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+    });
+  }
+
+  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
+    ['nothing named', ['copy'], /needs --from STORAGE and --to STORAGE/],
+    ['no target', ['copy', '--from', 'file:a'], /needs --from STORAGE and --to STORAGE/],
+    ['an operand', [...copying, 'x'], /needs --from STORAGE and --to STORAGE/],
+    ['to memory', ['copy', '--from', 'file:a', '--to', 'memory:'], /^--to memory: would forget what is copied/],
+    ['from memory', ['copy', '--from', 'memory:', '--to', 'file:b'], /^--from memory: holds nothing to copy/],
+    ['from nowhere', ['copy', '--from', 'file:c', '--to', 'file:b'], /^--from file:c is not there/],
+    ['from what is no storage', ['copy', '--from', 'a', '--to', 'file:b'], /^--from must be file:PATH/],
+    ['to itself', ['copy', '--from', 'file:a', '--to', 'file:./a'], /^--from file:a and --to file:\.\/a are the same/],
+    ['to itself by a link', ['copy', '--from', 'file:a', '--to', 'file:link'], /are the same/],
+    ['another option', [...copying, '--storage', 'file:a'], /--storage is not for copy/],
+  ];
+  for (const [what, args, line] of refusals) {
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const cwd = folder(t);
+      writeAnimals(join(cwd, 'a'), hardAnimals);
+      symlinkSync('a', join(cwd, 'link'));
+      const before = readFileSync(join(cwd, 'a'));
+      assertRefused(await run(args, { cwd }), 2, line);
+      assert.deepEqual(readdirSync(cwd), ['a', 'link']);
+      assert.deepEqual(readFileSync(join(cwd, 'a')), before);
+    });
+  }
+
+  test('a storage that a server has, or that cannot be used, is refused with exit 3, on either side', async (t) => {
+    const cwd = folder(t);
+    await start(t, ['--storage', 'file:b'], { cwd });
+    mkdirSync(join(cwd, 'c'));
+    writeAnimals(join(cwd, 'a'), hardAnimals);
+    assertRefused(await run(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
+    assertRefused(await run(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }), 3, /^\S+\/b is in use by process \d+/);
+    assertRefused(await run(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }), 3, /folder/);
+    assert.ok(!existsSync(join(cwd, 'd')));
+  });
+
+  test('a progress bar is drawn on a terminal', { skip: !existsSync('/usr/bin/script') }, async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(2_000));
+    const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
+    const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
+    assert.match(stdout, /\rcopying \[[#-]{30}\] +\d+% \d+ animals/);
+    assert.ok(stdout.endsWith('\r\u001b[K'));
+    assert.match(readFileSync(join(cwd, 'count'), 'utf8'), /^2000 animals of file:a are in file:b; /);
+  });
+});
+
+describe('copyPets', () => {
+  const filled = async (): Promise<PetStorage> => {
+    const storage = memoryStorage();
+    for (const name of ['Rex', 'Tom', 'Kim']) await storage.insert({ name, categoryId: 1n });
+    return storage;
+  };
+
+  test('any storage can be copied from, and each step is told', async (t) => {
+    const path = join(folder(t), 'b');
+    const to = { open: () => fileStorage(path), openTarget: () => fileTarget(path) };
+    const steps: unknown[] = [];
+    const report = await copyPets(await filled(), to, (...step) => steps.push(step));
+    assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
+    assert.deepEqual(steps, [['copying', 1, 3], ['checking', 1, 3]]);
+    assert.equal((await copyPets(await filled(), to)).present, 3);
+  });
+
+  const faults: readonly (readonly [string, (target: TextTarget) => TextTarget['adopt']])[] = [
+    ['leaves one out', (target) => (pets) => target.adopt(pets.slice(1))],
+    ['alters one', (target) => (pets) => target.adopt(pets.map(({ id, json }) => ({ id, json: json.replace('Rex', 'Max') })))],
+  ];
+  for (const [what, faulty] of faults) {
+    test(`a storage that ${what} is found out in the end`, async (t) => {
+      const path = join(folder(t), 'b');
+      const openTarget = async (): Promise<TextTarget> => {
+        const target = await fileTarget(path);
+        return { adopt: faulty(target), close: () => target.close() };
+      };
+      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), { code: 'storage_damaged', message: /not the same: [23] of SHA-256/ });
+    });
+  }
+
+  test('long animals are not held by the hundred', async (t) => {
+    const path = join(folder(t), 'b');
+    const source = memoryStorage();
+    for (let count = 0; count < 600; count++) await source.insert({ name: 'x'.repeat(50_000), categoryId: 1n });
+    const batches: number[] = [];
+    const openTarget = async (): Promise<TextTarget> => {
+      const target = await fileTarget(path);
+      return { adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)), close: () => target.close() };
+    };
+    await copyPets(source, { open: () => fileStorage(path), openTarget });
+    assert.deepEqual(batches, [500, 83, 17], 'the first cannot know');
+  });
+
+  test('ids that the target has given already are refused', async (t) => {
+    const path = join(folder(t), 'b');
+    const target = await fileTarget(path);
+    atEnd(t, () => target.close());
+    await target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]);
+    await assert.rejects(target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]), { code: 'storage_unusable' });
+  });
+});
