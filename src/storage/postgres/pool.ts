@@ -6,7 +6,10 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   end(): Promise<void>;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  /** With each connection that is made, before anybody has it. */
+  on(event: 'connect', listener: (client: Pick<PostgresClient, 'on'>) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
+  removeListener(event: 'connect', listener: (client: Pick<PostgresClient, 'on'>) => void): unknown;
 }
 
 /** What is asked of one connection of a pool. */
