@@ -4,9 +4,12 @@ import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { isMigrated, migratePostgres, postgresStorage } from '../../dist/postgres.js';
-import { assertRefused, folder, root, run, Running, start } from '../standalone/process.js';
+import { assertRefused, folder, root, run, Running, serverFile, start, until } from '../standalone/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
+import { Proxy } from './proxy.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
@@ -145,6 +148,32 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await assert.rejects(postgresStorage('mysql://ann:secret@x'), (error) => error instanceof TypeError && !error.message.includes('secret'));
     await assert.rejects(postgresStorage(nobody, { maxConnections: 0 }), TypeError);
     await assert.rejects(Reflect.apply(postgresStorage, undefined, [nobody, { max: 3 }]), { name: 'TypeError', message: /option of postgresStorage max is unknown/ });
+  });
+
+  test('a start does not wait for a table that somebody holds, nor for a database that falls silent', async (t) => {
+    const url = await newDatabase();
+    const { hostname, port } = new URL(url);
+    const proxy = await Proxy.start(Number(port || 5432), hostname);
+    t.after(() => proxy.close());
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    t.after(() => holder.end());
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
+    const since = performance.now();
+    const cwd = folder(t);
+    const starts = [url, proxy.urlFor(url)].map((storage) => new Running(process.execPath, [serverFile, '--storage', storage], { cwd, env: { ...keyed, PORT: '0' } }));
+    t.after(() => Promise.all(starts.map((one) => one.end('SIGKILL'))));
+    // It has connected, and waits for the table.
+    const asked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%'";
+    await until('two that wait', async () => (await query(url, asked)).length === 2);
+    proxy.mode = 'silent';
+    const ended = await Promise.race([Promise.all(starts.map(({ ended }) => ended)), sleep(20_000, undefined, { ref: false })]);
+    const [locked, silent] = ended ?? [];
+    assert.ok(locked !== undefined && silent !== undefined, 'both end');
+    assertRefused(locked, 3, /^the database cannot be used: .*statement timeout/);
+    assertRefused(silent, 3, /^the database cannot be used: .*no answer within/);
+    assert.ok(performance.now() - since < 15_000);
   });
 
   test('without the package pg, one line says how to get it', async (t) => {
