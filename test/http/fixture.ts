@@ -5,7 +5,10 @@ import { createPetstore, memoryStorage, type Petstore, type PetstoreOptions, typ
 import { Client, type Answer } from './client.js';
 
 /** Runs all of these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
-const onPostgres = process.env['PETSTORE_TEST_STORAGE'] === 'postgres' ? await import('../postgres/storages.js') : undefined;
+const beneath = process.env['PETSTORE_TEST_STORAGE'];
+const onPostgres = beneath === undefined ? undefined : await import('../postgres/storages.js');
+/** And through several servers that share it; `test/postgres/servers.test.ts` does. */
+const onServers = beneath === 'servers' ? await import('../postgres/servers.js') : undefined;
 
 export const key = 'psk_test';
 
@@ -22,6 +25,9 @@ export async function emptyStorage(): Promise<PetStorage> {
 
 /** Starts a petstore for one test. */
 export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
+  if (onServers !== undefined && options.storage === undefined) {
+    return Object.keys(options).length === 0 ? onServers.emptyProcesses(key) : onServers.startWithin(t, { keys: [key], ...options });
+  }
   const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const { port } = await petstore.listen({ port: 0 });
   atEnd(t, () => petstore.close());

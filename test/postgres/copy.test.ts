@@ -9,7 +9,7 @@ import { postgresStorage, postgresTarget } from '../../dist/postgres.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { apiKey, assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
 import { newDatabase, newSchema, query, withoutDatabase } from './database.js';
-import { Proxy } from './proxy.js';
+import { TcpProxy } from './proxy.js';
 
 async function rowsIn(url: string): Promise<number> {
   return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
@@ -112,7 +112,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('a reply that is lost behind the commit: the batch is there once, and the copy goes on', async (t) => {
     const url = await newDatabase();
     const { hostname, port } = new URL(url);
-    const proxy = await Proxy.start(Number(port || 5432), hostname);
+    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
     atEnd(t, () => proxy.close());
     const target = await postgresTarget(proxy.urlFor(url));
     atEnd(t, () => target.close());

@@ -7,7 +7,7 @@ import { postgresStorage } from '../../dist/postgres.js';
 import { until } from '../standalone/process.js';
 import { dayMs, inFlight, insertOnce, mismatch, onceOf } from '../storage/once.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
-import { Proxy } from './proxy.js';
+import { TcpProxy } from './proxy.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
 const tom = { name: 'Tom', categoryId: 1n };
@@ -91,7 +91,7 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   test('a reply that is lost behind the commit, and one that never came: a repeat has the animal of the first, once', async (t) => {
     const url = await newDatabase();
     const { hostname, port } = new URL(url);
-    const proxy = await Proxy.start(Number(port || 5432), hostname);
+    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
     atEnd(t, () => proxy.close());
     const [far, near] = await Promise.all([postgresStorage(proxy.urlFor(url)), postgresStorage(url)]);
     atEnd(t, () => Promise.all([far.close(), near.close()]));

@@ -8,7 +8,7 @@ import type { PetStorage } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres.js';
 import { until } from '../standalone/process.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
-import { Proxy } from './proxy.js';
+import { TcpProxy } from './proxy.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
@@ -16,7 +16,7 @@ const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 interface Scene {
   /** Of the database, past the proxy. */
   readonly url: string;
-  readonly proxy: Proxy;
+  readonly proxy: TcpProxy;
   readonly storage: PetStorage;
   readonly logged: (readonly unknown[])[];
 }
@@ -25,7 +25,7 @@ interface Scene {
 async function scene(t: TestContext): Promise<Scene> {
   const url = await newDatabase();
   const { hostname, port } = new URL(url);
-  const proxy = await Proxy.start(Number(port || 5432), hostname);
+  const proxy = await TcpProxy.start(Number(port || 5432), hostname);
   atEnd(t, () => proxy.close());
   const logged: (readonly unknown[])[] = [];
   const storage = await postgresStorage(proxy.urlFor(url), { log: (...line) => logged.push(line) });

@@ -3,11 +3,14 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { atEnd } from '../at-end.js';
 import { isMigrated, migratePostgres, postgresStorage } from '../../dist/postgres.js';
-import { assertRefused, folder, root, run, Running, start, until } from '../standalone/process.js';
+import { assertRefused, folder, root, run, Running, serverFile, start, until } from '../standalone/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
+import { TcpProxy } from './proxy.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
@@ -16,6 +19,23 @@ async function tablesOf(url: string): Promise<unknown> {
   const columns = await query(url, 'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2');
   const indexes = await query(url, "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1");
   return { columns, indexes, version: await query(url, 'SELECT * FROM petstore_schema') };
+}
+
+/** The URL of a new role of a database, which may log in and nothing else until it is granted more. */
+async function newRole(t: TestContext, url: string): Promise<{ readonly role: string; readonly password: string; readonly url: string }> {
+  const [role, password] = [`petstore_test_${randomBytes(6).toString('hex')}`, randomBytes(12).toString('hex')];
+  await query(url, `CREATE ROLE ${role} LOGIN NOSUPERUSER PASSWORD '${password}'`);
+  atEnd(t, async () => {
+    await query(url, `DROP OWNED BY ${role} CASCADE`);
+    await query(url, `DROP ROLE ${role}`);
+  });
+  return { role, password, url: Object.assign(new URL(url), { username: role, password }).href };
+}
+
+/** What a connection to a URL sees as its schema. */
+async function schemaOf(url: string): Promise<string> {
+  const [row] = await query(url, 'SELECT current_schema() AS schema');
+  return String(row?.['schema']);
 }
 
 describe('petstore migrate', { skip: withoutDatabase() }, () => {
@@ -40,14 +60,18 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.equal((await server.end()).code, 0);
   });
 
-  test('eight at once make the same tables', async () => {
-    const url = await newSchema();
-    const one = await newDatabase();
-    await Promise.all(Array.from({ length: 8 }, () => migratePostgres(url)));
+  test('two at once both end well, and eight more', async (t) => {
+    const [url, one] = [await newSchema(), await newDatabase()];
+    const cwd = folder(t);
+    const both = await Promise.all([0, 1].map(() => run(['migrate', '--storage', url], { cwd })));
+    for (const { code, stderr } of both) assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
+    const other = await newSchema();
+    await Promise.all(Array.from({ length: 8 }, () => migratePostgres(other)));
+    assert.deepEqual(await tablesOf(other), await tablesOf(one));
   });
 
-  test('every step may be taken again, and animals stay; an older version is refused, a newer one is not', async (t) => {
+  test('every step may be taken again, and animals stay; an older version is refused', async (t) => {
     const url = await newDatabase();
     const made = await tablesOf(url);
     const storage = await postgresStorage(url);
@@ -58,9 +82,19 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.equal((await migratePostgres(url)).from, 1);
     assert.deepEqual(await tablesOf(url), made);
     assert.equal((await storage.insert({ name: 'Tom', categoryId: 1n })).id, 2n);
+  });
+
+  test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
+    const url = await newDatabase();
+    const cwd = folder(t);
+    const before = await start(t, ['--storage', url], { cwd });
     await query(url, 'UPDATE petstore_schema SET version = 1000');
-    assert.deepEqual(await migratePostgres(url), { from: 1000, to: 1000 });
-    await (await postgresStorage(url)).close();
+    const refusal = /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
+    for (const args of [[], ['--dev'], ['migrate']]) {
+      assertRefused(await run([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
+    }
+    assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [{ version: '1000' }]);
+    assert.equal((await before.add('Rex')).status, 201);
   });
 
   test('--dev makes them by itself', async (t) => {
@@ -68,27 +102,35 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.equal((await server.add('Rex')).status, 201);
   });
 
-  test('a server needs no more than SELECT, INSERT and UPDATE', async (t) => {
-    const url = await newDatabase();
-    const [row] = await query(url, 'SELECT current_schema() AS schema');
-    const [role, password] = [`petstore_test_${randomBytes(6).toString('hex')}`, randomBytes(12).toString('hex')];
-    await query(url, `CREATE ROLE ${role} LOGIN PASSWORD '${password}'`);
-    atEnd(t, async () => {
-      await query(url, `DROP OWNED BY ${role}`);
-      await query(url, `DROP ROLE ${role}`);
-    });
-    await query(url, `GRANT USAGE ON SCHEMA ${String(row?.['schema'])} TO ${role}`);
-    const restricted = Object.assign(new URL(url), { username: role, password }).href;
-    assertRefused(await run(['--storage', restricted], { cwd: folder(t), env: keyed }), 3, /SELECT, INSERT and UPDATE.*permission denied/);
-    await query(url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${String(row?.['schema'])} TO ${role}`);
-    const server = await start(t, ['--dev', '--storage', restricted], { cwd: folder(t) });
-    assert.equal((await server.add('Rex')).status, 201);
-    assert.equal((await server.get('/v1/pets/1')).status, 200);
-    assert.equal((await server.get('/v1/pets?status=sold')).status, 200);
-    assert.equal((await server.get('/readyz')).status, 200);
-    assert.ok(!`${server.stdout}${server.stderr}`.includes(password), 'the password is in no line');
-    assert.ok(String((await server.said('listening'))['storage']).includes(`//${role}@`));
-    for (const statement of ['DELETE FROM petstore_pets', 'CREATE TABLE more (id int8)']) await assert.rejects(query(restricted, statement), { code: '42501' });
+  test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
+    const url = await newSchema();
+    const schema = await schemaOf(url);
+    const cwd = folder(t);
+    const owner = await newRole(t, url);
+    const serving = await newRole(t, url);
+    // The statements of the README.
+    await query(url, `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role}`);
+    await query(url, `GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`);
+    assertRefused(await run(['--storage', serving.url], { cwd, env: keyed }), 2, /has no tables of this petstore; .*petstore migrate/);
+    assertRefused(await run(['--dev', '--storage', serving.url], { cwd }), 3, /permission denied for schema/);
+    assertRefused(await run(['migrate', '--storage', serving.url], { cwd }), 3, /permission denied for schema/);
+    assert.equal((await run(['migrate', '--storage', owner.url], { cwd })).code, 0);
+    assertRefused(await run(['--storage', serving.url], { cwd, env: keyed }), 3, /SELECT, INSERT and UPDATE.*permission denied/);
+    await query(owner.url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+    for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
+      const server = await start(t, [...args, '--storage', serving.url], { cwd });
+      const id = /"id":(\d+)/.exec(await (await server.add('Rex')).text())?.[1];
+      assert.equal((await server.get(`/v1/pets/${id}`)).status, 200);
+      assert.equal((await server.get('/v1/pets?status=sold')).status, 200);
+      assert.equal((await server.get('/readyz')).status, 200);
+      assert.ok(!`${server.stdout}${server.stderr}`.includes(serving.password), 'the password is in no line');
+      assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
+      assert.equal((await server.end()).code, 0);
+    }
+    assert.equal((await query(url, 'SELECT id FROM petstore_pets')).length, 3);
+    for (const statement of ['DELETE FROM petstore_pets', 'TRUNCATE petstore_pets', `CREATE TABLE ${schema}.more (id int8)`, 'DROP TABLE petstore_pets']) {
+      await assert.rejects(query(serving.url, statement), { code: '42501' }, statement);
+    }
   });
 
   test('a storage without tables is refused with exit 2', async (t) => {
@@ -107,6 +149,32 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await assert.rejects(postgresStorage('mysql://ann:secret@x'), (error) => error instanceof TypeError && !error.message.includes('secret'));
     await assert.rejects(postgresStorage(nobody, { maxConnections: 0 }), TypeError);
     await assert.rejects(Reflect.apply(postgresStorage, undefined, [nobody, { max: 3 }]), { name: 'TypeError', message: /option of postgresStorage max is unknown/ });
+  });
+
+  test('a start does not wait for a table that somebody holds, nor for a database that falls silent', async (t) => {
+    const url = await newDatabase();
+    const { hostname, port } = new URL(url);
+    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
+    atEnd(t, () => proxy.close());
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    atEnd(t, () => holder.end());
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
+    const since = performance.now();
+    const cwd = folder(t);
+    const starts = [url, proxy.urlFor(url)].map((storage) => new Running(process.execPath, [serverFile, '--storage', storage], { cwd, env: { ...keyed, PORT: '0' } }));
+    atEnd(t, () => Promise.all(starts.map((one) => one.end('SIGKILL'))));
+    // It has connected, and waits for the table.
+    const asked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%'";
+    await until('two that wait', async () => (await query(url, asked)).length === 2);
+    proxy.mode = 'silent';
+    const ended = await Promise.race([Promise.all(starts.map(({ ended }) => ended)), sleep(20_000, undefined, { ref: false })]);
+    const [locked, silent] = ended ?? [];
+    assert.ok(locked !== undefined && silent !== undefined, 'both end');
+    assertRefused(locked, 3, /^the database cannot be used: .*statement timeout/);
+    assertRefused(silent, 3, /^the database cannot be used: .*no answer within/);
+    assert.ok(performance.now() - since < 15_000);
   });
 
   test('without the package pg, one line says how to get it', async (t) => {

@@ -30,12 +30,12 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
  * @throws PetstoreError `storage_unusable` where it cannot be asked.
  */
 export async function isMigrated(database: string | PostgresPool): Promise<boolean> {
-  return withConnections(database, async (connections) => (await schemaVersion(connections)) >= neededVersion);
+  return withConnections(database, async (connections) => (await schemaVersion(connections)) >= neededVersion, servingLimits);
 }
 
 /** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
 export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
-  const rows = await withConnections(database, (connections) => connections.read(selectCounters));
+  const rows = await withConnections(database, (connections) => connections.read(selectCounters), servingLimits);
   return rows.flatMap(({ name }) => (name?.startsWith(kindPrefix) ? [name.slice(kindPrefix.length)] : []));
 }
 
@@ -62,10 +62,14 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
   }
 }
 
-async function withConnections<Value>(database: string | PostgresPool, work: (connections: Connections) => Promise<Value>): Promise<Value> {
+async function withConnections<Value>(
+  database: string | PostgresPool,
+  work: (connections: Connections) => Promise<Value>,
+  limits = migratingLimits,
+): Promise<Value> {
   const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, 1, migratingLimits) : database;
-  const connections = new Connections(pool, migratingLimits, () => undefined);
+  const pool = isOurs ? await poolFor(database, 1, limits) : database;
+  const connections = new Connections(pool, limits, () => undefined);
   try {
     return await work(connections);
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Owns asking a database with time limits over a pool whose connections may be dead at any time. Knows no table. */
 import { messageOf } from '../../errors.js';
 import type { Log } from '../../log.js';
-import { DatabaseFailure, outcomeOf } from './failure.js';
+import { DatabaseFailure, isOfSession, outcomeOf } from './failure.js';
 import type { PostgresClient, PostgresPool, PostgresQuery, TimeLimits } from './pool.js';
 
 /** A row, every column as PostgreSQL's own text of it. */
@@ -12,10 +12,13 @@ const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 
 /**
  * What every connection begins with: an acknowledged commit must outlive a crash of the server even where its settings say
- * otherwise, and no statement may last for ever. Not in the words of the connection's start, which a PgBouncer refuses.
+ * otherwise; of those who wait for the counter's row, none should have to try again when they get it; and no statement may
+ * last for ever. Not in the words of the connection's start, which a PgBouncer refuses.
  */
 const greeting = `SELECT
   CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
+  CASE WHEN current_setting('default_transaction_isolation', true) <> 'read committed'
+    THEN set_config('default_transaction_isolation', 'read committed', false) END,
   CASE WHEN current_setting('statement_timeout', true) = '0' THEN set_config('statement_timeout', $1::text, false) END`;
 
 /** The connections of one storage. */
@@ -26,7 +29,7 @@ export class Connections {
   readonly #writing: Health;
   /** When each connection was first seen here. */
   readonly #seenAt = new WeakMap<PostgresClient, number>();
-  /** Connections from before are not used: since then one of their kind was found dead. */
+  /** Connections from before are not used: since then one of their kind was found to be of no more use. */
   #trustedSince = 0;
 
   constructor(pool: PostgresPool, limits: TimeLimits, log: Log) {
@@ -36,6 +39,8 @@ export class Connections {
     this.#writing = new Health('be written to', log);
     // An idle connection that is lost; the pool takes it out, and the next statement opens another.
     pool.on('error', ignore);
+    // At once, for what says that it is connected may say in the same breath that it ends.
+    pool.on('connect', hearErrors);
   }
 
   /**
@@ -60,9 +65,10 @@ export class Connections {
 
   /** Lets go of the pool, and ends it where it is ours. */
   async close(isOurs: boolean): Promise<void> {
-    if (isOurs) await this.#pool.end();
-    // Behind the end of ours, for its last connections may still be lost.
-    else this.#pool.removeListener('error', ignore);
+    // To the end of ours, for its last connections may still be lost.
+    if (isOurs) return this.#pool.end();
+    this.#pool.removeListener('error', ignore);
+    this.#pool.removeListener('connect', hearErrors);
   }
 
   async #ask(query: PostgresQuery, health: Health): Promise<readonly Row[]> {
@@ -76,6 +82,11 @@ export class Connections {
       if (failure.outcome !== 'again') health.fails(failure);
       throw failure;
     }
+  }
+
+  /** The connections so far are not used again: the database may be another by now. */
+  distrust(): void {
+    this.#trustedSince = performance.now();
   }
 
   /** A connection that is not known to be dead. What is thrown here was thrown before the statement was sent. */
@@ -94,8 +105,8 @@ export class Connections {
 
   async #prepare(client: PostgresClient): Promise<void> {
     this.#seenAt.set(client, performance.now());
-    // It stays for the connection's life, for an error that nobody hears ends the process.
-    client.on('error', ignore);
+    // For those of a caller's pool that are older than we.
+    hearErrors(client);
     try {
       await within(this.#limits.queryMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
     } catch (error) {
@@ -111,8 +122,8 @@ export class Connections {
       return rows.filter(isRow);
     } catch (error) {
       const outcome = outcomeOf(error);
-      isDead = outcome === 'unknown';
-      if (isDead) this.#trustedSince = performance.now();
+      isDead = outcome === 'unknown' || isOfSession(error);
+      if (isDead) this.distrust();
       throw new DatabaseFailure(outcome, error);
     } finally {
       client.release(isDead);
@@ -172,6 +183,11 @@ async function within<Value>(milliseconds: number, promise: Promise<Value>, late
 
 function isRow(row: unknown): row is Row {
   return typeof row === 'object' && row !== null;
+}
+
+/** For a connection's life: an error that nobody hears ends the process. */
+function hearErrors(client: Pick<PostgresClient, 'on'>): void {
+  client.on('error', ignore);
 }
 
 function ignore(): void {}

@@ -48,6 +48,14 @@ export function isKeyTaken(thrown: unknown): boolean {
   return thrown instanceof DatabaseFailure && sqlStateOf(thrown.cause) === keyTakenState;
 }
 
+/**
+ * Whether another connection may do better than the one that this was thrown on: sessions from before a failover write to
+ * what is a standby now, and those from before a default changed stay read-only for ever.
+ */
+export function isOfSession(thrown: unknown): boolean {
+  return sqlStateOf(thrown) === '25006';
+}
+
 /** The five characters of appendix A of PostgreSQL's manual, or the name of a system error; undefined without either. */
 export function sqlStateOf(thrown: unknown): string | undefined {
   const code: unknown = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;

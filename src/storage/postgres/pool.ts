@@ -1,4 +1,5 @@
 /** Owns what we use of `pg`, and finding it: an optional package, imported only here and only when asked for. */
+import type { Client as DriverClient } from 'pg';
 import { messageOf, PetstoreError } from '../../errors.js';
 
 /** What is asked of a pool; one of `pg` has it. */
@@ -6,7 +7,10 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   end(): Promise<void>;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  /** With each connection that is made, before anybody has it. */
+  on(event: 'connect', listener: (client: Pick<PostgresClient, 'on'>) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
+  removeListener(event: 'connect', listener: (client: Pick<PostgresClient, 'on'>) => void): unknown;
 }
 
 /** What is asked of one connection of a pool. */
@@ -46,8 +50,9 @@ export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000,
  */
 export async function poolFor(url: string, maxConnections: number, { connectMs }: TimeLimits): Promise<PostgresPool> {
   if (!isPostgresUrl(url)) throw new TypeError('the database must be a URL such as postgres://user:password@host:5432/name, or a pool of pg');
-  const { Pool } = await loadDriver();
-  return new Pool({
+  const driver = await loadDriver();
+  return new driver.Pool({
+    Client: endingClient(driver.Client),
     connectionString: url,
     application_name: 'petstore',
     max: maxConnections,
@@ -61,7 +66,27 @@ export function isPostgresUrl(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text) && URL.canParse(text);
 }
 
-async function loadDriver(): Promise<Pick<typeof import('pg'), 'Pool'>> {
+type Connected = ((error: Error) => void) | ((error: null, client: DriverClient) => void);
+
+/** A client that ends what it could not connect: the pool forgets it, and something that is no PostgreSQL may leave it open. */
+function endingClient(Client: typeof DriverClient): new () => DriverClient {
+  return class extends Client {
+    override connect(): Promise<DriverClient>;
+    override connect(connected: Connected): void;
+    override connect(connected?: Connected): Promise<DriverClient> | undefined {
+      if (connected === undefined) return super.connect();
+      super.connect((error: Error | null) => {
+        if (error) this.end(ignore);
+        Reflect.apply(connected, undefined, [error, this]);
+      });
+      return undefined;
+    }
+  };
+}
+
+function ignore(): void {}
+
+async function loadDriver(): Promise<Pick<typeof import('pg'), 'Client' | 'Pool'>> {
   try {
     return (await import('pg')).default;
   } catch (cause) {

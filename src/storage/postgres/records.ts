@@ -98,7 +98,11 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     this.#opened();
     if (this.#commits.hung) throw new PetstoreError('unavailable', 'The database does not answer.');
     const [row] = await this.#connections.read(selectReadiness, [this.#table.counter]);
-    if (row?.['read_only'] !== 'off') throw new PetstoreError('unavailable', 'The database takes no writes.');
+    if (row?.['read_only'] !== 'off') {
+      // That may be true of the connection alone.
+      this.#connections.distrust();
+      throw new PetstoreError('unavailable', 'The database takes no writes.');
+    }
     if (BigInt(row['last_id'] ?? 0) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
   }
 

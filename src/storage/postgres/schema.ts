@@ -30,7 +30,7 @@ const setVersion =
   "INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8) " +
   'ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)';
 
-/** The version that this petstore needs; a later one is fine too. */
+/** The version that this petstore needs. */
 export const neededVersion = steps.length;
 
 /** No such table, schema of tables, or database object. */
@@ -53,17 +53,28 @@ export async function schemaVersion(connections: Connections): Promise<number> {
 /** Refuses a database without the schema. @throws PetstoreError `storage_unusable`; DatabaseFailure */
 export async function checkSchema(connections: Connections): Promise<void> {
   const version = await schemaVersion(connections);
-  if (version >= neededVersion) return;
+  refuseNewer(version);
+  if (version === neededVersion) return;
   const problem = version === 0 ? 'has no petstore in it' : `has a petstore of version ${version}, where ${neededVersion} is needed`;
   throw new PetstoreError('storage_unusable', `the database ${problem}; make its tables with \`petstore migrate --storage URL\``);
 }
 
+/** What a later petstore keeps there may need more than we know of. @throws PetstoreError `storage_unusable` */
+function refuseNewer(version: number): void {
+  if (version <= neededVersion) return;
+  throw new PetstoreError(
+    'storage_unusable',
+    `the database has a petstore of version ${version}, and this one knows none above ${neededVersion}; use the later program, or another database`,
+  );
+}
+
 /**
  * Takes the steps that are missing; several may do so at once. Answers the version before.
- * @throws DatabaseFailure
+ * @throws PetstoreError `storage_unusable` for the tables of a later program, which it leaves alone; DatabaseFailure
  */
 export async function takeSteps(connections: Connections): Promise<number> {
   const before = await schemaVersion(connections);
+  refuseNewer(before);
   for (const [index, step] of steps.entries()) {
     if (index < before) continue;
     await takeStep(connections, step);
