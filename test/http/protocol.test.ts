@@ -47,10 +47,10 @@ test('C45 100 Continue comes only behind route, key, type and declared size', as
   await Promise.all(
     refused.map(async ([status, code, bytes]) => {
       const refusal = (await connect(t, running)).send(bytes);
-      const answer = await refusal.answer('POST', 500);
+      const answer = await refusal.answer('POST');
       assertError(answer, status, code);
       assert.equal(header(answer, 'Connection'), 'close', 'nobody can tell whether the body still comes');
-      assert.ok((await refusal.closed()) < 1_300);
+      assert.ok((await refusal.closed()) < 4_000);
     }),
   );
   const client = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Transfer-Encoding: chunked'] }));
@@ -257,38 +257,39 @@ test('C51 an answer before the body was read is delivered whole, then the connec
     [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'], authorization: null }).concat('f4240\r\n')],
   ] as const;
   await Promise.all(
-    early.flatMap(([status, code, bytes]) => [
-      // One that waits for the answer, one that sends on slowly, and one that sends all it can.
-      (async () => {
+    early.map(async ([status, code, bytes]) => {
+      const waiting = async (): Promise<number> => {
         const client = (await connect(t, running)).send(bytes);
-        const answer = await client.answer('POST', 500);
+        const answer = await client.answer('POST');
         assertError(answer, status, code);
         assert.equal(header(answer, 'Connection'), 'close');
-        const ms = await client.closed();
-        assert.ok(ms < 1_200, `${status} closed after ${ms} ms`);
-      })(),
-      (async () => {
+        return await client.closed();
+      };
+      const sendingSlowly = async (): Promise<void> => {
         const client = (await connect(t, running)).send(bytes);
         const since = performance.now();
         while (!client.ended && performance.now() - since < 3_000) {
           client.send('x'.repeat(100));
           await sleep(20);
         }
-        assertError(await client.answer('POST', 500), status, code);
-        assert.ok(performance.now() - since < 1_500);
-      })(),
-      (async () => {
+        assertError(await client.answer('POST'), status, code);
+        assert.ok(performance.now() - since < 4_000);
+      };
+      const sendingAllItCan = async (): Promise<number> => {
         const client = (await connect(t, running)).send(bytes);
         const since = performance.now();
         for (let i = 0; i < 100 && !client.ended; i++) {
           client.send('x'.repeat(10_000));
           await sleep(1);
         }
-        assertError(await client.answer('POST', 500), status, code);
-        await client.closed(1_000);
-        assert.ok(performance.now() - since < 800, '64 KiB end it before the second does');
-      })(),
-    ]),
+        assertError(await client.answer('POST'), status, code);
+        await client.closed();
+        return performance.now() - since;
+      };
+      const [waited, sent] = await Promise.all([waiting(), sendingAllItCan(), sendingSlowly()]);
+      assert.ok(waited < 4_000, `${status} closed after ${waited} ms`);
+      assert.ok(sent < waited, `64 KiB end it before the second does, not after ${sent} ms`);
+    }),
   );
   assert.deepEqual(await stored(running), []);
 });
@@ -467,12 +468,12 @@ test('C52 a client that closes its sending side behind its requests gets all ans
   const running = await start(t);
   const one = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body })).half();
   assert.equal((await one.answer('POST')).status, 201);
-  assert.ok((await one.closed()) < 500);
+  assert.ok((await one.closed()) < 4_000);
   const many = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(100)).half();
   for (let i = 0; i < 100; i++) assert.equal((await many.answer('POST')).status, 201);
-  assert.ok((await many.closed()) < 500);
+  assert.ok((await many.closed()) < 4_000);
   const silent = (await connect(t, running)).half();
-  assert.ok((await silent.closed()) < 500);
+  assert.ok((await silent.closed()) < 4_000);
 });
 
 test('C53 a client gone in the middle of a body stores nothing, one gone behind it is stored, and nothing crashes', async (t) => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, type TestContext } from 'node:test';
-import { atEnd } from '../at-end.js';
+import { after } from 'node:test';
+import { atEnd, type Ending } from '../at-end.js';
 import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres.js';
 import { RunningServer, serverFile } from '../standalone/process.js';
@@ -100,12 +100,12 @@ async function startShared(key: string): Promise<Shared> {
 /** Three processes that hold no animal; they are those of the test before, their tables made empty by another hand. */
 export async function emptyProcesses(key: string): Promise<Together> {
   const { petstore, port, url } = await (shared ??= startShared(key));
-  await query(url, "WITH emptied AS (DELETE FROM petstore_pets) UPDATE petstore_counters SET last_id = 0");
+  await query(url, 'WITH pets AS (DELETE FROM petstore_pets), keys AS (DELETE FROM petstore_idempotency) UPDATE petstore_counters SET last_id = 0');
   return { petstore, port };
 }
 
 /** Three servers within this process, for options that no flag has. */
-export async function startWithin(t: Pick<TestContext, 'after'>, options: Partial<PetstoreOptions> & Pick<PetstoreOptions, 'keys'>): Promise<Together> {
+export async function startWithin(t: Ending, options: Partial<PetstoreOptions> & Pick<PetstoreOptions, 'keys'>): Promise<Together> {
   const url = await newDatabase();
   const petstores: Petstore[] = [];
   const ports: number[] = [];
