@@ -53,16 +53,7 @@ export interface ResolvedOptions {
 /** The most that `maxBodyBytes` may allow; whatever is smaller fits into a storage. */
 export const largestBodyBytes = 2 ** 24;
 
-const known = [
-  'keys',
-  'storage',
-  'clock',
-  'plugins',
-  'log',
-  'maxBodyBytes',
-  'baseUrl',
-  'stagingBaseUrl',
-] satisfies (keyof PetstoreOptions)[];
+const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] satisfies (keyof PetstoreOptions)[];
 
 /**
  * Fills in the defaults; the caller's object stays as it is.

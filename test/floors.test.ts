@@ -57,7 +57,9 @@ const modules = readdirSync(src, { recursive: true, encoding: 'utf8' })
 
 const imports = modules.flatMap((module) => {
   const text = readFileSync(join(src, `${module}.ts`), 'utf8');
-  return [...text.matchAll(/^(?:import|export)\b(?! (?:async |default )?(?:function|class|const|interface|type \w+ =))[^;]*?from '([^']+)'|\bimport\('([^']+)'\)/gm)].map((match) => {
+  return [
+    ...text.matchAll(/^(?:import|export)\b(?! (?:async |default )?(?:function|class|const|interface|type \w+ =))[^;]*?from '([^']+)'|\bimport\('([^']+)'\)/gm),
+  ].map((match) => {
     const target = match[1] ?? match[2] ?? '';
     return { module, target: target.startsWith('.') ? relative(src, normalize(join(src, dirname(module), target))).replace(/\.js$/, '') : target };
   });
@@ -121,5 +123,10 @@ test('there is no runtime dependency, each library that is wrapped is an optiona
   assert.deepEqual(Object.keys(peerDependencies).sort(), libraries);
   for (const library of libraries) assert.deepEqual(peerDependenciesMeta[library], { optional: true });
   const plugins = modules.filter((module) => module.startsWith('plugins/')).map((module) => `./${module}`);
-  assert.deepEqual(Object.keys(exports).filter((name) => name.startsWith('./plugins/')).sort(), plugins.sort());
+  assert.deepEqual(
+    Object.keys(exports)
+      .filter((name) => name.startsWith('./plugins/'))
+      .sort(),
+    plugins.sort(),
+  );
 });

@@ -16,7 +16,9 @@ export async function check(operands: readonly string[], settings: Settings): Pr
   const report = await read(() => checkFile(path));
   process.stdout.write(`${[verdictOn(path, report), ...countsOf(report)].map(printable).join('\n')}\n`);
   if (report.verdict !== 'damaged') return 0;
-  process.stderr.write(`${printable(`${path} ${placeOf(report)}; a start refuses this file: put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``)}\n`);
+  process.stderr.write(
+    `${printable(`${path} ${placeOf(report)}; a start refuses this file: put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``)}\n`,
+  );
   return 3;
 }
 

@@ -13,7 +13,8 @@ import { Progress } from './progress.js';
  */
 export async function copy(operands: readonly string[], settings: Settings): Promise<number> {
   const [from, to] = [named(settings, 'from'), named(settings, 'to')];
-  if (operands.length > 0 || from === undefined || to === undefined) throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
+  if (operands.length > 0 || from === undefined || to === undefined)
+    throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
   const { openTarget } = to;
   if (openTarget === undefined) throw new Refusal(`--to ${to.text} would forget what is copied; use file:PATH or a database`);
   if (!from.isDurable) throw new Refusal(`--from ${from.text} holds nothing to copy; use file:PATH or a database`);

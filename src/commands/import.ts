@@ -64,7 +64,8 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage, progr
       progress.show('adding', bytesRead / file.bytes, added);
     }
   } catch (error) {
-    if (error instanceof PetstoreError) throw new PetstoreError('storage_unusable', `${added} of ${total} animals were added, then: ${error.message}`, { cause: error });
+    if (error instanceof PetstoreError)
+      throw new PetstoreError('storage_unusable', `${added} of ${total} animals were added, then: ${error.message}`, { cause: error });
     if (error instanceof Refusal) throw changed(file.path, added, total, error.message);
     throw error;
   }

@@ -60,7 +60,14 @@ export async function start(_operands: readonly string[], settings: Settings): P
   if (isStopping) return undefined;
   const url = await listen(petstore, options);
   log('info', 'listening', { url, storage: options.storage.text, pets: storage.size, readyMs: Math.round(performance.now()) });
-  if (options.isDev) process.stdout.write(devBanner(url, devKey(), loaded.some(({ name }) => name === 'docs')));
+  if (options.isDev)
+    process.stdout.write(
+      devBanner(
+        url,
+        devKey(),
+        loaded.some(({ name }) => name === 'docs'),
+      ),
+    );
   return undefined;
 }
 

@@ -9,7 +9,9 @@ export function helpText(): string {
     const standard = option.default === undefined ? '' : ` (default ${option.default})`;
     return `  ${name.padEnd(25)} ${env.padEnd(27)} ${about}${standard}`;
   });
-  const plugins = [...shippedPlugins].map(([name, { about, library }]) => `  ${name.padEnd(9)} ${about}${library === undefined ? '' : `; npm install ${library}`}`);
+  const plugins = [...shippedPlugins].map(
+    ([name, { about, library }]) => `  ${name.padEnd(9)} ${about}${library === undefined ? '' : `; npm install ${library}`}`,
+  );
   return `${before}\n${rows.join('\n')}\n${pluginsBefore}\n${plugins.join('\n')}\n${after}`;
 }
 

@@ -44,7 +44,11 @@ function refusing(setting: Setting, plugin: (host: PluginHost) => unknown): Plug
   };
 }
 
-async function loadShipped({ text, from, isOptional }: PluginSetting, { load, library }: ShippedPlugin, options: ShippedPluginOptions): Promise<Plugin | undefined> {
+async function loadShipped(
+  { text, from, isOptional }: PluginSetting,
+  { load, library }: ShippedPlugin,
+  options: ShippedPluginOptions,
+): Promise<Plugin | undefined> {
   try {
     return await load(options);
   } catch (error) {

@@ -31,9 +31,19 @@ export const shippedPlugins: ReadonlyMap<string, ShippedPlugin> = new Map<string
   ],
   [
     'metrics',
-    { about: 'Prometheus reads /metrics, which needs no key', library: 'prom-client@15', load: async () => (await import('../plugins/metrics.js')).metricsPlugin() },
+    {
+      about: 'Prometheus reads /metrics, which needs no key',
+      library: 'prom-client@15',
+      load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+    },
   ],
-  ['orders', { about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals', load: async () => (await import('../plugins/orders.js')).ordersPlugin() }],
+  [
+    'orders',
+    {
+      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+      load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
+    },
+  ],
 ]);
 
 async function loadCors({ corsOrigins }: ShippedPluginOptions): Promise<Plugin> {

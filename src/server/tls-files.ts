@@ -22,7 +22,10 @@ export function readTlsFiles(certFile: Setting | undefined, keyFile: Setting | u
   const key = read(keyFile);
   refuseUnless(() => createSecureContext({ cert }), `${certFile.from} ${certFile.text} holds no certificate in PEM; give one, its chain behind it`);
   refuseUnless(() => createSecureContext({ key }), `${keyFile.from} ${keyFile.text} holds no private key in PEM without a passphrase; give one`);
-  refuseUnless(() => createSecureContext({ cert, key }), `${keyFile.from} ${keyFile.text} is not the key of the certificate in ${certFile.text}; give the one it was made with`);
+  refuseUnless(
+    () => createSecureContext({ cert, key }),
+    `${keyFile.from} ${keyFile.text} is not the key of the certificate in ${certFile.text}; give the one it was made with`,
+  );
   return { cert, key };
 }
 

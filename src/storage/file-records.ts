@@ -50,7 +50,12 @@ export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
   }
 
   /** Opens the file at a path; `lines` hands each record of it on. @throws as `openJournal`. */
-  static async open<Draft>(path: string, options: OpenJournalOptions, kind: KeptKind<Draft>, lines: (take: TakePet) => AcceptLine): Promise<FileRecords<Draft>> {
+  static async open<Draft>(
+    path: string,
+    options: OpenJournalOptions,
+    kind: KeptKind<Draft>,
+    lines: (take: TakePet) => AcceptLine,
+  ): Promise<FileRecords<Draft>> {
     const catalogue = new Catalogue();
     const keys = new IdempotencyKeys();
     const now = options.clock();

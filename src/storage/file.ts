@@ -115,7 +115,12 @@ class FileStorage implements PetStorage {
 
   async #close(): Promise<void> {
     // What failed to open has nothing to close.
-    const besides = this.#beside.map((opening) => opening.then((records) => records.close(), () => undefined));
+    const besides = this.#beside.map((opening) =>
+      opening.then(
+        (records) => records.close(),
+        () => undefined,
+      ),
+    );
     await Promise.all([this.#pets.close(), ...besides]);
   }
 }

@@ -58,7 +58,10 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
 async function writeBatches(descriptor: number, batches: readonly (readonly Line[])[]): Promise<void> {
   let size = 0;
   for (const batch of batches) {
-    const bytes = batchBytes(batch.map(({ text }) => text), size);
+    const bytes = batchBytes(
+      batch.map(({ text }) => text),
+      size,
+    );
     await writeAll(nodeDisk, descriptor, bytes);
     size += bytes.length;
   }

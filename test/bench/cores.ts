@@ -19,7 +19,11 @@ export function onLoadCore(command: Command): Command {
 }
 
 /** What was done, in words. */
-export const pinning = !canPin ? 'not pinned to cores (no taskset)' : lastCore === 0 ? 'all on one core' : `servers on core 0, the load on core ${lastCore} of ${lastCore + 1}`;
+export const pinning = !canPin
+  ? 'not pinned to cores (no taskset)'
+  : lastCore === 0
+    ? 'all on one core'
+    : `servers on core 0, the load on core ${lastCore} of ${lastCore + 1}`;
 
 function on(core: number, command: Command): Command {
   return canPin ? ['taskset', '-c', String(core), ...command] : command;

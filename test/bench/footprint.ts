@@ -38,7 +38,8 @@ export const footprint: Part = {
     });
     const packed = execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
     const [{ version, unpackedSize }] = JSON.parse(packed);
-    const note = 'Packages with all that they depend on, as installed here; the bytes of their files. Bun is the runtime itself, the others need Node beside them.';
+    const note =
+      'Packages with all that they depend on, as installed here; the bytes of their files. Bun is the runtime itself, the others need Node beside them.';
     const head = ['', 'version', 'packages', 'installed'];
     return { tables: [{ title: 'Packages', note, head, rows: [['petstore', version, '1', megabytes(unpackedSize)], ...rows] }] };
   },

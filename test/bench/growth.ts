@@ -52,14 +52,26 @@ function operationsOver(count: number): readonly Operation[] {
   const lastId = firstWrittenId + count - 1;
   const answered = (status: number, name: string, requests: readonly ApiRequest[]): Operation => ({ name, requests, status });
   return [
-    answered(200, 'one', upTo(lastId, (id) => `/v1/pets/${id}`)),
+    answered(
+      200,
+      'one',
+      upTo(lastId, (id) => `/v1/pets/${id}`),
+    ),
     answered(200, 'list 20', [get('/v1/pets')]),
     answered(200, 'list 100', [get('/v1/pets?limit=100')]),
-    answered(200, 'page anywhere', upTo(lastId - 20, (id) => `/v1/pets?after=${id}`)),
+    answered(
+      200,
+      'page anywhere',
+      upTo(lastId - 20, (id) => `/v1/pets?after=${id}`),
+    ),
     answered(200, 'last page', [get(`/v1/pets?after=${lastId - 20}`)]),
     answered(200, 'by status', [get('/v1/pets?status=sold')]),
     answered(200, 'rarest status', [get('/v1/pets?status=pending')]),
-    answered(404, '404', upTo(lastId, (id) => `/v1/pets/${id + count}`)),
+    answered(
+      404,
+      '404',
+      upTo(lastId, (id) => `/v1/pets/${id + count}`),
+    ),
     reading.noKey,
     addingToFile,
   ];

@@ -33,7 +33,9 @@ try {
     }
   }
   const rows = tries.map(({ operation, ratio, best, rounds }) => [operation.name, decimal(best), decimal(ratio), decimal(ratio * collapse), String(rounds)]);
-  process.stdout.write(`${load.name}, ratio to bare node:http, best of the rounds\n\n${markdownTable(['', 'ratio', 'reached before', 'least', 'rounds'], rows)}\n\n`);
+  process.stdout.write(
+    `${load.name}, ratio to bare node:http, best of the rounds\n\n${markdownTable(['', 'ratio', 'reached before', 'least', 'rounds'], rows)}\n\n`,
+  );
   const collapsed = tries.filter(({ best, ratio }) => best < ratio * collapse);
   process.stdout.write(`${tries.length - collapsed.length} passed, ${collapsed.length} failed\n`);
   for (const { operation } of collapsed) process.stdout.write(`${operation.name} has collapsed: ask \`make bench PARTS=speed\` for the whole picture\n`);

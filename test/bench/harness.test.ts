@@ -61,7 +61,15 @@ test('a written catalogue is a sound storage file with its rare animals', async 
 });
 
 test('a chart has a bar for each value that there is', () => {
-  const svg = svgOf({ title: 'a < b', subtitle: '', series: ['one', 'other'], groups: [{ name: 'first', values: [1, undefined] }, { name: 'second', values: [2, 0.5] }] });
+  const svg = svgOf({
+    title: 'a < b',
+    subtitle: '',
+    series: ['one', 'other'],
+    groups: [
+      { name: 'first', values: [1, undefined] },
+      { name: 'second', values: [2, 0.5] },
+    ],
+  });
   assert.equal(svg.match(/height="10" fill="#[0-9a-f]{6}"\/><text[^>]*stroke=/g)?.length, 3);
   assert.ok(svg.includes('a &lt; b'));
 });

@@ -68,7 +68,12 @@ function wrkLoad(version: string, folder: string): Load {
     send: async (url, operation, { connections, neverSleeps, pauseMs }, seconds) => {
       const file = join(folder, 'requests');
       writeFileSync(file, operation.requests.map(wireText).join('\0'));
-      const env = { ...process.env, LOAD_REQUESTS: file, ...(neverSleeps && { LD_PRELOAD: preload }), ...(pauseMs !== undefined && { LOAD_PAUSE_MS: String(pauseMs) }) };
+      const env = {
+        ...process.env,
+        LOAD_REQUESTS: file,
+        ...(neverSleeps && { LD_PRELOAD: preload }),
+        ...(pauseMs !== undefined && { LOAD_PAUSE_MS: String(pauseMs) }),
+      };
       const [program, ...args] = onLoadCore(['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '-s', join(here, 'load.lua'), url]);
       const { stdout } = await run(program, args, { env });
       const { requests, microseconds, refused, broken, p50Us, p99Us } = JSON.parse(stdout.split('\n').find((line) => line.startsWith('{')) ?? '');

@@ -47,7 +47,11 @@ export const reading = {
   list100: { name: 'list 100', requests: [get('/v1/pets?limit=100')], status: 200 },
   byStatus: { name: 'by status', requests: [get('/v1/pets?status=sold')], status: 200 },
   noKey: { name: '401', requests: [{ method: 'GET', path: '/v1/pets/500' }], status: 401 },
-  wrongKey: { name: '401, wrong key', requests: [{ method: 'GET', path: '/v1/pets/500', key: 'psk_another-key-of-the-same-length-as-the-right' }], status: 401 },
+  wrongKey: {
+    name: '401, wrong key',
+    requests: [{ method: 'GET', path: '/v1/pets/500', key: 'psk_another-key-of-the-same-length-as-the-right' }],
+    status: 401,
+  },
   notFound: { name: '404', requests: [get('/v1/pets/1000001')], status: 404 },
   badBody: { name: '400', requests: [post({ name: 5, status: 'available' })], status: 400 },
 } as const satisfies Record<string, Operation>;

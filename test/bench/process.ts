@@ -46,7 +46,9 @@ export class Measured {
   /** Processor time so far of all its threads, user's and kernel's, in seconds. */
   get cpuSeconds(): number {
     // proc(5): the name in brackets may hold anything; behind it utime is the 12th field and stime the 13th.
-    const fields = this.#proc('stat').replace(/^.*\) /s, '').split(' ');
+    const fields = this.#proc('stat')
+      .replace(/^.*\) /s, '')
+      .split(' ');
     return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   }
 

@@ -20,7 +20,14 @@ export function ratiosTable({ entry: { client, goals }, names, selfCheck, rows }
     rows: rows.map((row) => {
       const ratio = (name: string): number | undefined => row.figures.get(name)?.ratio;
       const peers = names.filter((name) => name !== ours).map((name) => show(ratio(name)));
-      return [row.operation.name, show(ratio(ours)), show(wanted(row)), ...peers, quotient(ratio(ours), ratio(fastify.name)), quotient(ratio(ours), ratio(bun.name))];
+      return [
+        row.operation.name,
+        show(ratio(ours)),
+        show(wanted(row)),
+        ...peers,
+        quotient(ratio(ours), ratio(fastify.name)),
+        quotient(ratio(ours), ratio(bun.name)),
+      ];
     }),
   };
 }

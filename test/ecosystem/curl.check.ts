@@ -12,7 +12,8 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   const { url } = await petstoreOf(t).listen({ port: 0 });
   const cwd = folder(t);
   const pets = `${url}/v1/pets`;
-  const curl = (...args: readonly string[]): Promise<string> => run(t, cwd, 'curl', '--silent', '--show-error', '--max-time', '10', '--header', authorization, ...args);
+  const curl = (...args: readonly string[]): Promise<string> =>
+    run(t, cwd, 'curl', '--silent', '--show-error', '--max-time', '10', '--header', authorization, ...args);
   const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
   writeFileSync(join(cwd, 'animal.json'), animal);
   const stored = (id: number): string => `{"id":${id},${animal.slice(1)}`;

@@ -31,7 +31,13 @@ async function session(origin: string, mounted: string): Promise<void> {
     const { code, status } = Object(await (await fetch(home + path, init)).json());
     codes.push([status, code]);
   }
-  assert.deepEqual(codes, [[401, 'unauthorized'], [404, 'not_found'], [405, 'method_not_allowed'], [400, 'invalid_json'], [413, 'content_too_large']]);
+  assert.deepEqual(codes, [
+    [401, 'unauthorized'],
+    [404, 'not_found'],
+    [405, 'method_not_allowed'],
+    [400, 'invalid_json'],
+    [413, 'content_too_large'],
+  ]);
 
   const own = await fetch(`${origin}/own`, { method: 'POST', headers, body: JSON.stringify(animal) });
   assert.deepEqual(await own.json(), { own: animal });

@@ -27,7 +27,10 @@ for (const [way, connect] of Object.entries(ways)) {
     assert.match(first.response.headers.get('Link') ?? '', /rel="next"/);
     assert.deepEqual((await client.GET('/pets', { params: { query: { limit: 1, after: 1 } } })).data, [plain]);
     assert.deepEqual((await client.GET('/pets', { params: { query: { status: 'available' } } })).data, [added.data]);
-    assert.deepEqual((await client.GET('/pets')).data?.map(({ id }) => id), [1, 2]);
+    assert.deepEqual(
+      (await client.GET('/pets')).data?.map(({ id }) => id),
+      [1, 2],
+    );
     assert.deepEqual((await client.GET('/pets/{petId}', { params: { path: { petId: 2 } } })).data, plain);
 
     const codes = async (answer: Promise<{ readonly error?: components['schemas']['Error'] }>): Promise<unknown> => {
@@ -38,7 +41,10 @@ for (const [way, connect] of Object.entries(ways)) {
     assert.deepEqual(await codes(client.GET('/pets', { headers: { Authorization: 'Bearer no' } })), [401, 'unauthorized']);
     assert.deepEqual(await codes(client.GET('/pets/{petId}', { params: { path: { petId: 3 } } })), [404, 'not_found']);
     assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'x'.repeat(70_000), categoryId: 1 } })), [413, 'content_too_large']);
-    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: { 'Content-Type': 'text/plain' } })), [415, 'unsupported_media_type']);
+    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: { 'Content-Type': 'text/plain' } })), [
+      415,
+      'unsupported_media_type',
+    ]);
     // @ts-expect-error The types know the three states,
     assert.deepEqual(await codes(client.GET('/pets', { params: { query: { status: 'lost' } } })), [400, 'invalid_parameter']);
     // @ts-expect-error of an animal too,

@@ -9,7 +9,8 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const libraries = Object.keys(manifest.peerDependencies);
 
 /** All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. */
-const belongs = /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/(?!types\/)[\w/-]+\.c?js|dist\/types\/(package\.json|(?!server|commands)[\w/-]+\.d\.m?ts))$/;
+const belongs =
+  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/(?!types\/)[\w/-]+\.c?js|dist\/types\/(package\.json|(?!server|commands)[\w/-]+\.d\.m?ts))$/;
 const largest = { packed: 160_000, unpacked: 500_000 };
 
 interface Packed {
@@ -91,14 +92,18 @@ const sameThings = `
 test('the package has what belongs, and serves a stranger who imports, requires, compiles or runs it', async (t) => {
   const { file, size, unpackedSize, paths } = await pack(t);
   t.diagnostic(`${size} bytes packed, ${unpackedSize} unpacked, ${paths.length} files`);
-  assert.deepEqual(paths.filter((path) => !belongs.test(path)), []);
+  assert.deepEqual(
+    paths.filter((path) => !belongs.test(path)),
+    [],
+  );
   assert.ok(size <= largest.packed && unpackedSize <= largest.unpacked, `${size} ${unpackedSize}`);
 
   await run(t, root, 'npx', ...npxArgs('publint', '--strict', file));
   await run(t, root, 'npx', ...npxArgs('attw', file));
 
   const home = folder(t);
-  const install = (...names: readonly string[]): Promise<string> => run(t, home, 'npm', 'install', '--ignore-scripts', '--omit=peer', '--no-fund', '--no-audit', ...names);
+  const install = (...names: readonly string[]): Promise<string> =>
+    run(t, home, 'npm', 'install', '--ignore-scripts', '--omit=peer', '--no-fund', '--no-audit', ...names);
   writeFileSync(join(home, 'package.json'), '{ "private": true }');
   // The types of Node are all that ours need.
   await install(file, `@types/node@${JSON.parse(readFileSync(join(root, 'node_modules/@types/node/package.json'), 'utf8')).version}`);
@@ -109,7 +114,17 @@ test('the package has what belongs, and serves a stranger who imports, requires,
   }
   for (const { tsc, settings } of compilers) {
     for (const [module, moduleResolution = module] of settings) {
-      const compilerOptions = { module, moduleResolution, target: 'es2022', lib: ['es2022'], types: ['node'], strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false, noEmit: true };
+      const compilerOptions = {
+        module,
+        moduleResolution,
+        target: 'es2022',
+        lib: ['es2022'],
+        types: ['node'],
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: false,
+        noEmit: true,
+      };
       writeFileSync(join(home, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['cts', ...(module === 'commonjs' ? [] : ['mts'])] }));
       await run(t, home, join(root, tsc), '--project', home);
     }

@@ -48,8 +48,13 @@ test('a whole session through Prism has no violation; of what is asked wrongly o
   const prism = new Program(t, 'npx', npxArgs('prism', 'proxy', '--port', port, await documentFile(t), `${url}/v1`), root);
   await until('Prism', () => prism.output.includes('is listening'));
 
-  const violations = async ([status, method, path, { body, authorization = `Bearer ${key}`, type = 'application/json' } = {}]: Asked): Promise<readonly string[]> => {
-    const headers: Record<string, string> = { ...(authorization !== null && { Authorization: authorization }), ...(body !== undefined && { 'Content-Type': type }) };
+  const violations = async ([status, method, path, { body, authorization = `Bearer ${key}`, type = 'application/json' } = {}]: Asked): Promise<
+    readonly string[]
+  > => {
+    const headers: Record<string, string> = {
+      ...(authorization !== null && { Authorization: authorization }),
+      ...(body !== undefined && { 'Content-Type': type }),
+    };
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, ...(body !== undefined && { body }) });
     assert.equal(response.status, status, `${method} ${path}: ${await response.text()}`);
     const found: readonly { readonly location: readonly string[]; readonly message: string }[] = JSON.parse(response.headers.get('sl-violations') ?? '[]');

@@ -60,7 +60,12 @@ export class Program {
 
   constructor(t: TestContext, command: string, args: readonly string[], cwd: string) {
     // A group of its own: npx starts others, which a signal to npx alone would leave behind.
-    const child = spawn(command, args, { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, REDOCLY_TELEMETRY: 'off', NO_COLOR: '1' } });
+    const child = spawn(command, args, {
+      cwd,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, REDOCLY_TELEMETRY: 'off', NO_COLOR: '1' },
+    });
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
       this.output += text;

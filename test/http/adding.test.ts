@@ -59,7 +59,8 @@ test('C22 an integer in another spelling is taken and answered in plain digits',
     ['1.0', '1'], ['1e2', '100'], ['-0', '0'], ['-0.0e-9', '0'], ['0e999999999', '0'], ['1E+2', '100'], ['10e-1', '1'], ['1.50e1', '15'], ['-1.0', '-1'],
     ['9007199254740993.0', '9007199254740993'], ['92233720368547758.07e2', '9223372036854775807'], ['-9223372036854775808.000', '-9223372036854775808'], ['100000000000000000000e-2', '1000000000000000000'],
   ];
-  for (const [spelt, plain] of spellings) assert.match(await add(port, `{"name":"a","categoryId":${spelt}}`), new RegExp(`^\\{"id":\\d+,"name":"a","categoryId":${plain}\\}$`), spelt);
+  for (const [spelt, plain] of spellings)
+    assert.match(await add(port, `{"name":"a","categoryId":${spelt}}`), new RegExp(`^\\{"id":\\d+,"name":"a","categoryId":${plain}\\}$`), spelt);
 });
 
 test('C23 the whole range of int64 is exact in request, storage and answer', async (t) => {
@@ -131,13 +132,27 @@ test('C27 a body without a Content-Type is taken as JSON', async (t) => {
 test('C28 another media type, charset or coding answers 415 with Accept, before the body is looked at', async (t) => {
   const running = await start(t);
   const body = '{"name":"a","categoryId":1}';
-  const good = ['application/json', 'APPLICATION/JSON', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'application/json; charset="utf-8"', 'application/json ; charset=utf-8', 'application/json; profile=x', 'application/json;', 'application/json; q="a=b"'];
+  const good = [
+    'application/json',
+    'APPLICATION/JSON',
+    'application/json; charset=utf-8',
+    'application/json;charset=UTF-8',
+    'application/json; charset="utf-8"',
+    'application/json ; charset=utf-8',
+    'application/json; profile=x',
+    'application/json;',
+    'application/json; q="a=b"',
+  ];
   for (const type of good) assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Type: ${type}`] })).status, 201, type);
-  for (const coding of ['identity', 'Identity']) assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Encoding: ${coding}`] })).status, 201, coding);
+  for (const coding of ['identity', 'Identity'])
+    assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Encoding: ${coding}`] })).status, 201, coding);
 
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const bad = ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/merge-patch+json', 'application/problem+json', 'text/json', 'application/*', '*/*', 'json', 'application/json; charset=latin1', 'application/json; charset=utf-16', 'application/json; charset=""', 'application/json; charset=utf-8; charset=latin1', 'application/json, text/plain', 'application/json charset=utf-8', 'application/json; x y', 'application / json'];
-  const headers = [...bad.map((type) => `Content-Type: ${type}`), ...['gzip', 'br', 'deflate', 'gzip, identity', 'identity, gzip', 'x'].map((coding) => `Content-Encoding: ${coding}`)];
+  const headers = [
+    ...bad.map((type) => `Content-Type: ${type}`),
+    ...['gzip', 'br', 'deflate', 'gzip, identity', 'identity, gzip', 'x'].map((coding) => `Content-Encoding: ${coding}`),
+  ];
   const before = await stored(running);
   for (const line of headers) {
     for (const text of [body, 'not json', '']) {
@@ -146,7 +161,11 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
       assert.deepEqual([header(answer, 'Accept'), answer.kept], ['application/json', true], line);
     }
   }
-  assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Content-Type: application/json', 'Content-Type: text/plain'] }), 415, 'unsupported_media_type');
+  assertError(
+    await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Content-Type: application/json', 'Content-Type: text/plain'] }),
+    415,
+    'unsupported_media_type',
+  );
   assert.deepEqual(await stored(running), before);
 });
 
@@ -199,7 +218,10 @@ test('C31 ids are 1, 2, 3 …, also for those who add at once, and refused bodie
   await ask(port, 'POST', '/v1/pets', { body: '{}' });
   const bodies = await Promise.all(Array.from({ length: 60 }, () => add(port, '{"name":"a","categoryId":1}')));
   const ids = bodies.map((body): number => JSON.parse(body).id).sort((a, b) => a - b);
-  assert.deepEqual(ids, Array.from({ length: 60 }, (_, index) => index + 1));
+  assert.deepEqual(
+    ids,
+    Array.from({ length: 60 }, (_, index) => index + 1),
+  );
 });
 
 test('C32 categories that nobody knows and equal names are accepted', async (t) => {

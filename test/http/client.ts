@@ -129,7 +129,8 @@ export class Client {
     for (;;) {
       const at = found();
       if (at >= 0) return at;
-      if (this.#ended) assert.fail(`the connection ended before ${what}; so far: ${JSON.stringify(this.#received.slice(0, 200))} ${this.failure?.message ?? ''}`);
+      if (this.#ended)
+        assert.fail(`the connection ended before ${what}; so far: ${JSON.stringify(this.#received.slice(0, 200))} ${this.failure?.message ?? ''}`);
       const left = deadline - performance.now();
       if (left <= 0) assert.fail(`${withinMs} ms passed before ${what}; so far: ${JSON.stringify(this.#received.slice(0, 200))}`);
       const timer = new AbortController();

@@ -78,7 +78,9 @@ test('fetch answers what the port answers, in status, headers and body, over the
     assert.equal(response.status, overPort.status, where);
     assert.equal(Buffer.from(await response.arrayBuffer()).toString('latin1'), overPort.body, where);
     if (method === 'HEAD' || response.status === 204) assert.equal(response.body, null, where);
-    const expected = Object.fromEntries([...overPort.headers].filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name)).map(([name, values]) => [name, values.join(', ')]));
+    const expected = Object.fromEntries(
+      [...overPort.headers].filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name)).map(([name, values]) => [name, values.join(', ')]),
+    );
     const actual = Object.fromEntries([...response.headers].filter(([name]) => name !== 'connection'));
     assert.deepEqual(actual, expected, where);
   }
@@ -86,7 +88,8 @@ test('fetch answers what the port answers, in status, headers and body, over the
 
 test('fetch never rejects: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
   const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
-  const post = (text: NonNullable<RequestInit['body']>): Request => new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: text, duplex: 'half' });
+  const post = (text: NonNullable<RequestInit['body']>): Request =>
+    new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: text, duplex: 'half' });
   const failing = new ReadableStream({ pull: (controller) => controller.error(new Error('the peer is gone')) });
   assert.equal((await fetch(post(failing))).status, 400);
   const used = post(Buffer.from(body));
@@ -143,9 +146,11 @@ test('handler serves behind a wrapper like Express, under the path that it has l
 
 test('handler behind a reader of bodies answers 500 with a hint in the log, and never hangs', async (t) => {
   const logged: unknown[] = [];
-  const reading = (handler: RequestListener): RequestListener => (request, response) => {
-    request.resume().once('end', () => setImmediate(() => handler(request, response)));
-  };
+  const reading =
+    (handler: RequestListener): RequestListener =>
+    (request, response) => {
+      request.resume().once('end', () => setImmediate(() => handler(request, response)));
+    };
   const port = await embed(t, reading, { log: (_level, message, fields) => logged.push(message, fields) });
   assert.equal((await exchange(port, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
   assert.match(JSON.stringify(logged), /mount it ahead of any body parser/);
@@ -237,7 +242,9 @@ test('two hundred petstores in one process leave no handle, no listener and no w
   await Promise.all(
     petstores.map(async (petstore, index) => {
       const { port } = await petstore.listen({ port: 0 });
-      const response = await petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: Buffer.from(body) }));
+      const response = await petstore.fetch(
+        new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: Buffer.from(body) }),
+      );
       assert.equal(await response.text(), '{"id":1,"name":"a","categoryId":1}', 'each has its own animals');
       if (index % 10 > 0) return;
       assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"a","categoryId":1}]');

@@ -275,7 +275,11 @@ test('C43 there may be 100 header lines, and one more answers 431, thousands inc
   for (const count of [101, 200, 1_001, 2_001, 5_000]) assertError(await exchange(port, lines(count)), 431, 'headers_too_large');
   // The last of thousands must not be dropped in silence, but count.
   assertError(await exchange(port, `GET /v1/pets HTTP/1.1\r\n${'x:\r\n'.repeat(3_000)}${head}\r\n`), 431, 'headers_too_large');
-  assertError(await exchange(port, post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`), 'POST'), 431, 'headers_too_large');
+  assertError(
+    await exchange(port, post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`), 'POST'),
+    431,
+    'headers_too_large',
+  );
 });
 
 test('C43 a head without end answers 431 while it still comes', async (t) => {

@@ -100,7 +100,11 @@ test('P1–P5 each byte of a valid request replaced by eight others', async (t) 
 });
 
 test('C52 P1–P5 the same behind a good request in the same packet, whose answer never changes', async (t) => {
-  await hold(await start(t), replaced.filter((_, index) => index % 3 === 0), valid);
+  await hold(
+    await start(t),
+    replaced.filter((_, index) => index % 3 === 0),
+    valid,
+  );
 });
 
 test('C53 P1–P5 a valid request cut at each byte, then half-closed', async (t) => {
@@ -121,10 +125,18 @@ test('P1–P5 each byte left out, each byte twice, and every byte value in place
 
 test('P1 a request within the specification gets only its statuses, over generated requests', async (t) => {
   const running = await start(t);
-  const pets = fc.record({ name: fc.string({ unit: 'grapheme', maxLength: 20 }), categoryId: fc.maxSafeInteger(), status: fc.constantFrom('available', 'pending', 'sold') }, { requiredKeys: ['name', 'categoryId'] });
+  const pets = fc.record(
+    { name: fc.string({ unit: 'grapheme', maxLength: 20 }), categoryId: fc.maxSafeInteger(), status: fc.constantFrom('available', 'pending', 'sold') },
+    { requiredKeys: ['name', 'categoryId'] },
+  );
   const queries = fc.record({ limit: fc.integer({ min: 1, max: 100 }), status: fc.constantFrom('available', 'pending', 'sold') }, { requiredKeys: [] });
   const request = fc.oneof(
-    queries.map((query) => ({ method: 'GET', target: `/v1/pets?${new URLSearchParams(Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])).toString()}`, allowed: [200], text: undefined })),
+    queries.map((query) => ({
+      method: 'GET',
+      target: `/v1/pets?${new URLSearchParams(Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])).toString()}`,
+      allowed: [200],
+      text: undefined,
+    })),
     pets.map((pet) => ({ method: 'POST', target: '/v1/pets', allowed: [201], text: JSON.stringify(pet) })),
     fc.jsonValue().map((value) => ({ method: 'POST', target: '/v1/pets', allowed: [400], text: JSON.stringify({ categoryId: value, nome: value }) })),
     fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map((id) => ({ method: 'GET', target: `/v1/pets/${id}`, allowed: [200, 404], text: undefined })),
@@ -142,7 +154,33 @@ test('P1 a request within the specification gets only its statuses, over generat
 test('P5 garbage in any mix of HTTP’s own pieces never breaks the server', async (t) => {
   const running = await start(t);
   const piece = fc.oneof(
-    fc.constantFrom('GET ', 'POST ', '/v1/pets', '/v1/pets/1', ' HTTP/1.1\r\n', ' HTTP/1.0\r\n', '\r\n', '\r\n\r\n', 'Host: a\r\n', `Authorization: Bearer ${key}\r\n`, 'Content-Length: 3\r\n', 'Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Connection: close\r\n', 'Connection: keep-alive\r\n', 'Upgrade: x\r\n', '0\r\n\r\n', '3\r\nabc\r\n', 'CONNECT a:1', 'OPTIONS *', '?limit=1', '%zz', ':', ' ', '\0'),
+    fc.constantFrom(
+      'GET ',
+      'POST ',
+      '/v1/pets',
+      '/v1/pets/1',
+      ' HTTP/1.1\r\n',
+      ' HTTP/1.0\r\n',
+      '\r\n',
+      '\r\n\r\n',
+      'Host: a\r\n',
+      `Authorization: Bearer ${key}\r\n`,
+      'Content-Length: 3\r\n',
+      'Transfer-Encoding: chunked\r\n',
+      'Expect: 100-continue\r\n',
+      'Connection: close\r\n',
+      'Connection: keep-alive\r\n',
+      'Upgrade: x\r\n',
+      '0\r\n\r\n',
+      '3\r\nabc\r\n',
+      'CONNECT a:1',
+      'OPTIONS *',
+      '?limit=1',
+      '%zz',
+      ':',
+      ' ',
+      '\0',
+    ),
     fc.string({ unit: 'binary-ascii', maxLength: 4 }),
     fc.constantFrom(bytesOf('GET', '/v1/pets'), valid),
   );

@@ -55,7 +55,11 @@ test('another body is 422, byte by byte, and neither adds nor changes what the k
 
 test('only a 201 is kept: what was refused is looked at anew', async (t) => {
   const running = await start(t);
-  for (const [text, code] of [['{', 'invalid_json'], ['{}', 'invalid_body'], ['', 'invalid_json']] as const) {
+  for (const [text, code] of [
+    ['{', 'invalid_json'],
+    ['{}', 'invalid_body'],
+    ['', 'invalid_json'],
+  ] as const) {
     for (let count = 0; count < 2; count++) assertError(await post(running.port, 'k', text), 400, code);
   }
   assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Idempotency-Key: k', 'Content-Type: a/b'] }), 415, 'unsupported_media_type');
@@ -81,14 +85,21 @@ test('a key of 1 to 255 visible characters is taken, each character and each let
 test('any other key, and one that is given twice, is 400 with the rule and without the value, and nothing is added', async (t) => {
   const running = await start(t);
   const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'k'.repeat(256), 'secret'.repeat(1000), 'secret, secret'];
-  const headers = [...values.map((value) => [`Idempotency-Key: ${value}`]), ['Idempotency-Key: secret', 'Idempotency-Key: secret'], ['Idempotency-Key: secret', 'idempotency-key: '], ['Idempotency-Key:', 'Idempotency-Key:']];
+  const headers = [
+    ...values.map((value) => [`Idempotency-Key: ${value}`]),
+    ['Idempotency-Key: secret', 'Idempotency-Key: secret'],
+    ['Idempotency-Key: secret', 'idempotency-key: '],
+    ['Idempotency-Key:', 'Idempotency-Key:'],
+  ];
   for (const lines of headers) {
     const message = assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: lines }), 400, 'invalid_parameter');
     assert.match(message, /^Idempotency-Key must .*once.* 1 to 255 visible ASCII/);
     assert.ok(!/secret|kkk/.test(message));
   }
   // The body was read, so what comes behind it is a request of its own.
-  const client = (await Client.connect(running.port)).send(bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: a b'] }) + bytesOf('GET', '/v1/pets'));
+  const client = (await Client.connect(running.port)).send(
+    bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: a b'] }) + bytesOf('GET', '/v1/pets'),
+  );
   atEnd(t, () => client.destroy());
   assert.equal((await client.answer('POST')).status, 400);
   assert.equal((await client.answer()).body, '[]');
@@ -102,7 +113,16 @@ test('on every other request the header is ignored, whatever it says', async (t)
   const running = await start(t);
   await post(running.port, 'k');
   const lines = ['Idempotency-Key: a b', 'Idempotency-Key: k'];
-  for (const [method, path, status] of [['GET', '/v1/pets', 200], ['HEAD', '/v1/pets', 200], ['GET', '/v1/pets/1', 200], ['OPTIONS', '/v1/pets', 204], ['PUT', '/v1/pets', 405], ['GET', '/healthz', 200], ['POST', '/v1/pets/1', 405], ['GET', '/nowhere', 404]] as const) {
+  for (const [method, path, status] of [
+    ['GET', '/v1/pets', 200],
+    ['HEAD', '/v1/pets', 200],
+    ['GET', '/v1/pets/1', 200],
+    ['OPTIONS', '/v1/pets', 204],
+    ['PUT', '/v1/pets', 405],
+    ['GET', '/healthz', 200],
+    ['POST', '/v1/pets/1', 405],
+    ['GET', '/nowhere', 404],
+  ] as const) {
     assert.equal((await ask(running.port, method, path, { headers: lines })).status, status, `${method} ${path}`);
   }
 });
@@ -196,7 +216,9 @@ test('a repeat behind a restart has the first answer, and the file knows neither
   const first = createPetstore({ keys: [key], storage: fileStorage(path) });
   const secret = 'my-secret-order';
   const add = (petstore: Pick<typeof first, 'fetch'>): Promise<Response> =>
-    petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': secret }, body: Buffer.from(body) }));
+    petstore.fetch(
+      new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': secret }, body: Buffer.from(body) }),
+    );
   const answer = await (await add(first)).text();
   await first.close();
   const file = readFileSync(path, 'utf8');
@@ -245,7 +267,13 @@ test('fetch and handler do the same', async (t) => {
   const bytes = bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: k'] });
   assert.deepEqual(added(await exchange(address.port, bytes, 'POST')), first);
   assert.deepEqual(await fetched([['Idempotency-Key', 'k']], other), [422, null, 'idempotency_mismatch']);
-  for (const headers of [[['Idempotency-Key', 'k'], ['Idempotency-Key', 'k']], [['Idempotency-Key', '']]] as const) {
+  for (const headers of [
+    [
+      ['Idempotency-Key', 'k'],
+      ['Idempotency-Key', 'k'],
+    ],
+    [['Idempotency-Key', '']],
+  ] as const) {
     assert.deepEqual(await fetched(headers), [400, null, 'invalid_parameter']);
   }
 });

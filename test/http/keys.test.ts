@@ -14,7 +14,12 @@ const invalidToken = 'Bearer realm="petstore", error="invalid_token"';
 
 test('C36 without an Authorization header every operation answers 401 with the bare challenge', async (t) => {
   const { port } = await start(t);
-  for (const [method, path] of [['GET', '/v1/pets'], ['POST', '/v1/pets'], ['GET', '/v1/pets/1'], ['GET', '/v1/pets?limit=0']] as const) {
+  for (const [method, path] of [
+    ['GET', '/v1/pets'],
+    ['POST', '/v1/pets'],
+    ['GET', '/v1/pets/1'],
+    ['GET', '/v1/pets?limit=0'],
+  ] as const) {
     const answer = await ask(port, method, path, { authorization: null });
     assertError(answer, 401, 'unauthorized');
     assert.deepEqual([header(answer, 'WWW-Authenticate'), answer.kept], [plain, true]);
@@ -33,14 +38,27 @@ test('C37 any other credentials answer 401, and only a Bearer attempt hears inva
     assert.equal(header(answer, 'WWW-Authenticate'), invalidToken, authorization.slice(0, 40));
     assert.ok(!answer.body.includes(key));
   }
-  for (const authorization of ['Basic dXNlcjpwYXNz', key, `Token ${key}`, `Bearer${key}`, `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`]) {
+  for (const authorization of [
+    'Basic dXNlcjpwYXNz',
+    key,
+    `Token ${key}`,
+    `Bearer${key}`,
+    `Bearer:${key}`,
+    `Bearer\t${key}`,
+    'Digest username="a"',
+    '',
+    `X Bearer ${key}`,
+  ]) {
     const answer = await ask(port, 'GET', '/v1/pets', { authorization });
     assertError(answer, 401, 'unauthorized');
     assert.equal(header(answer, 'WWW-Authenticate'), plain, authorization);
   }
   const good = `Authorization: Bearer ${key}`;
   for (const second of [good, 'Authorization: Bearer wrong', 'Authorization:', 'authorization: Basic x']) {
-    for (const lines of [[good, second], [second, good]]) {
+    for (const lines of [
+      [good, second],
+      [second, good],
+    ]) {
       assertError(await exchange(port, `GET /v1/pets HTTP/1.1\r\nHost: a\r\n${lines.join('\r\n')}\r\n\r\n`), 401, 'unauthorized');
     }
   }
@@ -59,7 +77,11 @@ test('C39 a key in a query or a body is never read', async (t) => {
     assertError(await ask(port, 'GET', `/v1/pets?${query}`, { authorization: null }), 401, 'unauthorized');
   }
   assertError(await ask(port, 'POST', '/v1/pets', { authorization: null, body: `{"access_token":"${key}","name":"a","categoryId":1}` }), 401, 'unauthorized');
-  assertError(await ask(port, 'GET', '/v1/pets', { authorization: null, headers: [`X-Api-Key: ${key}`, `Cookie: key=${key}`, `Proxy-Authorization: Bearer ${key}`] }), 401, 'unauthorized');
+  assertError(
+    await ask(port, 'GET', '/v1/pets', { authorization: null, headers: [`X-Api-Key: ${key}`, `Cookie: key=${key}`, `Proxy-Authorization: Bearer ${key}`] }),
+    401,
+    'unauthorized',
+  );
 });
 
 test('C40 any of several keys is accepted, and none appears in logs, errors or events', async (t) => {
@@ -125,14 +147,24 @@ test('C40 a token is compared with every digest, all in constant time', (t) => {
     compare.mock.restore();
     syncBuiltinESMExports();
   });
-  const ring = new KeyRing(['a', 'b', 'c'].map((key) => ({ name: key, digest: digestOfKey(key) })), () => 0);
+  const ring = new KeyRing(
+    ['a', 'b', 'c'].map((key) => ({ name: key, digest: digestOfKey(key) })),
+    () => 0,
+  );
   for (const token of ['a', 'c', 'nobody']) ring.verify(token);
   assert.equal(compare.mock.callCount(), 9);
 });
 
 test('C40 a verifier of one’s own names the key or answers nothing; what is no name is no key', async (t) => {
   const seen: (string | undefined)[] = [];
-  const answers = new Map<string, unknown>([['n', null], ['f', false], ['t', true], ['z', 0], ['o', {}], ['u', undefined]]);
+  const answers = new Map<string, unknown>([
+    ['n', null],
+    ['f', false],
+    ['t', true],
+    ['z', 0],
+    ['o', {}],
+    ['u', undefined],
+  ]);
   // What a program without types might do.
   const verify = (token: string): string | undefined => (answers.has(token) ? JSON.parse(JSON.stringify(answers.get(token) ?? null)) : `name of ${token}`);
   const { port } = await start(t, { keys: verify, plugins: [(host) => host.onReply(({ keyName }) => seen.push(keyName))] });

@@ -34,7 +34,8 @@ test('C2 an integer parameter is written in plain decimal digits, and only so', 
     assert.equal(assertError(await ask(port, 'GET', `/v1/pets?limit=${text}`), 400, 'invalid_parameter'), limitRule, text);
     if (text !== '00') assert.equal(assertError(await ask(port, 'GET', `/v1/pets?after=${text}`), 400, 'invalid_parameter'), afterRule, text);
   }
-  for (const text of ['00', '-1', '9223372036854775808', '1'.repeat(1000)]) assertError(await ask(port, 'GET', `/v1/pets?after=${text}`), 400, 'invalid_parameter');
+  for (const text of ['00', '-1', '9223372036854775808', '1'.repeat(1000)])
+    assertError(await ask(port, 'GET', `/v1/pets?after=${text}`), 400, 'invalid_parameter');
   for (const text of ['0', '1', '9223372036854775807', '%31']) assert.equal((await ask(port, 'GET', `/v1/pets?after=${text}`)).status, 200, text);
   assert.equal((await ask(port, 'GET', '/v1/pets?limit=%35')).status, 200);
 });

@@ -72,7 +72,10 @@ test('the document differs from the specification by exactly the list in CONTRAC
   assert.deepEqual(document.info.license, { name: 'MIT', identifier: 'MIT' });
   assert.deepEqual(
     Object.entries(document.paths).map(([path, methods]) => [path, Object.keys(methods)]),
-    [['/pets', ['get', 'post']], ['/pets/{petId}', ['get']]],
+    [
+      ['/pets', ['get', 'post']],
+      ['/pets/{petId}', ['get']],
+    ],
   );
   for (const name of ['listPets', 'createPet', 'getPet'] as const) {
     const { path, method, statuses, parameters } = specified[name];
@@ -80,7 +83,10 @@ test('the document differs from the specification by exactly the list in CONTRAC
     assert.equal(operation.operationId, name);
     assert.deepEqual(Object.keys(operation.responses).sort(), [...statuses, ...additions[name].statuses].sort());
     assert.ok(!('default' in operation.responses));
-    assert.deepEqual((operation.parameters ?? []).map((parameter) => parameter.name), [...parameters, ...additions[name].parameters]);
+    assert.deepEqual(
+      (operation.parameters ?? []).map((parameter) => parameter.name),
+      [...parameters, ...additions[name].parameters],
+    );
     assert.equal(operation.deprecated ?? false, name === 'getPet');
     assert.equal(operation.requestBody !== undefined, name === 'createPet');
   }
@@ -91,8 +97,14 @@ test('the document differs from the specification by exactly the list in CONTRAC
   const [petId] = operationOf(document, '/pets/{petId}', 'get').parameters ?? [];
   assert.deepEqual(petId, { name: 'petId', in: 'path', required: true, schema: { type: 'integer', format: 'int64' } });
   const [idempotencyKey] = operationOf(document, '/pets', 'post').parameters ?? [];
-  assert.deepEqual([idempotencyKey?.in, idempotencyKey?.required, idempotencyKey?.schema], ['header', false, { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' }]);
-  assert.deepEqual(operationOf(document, '/pets', 'post').requestBody, { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/NewPet' } } } });
+  assert.deepEqual(
+    [idempotencyKey?.in, idempotencyKey?.required, idempotencyKey?.schema],
+    ['header', false, { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' }],
+  );
+  assert.deepEqual(operationOf(document, '/pets', 'post').requestBody, {
+    required: true,
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/NewPet' } } },
+  });
 
   const withoutWords = (value: unknown): unknown => JSON.parse(JSON.stringify(value), (name, member: unknown) => (name === 'description' ? undefined : member));
   const int64 = { type: 'integer', format: 'int64' };
@@ -102,7 +114,11 @@ test('the document differs from the specification by exactly the list in CONTRAC
     NewPet: { type: 'object', required: ['name', 'categoryId'], properties: members },
     Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id: int64, ...members } },
     Pets: { type: 'array', items: { $ref: '#/components/schemas/Pet' } },
-    Error: { type: 'object', required: ['code', 'message', 'status'], properties: { code: { type: 'string' }, message: { type: 'string' }, status: { type: 'integer' } } },
+    Error: {
+      type: 'object',
+      required: ['code', 'message', 'status'],
+      properties: { code: { type: 'string' }, message: { type: 'string' }, status: { type: 'integer' } },
+    },
   });
   assert.deepEqual(document.components.securitySchemes, { bearerAuth: { type: 'http', scheme: 'bearer' } });
   assert.deepEqual(document.security, [{ bearerAuth: [] }]);
@@ -120,7 +136,10 @@ test('the document is OpenAPI 3.1 in its structure: every reference, parameter, 
       assert.ok(!ids.has(operation.operationId));
       ids.add(operation.operationId);
       const templated = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-      assert.deepEqual((operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map((parameter) => parameter.name), templated);
+      assert.deepEqual(
+        (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map((parameter) => parameter.name),
+        templated,
+      );
       for (const [status, response] of Object.entries(operation.responses)) {
         assert.match(status, /^[2-5]\d\d$/);
         assert.ok(response.description !== '');
@@ -179,12 +198,16 @@ test('a live answer of every documented status fits the document: its body, and 
     'getPet 401': () => ask(port, 'GET', '/v1/pets/2', { authorization: null }),
     'getPet 404': () => ask(port, 'GET', '/v1/pets/77'),
   };
-  const documented = Object.values(document.paths).flatMap((methods) => Object.values(methods).flatMap(({ operationId, responses }) => Object.keys(responses).map((status) => `${operationId} ${status}`)));
+  const documented = Object.values(document.paths).flatMap((methods) =>
+    Object.values(methods).flatMap(({ operationId, responses }) => Object.keys(responses).map((status) => `${operationId} ${status}`)),
+  );
   assert.deepEqual(Object.keys(live).sort(), documented.sort());
   const plain = ['cache-control', 'x-content-type-options', 'content-type', 'content-length', 'date', 'connection', 'keep-alive'];
   for (const [name, request] of Object.entries(live)) {
     const [id = '', status = ''] = name.split(' ');
-    const operation = Object.values(document.paths).flatMap((methods) => Object.values(methods)).find(({ operationId }) => operationId === id);
+    const operation = Object.values(document.paths)
+      .flatMap((methods) => Object.values(methods))
+      .find(({ operationId }) => operationId === id);
     const response = operation?.responses[status] ?? assert.fail(name);
     const answer = await request();
     assert.equal(answer.status, Number(status), name);
@@ -192,7 +215,13 @@ test('a live answer of every documented status fits the document: its body, and 
     const validate = compile(response.content['application/json'].schema);
     assert.ok(validate(JSON.parse(Buffer.from(answer.body, 'latin1').toString())), `${name}: ${JSON.stringify(validate.errors)}`);
     const special = [...answer.headers.keys()].filter((own) => !plain.includes(own)).sort();
-    assert.deepEqual(special, Object.keys(response.headers ?? {}).map((own) => own.toLowerCase()).sort(), `${name}: what it sends and what it promises`);
+    assert.deepEqual(
+      special,
+      Object.keys(response.headers ?? {})
+        .map((own) => own.toLowerCase())
+        .sort(),
+      `${name}: what it sends and what it promises`,
+    );
   }
 });
 
@@ -202,7 +231,13 @@ test('the validators and the schema of NewPet agree on generated values, apart f
   const odd = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('sold', 'SOLD', '', null, 1, 1.5, -0, 1e300, true, [], {}));
   const field = <Value>(good: fc.Arbitrary<Value>): fc.Arbitrary<unknown> => fc.oneof({ weight: 3, arbitrary: good }, odd);
   const value = fc.oneof(
-    { weight: 9, arbitrary: fc.record({ name: field(fc.string()), categoryId: field(fc.integer()), status: field(fc.constantFrom('available', 'pending', 'sold')), id: odd, extra: odd }, { requiredKeys: [], noNullPrototype: true }) },
+    {
+      weight: 9,
+      arbitrary: fc.record(
+        { name: field(fc.string()), categoryId: field(fc.integer()), status: field(fc.constantFrom('available', 'pending', 'sold')), id: odd, extra: odd },
+        { requiredKeys: [], noNullPrototype: true },
+      ),
+    },
     { weight: 1, arbitrary: odd },
   );
   let [taken, refused] = [0, 0];
@@ -240,7 +275,8 @@ test('the parameters of the document and the answers to them agree', async (t) =
   const numbers = [-1, 0, 1, 2, 20, 99, 100, 101, 1000];
   for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?limit=${number}`)).status === 200, limit?.(number), `limit ${number}`);
   for (const number of numbers) assert.equal((await ask(port, 'GET', `/v1/pets?after=${number}`)).status === 200, after?.(number), `after ${number}`);
-  for (const text of ['available', 'pending', 'sold', 'Sold', '', 'x']) assert.equal((await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200, status?.(text), text);
+  for (const text of ['available', 'pending', 'sold', 'Sold', '', 'x'])
+    assert.equal((await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200, status?.(text), text);
   const [idempotencyKey] = (operationOf(document, '/pets', 'post').parameters ?? []).map(({ schema }) => compile(schema));
   const body = '{"name":"a","categoryId":1}';
   for (const value of ['', '!', '~', 'a b', '"k"', 'k'.repeat(255), 'k'.repeat(256)]) {
@@ -252,6 +288,9 @@ test('the parameters of the document and the answers to them agree', async (t) =
 
 test('the document is the same text until a route goes, and needs no key', async (t) => {
   const { port } = await start(t);
-  const [first, second] = [await ask(port, 'GET', '/openapi.json', { authorization: `Bearer ${key}` }), await ask(port, 'GET', '/openapi.json', { authorization: null })];
+  const [first, second] = [
+    await ask(port, 'GET', '/openapi.json', { authorization: `Bearer ${key}` }),
+    await ask(port, 'GET', '/openapi.json', { authorization: null }),
+  ];
   assert.equal(first.body, second.body);
 });

@@ -29,19 +29,32 @@ test('every option against its rule is a TypeError that names it', () => {
       assert.throws(() => create({ keys: [key], [name]: value }), { name: 'TypeError', message: new RegExp(`^option ${name} `) }, `${name}: ${String(value)}`);
     }
   }
-  for (const options of [undefined, null, 7, 'x']) assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), { name: 'TypeError', message: /options/ });
+  for (const options of [undefined, null, 7, 'x'])
+    assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), { name: 'TypeError', message: /options/ });
   assert.throws(() => create({}), { name: 'TypeError', message: /^option keys / });
 });
 
 test('an unknown option is refused by its name, a misspelt one included', () => {
   for (const name of ['key', 'Keys', 'maxBodyByte', 'port', 'toString', '']) {
-    assert.throws(() => create({ keys: [key], [name]: 1 }), { name: 'TypeError', message: new RegExp(`^option ${name} is unknown; known are keys, storage, `) });
+    assert.throws(() => create({ keys: [key], [name]: 1 }), {
+      name: 'TypeError',
+      message: new RegExp(`^option ${name} is unknown; known are keys, storage, `),
+    });
   }
 });
 
 test('good options are taken as they are, and the caller’s object stays untouched', async () => {
   const keys = Object.freeze([key]);
-  const options = Object.freeze({ keys, storage: memoryStorage(), clock: Date.now, plugins: Object.freeze([]), log: () => undefined, maxBodyBytes: 2 ** 24, baseUrl: 'https://a.example/v1', stagingBaseUrl: 'http://b.example/v1' });
+  const options = Object.freeze({
+    keys,
+    storage: memoryStorage(),
+    clock: Date.now,
+    plugins: Object.freeze([]),
+    log: () => undefined,
+    maxBodyBytes: 2 ** 24,
+    baseUrl: 'https://a.example/v1',
+    stagingBaseUrl: 'http://b.example/v1',
+  });
   const { storage, close } = createPetstore(options);
   assert.equal(storage, options.storage);
   await close();
@@ -79,7 +92,12 @@ test('C48 a storage that cannot be opened answers 503, and listen rejects with t
   await sleep(5);
   await assert.rejects(listen({ port: 0 }), damaged);
   const headers = { Authorization: `Bearer ${key}` };
-  for (const request of [new Request('http://a/v1/pets', { headers }), new Request('http://a/v1/pets/1', { headers }), new Request('http://a/v1/pets', { method: 'POST', headers, body: Buffer.from('{"name":"a","categoryId":1}') }), new Request('http://a/readyz')]) {
+  for (const request of [
+    new Request('http://a/v1/pets', { headers }),
+    new Request('http://a/v1/pets/1', { headers }),
+    new Request('http://a/v1/pets', { method: 'POST', headers, body: Buffer.from('{"name":"a","categoryId":1}') }),
+    new Request('http://a/readyz'),
+  ]) {
     const response = await fetch(request);
     const text = await response.text();
     assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '1']);

@@ -40,7 +40,22 @@ test('C12 a path is split, then decoded; a malformed escape is 404 in a path and
   const pet = await add(port, '{"name":"a","categoryId":1}');
   assert.equal((await ask(port, 'GET', '/v1/%70ets/%31')).body, pet);
   assert.equal((await ask(port, 'GET', '/%76%31/%70%65%74%73')).body, `[${pet}]`);
-  for (const path of ['/v1%2Fpets', '/v1%2fpets/1', '/v1/pets%2F1', '/v1/pets/1%2F', '/v1/pets/%2F1', '%2Fv1/pets', '/v1/%7', '/v1/pets/%', '/v1/pets/%zz', '/v1/pets/%3', '/v1/pets/%ff', '/v1/pets/%C0%AE', '/v1/pets/%ED%A0%80', '/v1/%2570ets']) {
+  for (const path of [
+    '/v1%2Fpets',
+    '/v1%2fpets/1',
+    '/v1/pets%2F1',
+    '/v1/pets/1%2F',
+    '/v1/pets/%2F1',
+    '%2Fv1/pets',
+    '/v1/%7',
+    '/v1/pets/%',
+    '/v1/pets/%zz',
+    '/v1/pets/%3',
+    '/v1/pets/%ff',
+    '/v1/pets/%C0%AE',
+    '/v1/pets/%ED%A0%80',
+    '/v1/%2570ets',
+  ]) {
     const bytes = `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer psk_test\r\n\r\n`;
     const answer = await exchange(port, bytes);
     if (path.startsWith('%')) assertError(answer, 400, 'bad_request');
@@ -123,7 +138,14 @@ test('C16 HEAD answers as GET without the body, key check included', async (t) =
 
 test('C17 OPTIONS on a known path and OPTIONS * answer 204 with Allow and no body, no key needed', async (t) => {
   const { port } = await start(t);
-  for (const [path, allow] of [['/v1/pets', onList], ['/v1/pets/1', onOne], ['/v1/pets/abc', onOne], ['*', onList], ['/healthz', onOne], ['http://any/v1/pets', onList]] as const) {
+  for (const [path, allow] of [
+    ['/v1/pets', onList],
+    ['/v1/pets/1', onOne],
+    ['/v1/pets/abc', onOne],
+    ['*', onList],
+    ['/healthz', onOne],
+    ['http://any/v1/pets', onList],
+  ] as const) {
     for (const words of [{}, noKey]) {
       const answer = await ask(port, 'OPTIONS', path, words);
       assert.deepEqual([answer.status, header(answer, 'Allow'), answer.body, answer.kept], [204, allow, '', true]);
@@ -150,7 +172,16 @@ test('C18 an unknown method token answers 501, whole or byte by byte, and closes
       }
     }
   }
-  for (const bytes of ['FOO\r\n', 'FOO /\r\n\r\n', 'FOO / HTTP/9.9\r\n\r\n', 'F(O / HTTP/1.1\r\n\r\n', 'FOO  HTTP/1.1\r\n\r\n', 'FOO / HTTP/1.1 \r\n\r\n', 'FOO /é HTTP/1.1\r\n\r\n', ' GET / HTTP/1.1\r\n\r\n']) {
+  for (const bytes of [
+    'FOO\r\n',
+    'FOO /\r\n\r\n',
+    'FOO / HTTP/9.9\r\n\r\n',
+    'F(O / HTTP/1.1\r\n\r\n',
+    'FOO  HTTP/1.1\r\n\r\n',
+    'FOO / HTTP/1.1 \r\n\r\n',
+    'FOO /é HTTP/1.1\r\n\r\n',
+    ' GET / HTTP/1.1\r\n\r\n',
+  ]) {
     for (const send of ['whole', 'drip'] as const) assertError(await exchange(port, bytes, 'FOO', send), 400, 'bad_request');
   }
 });

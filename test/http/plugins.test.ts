@@ -3,7 +3,17 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { createPetstore, emptyReply, jsonReply, memoryStorage, PetstoreError, type Plugin, type PluginHost, type Reply, type ReplyEvent } from '../../dist/index.js';
+import {
+  createPetstore,
+  emptyReply,
+  jsonReply,
+  memoryStorage,
+  PetstoreError,
+  type Plugin,
+  type PluginHost,
+  type Reply,
+  type ReplyEvent,
+} from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { ask, bytesOf, exchange, key, start } from './fixture.js';
 
@@ -19,7 +29,13 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
     };
     host.route({ path: '/v1/store/orders', methods: { GET: { handler }, PUT: { handler, readsBody: true } } });
     host.route({ path: '/stats/{day}', methods: { GET: { handler } } });
-    host.route({ path: '/text', methods: { GET: { handler: () => ({ status: 200, headers: ['X-A', '1'], body: 'plain', contentType: 'text/plain' }) }, DELETE: { handler: () => emptyReply(204, []) } } });
+    host.route({
+      path: '/text',
+      methods: {
+        GET: { handler: () => ({ status: 200, headers: ['X-A', '1'], body: 'plain', contentType: 'text/plain' }) },
+        DELETE: { handler: () => emptyReply(204, []) },
+      },
+    });
   };
   const { port } = await start(t, { plugins: [plugin] });
   assertError(await ask(port, 'GET', '/v1/store/orders', noKey), 401, 'unauthorized');
@@ -27,7 +43,11 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
   assert.equal((await ask(port, 'PUT', '/v1/store/orders', { body: 'any text' })).status, 200);
   assertError(await ask(port, 'PUT', '/v1/store/orders', { body: 'x', headers: ['Content-Type: a/b'] }), 415, 'unsupported_media_type');
   assert.equal((await ask(port, 'GET', '/stats/2030%2D01', noKey)).status, 200);
-  assert.deepEqual(seen, [[{}, 'key-1', ''], [{}, 'key-1', 'any text'], [{ day: '2030-01' }, undefined, '']]);
+  assert.deepEqual(seen, [
+    [{}, 'key-1', ''],
+    [{}, 'key-1', 'any text'],
+    [{ day: '2030-01' }, undefined, ''],
+  ]);
   assert.equal((await ask(port, 'HEAD', '/stats/x', noKey)).status, 200);
   assert.equal(header(await ask(port, 'OPTIONS', '/v1/store/orders', noKey), 'Allow'), 'GET, HEAD, PUT, OPTIONS');
   assertError(await ask(port, 'POST', '/v1/store/orders', noKey), 405, 'method_not_allowed');
@@ -60,7 +80,8 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
   const logged: unknown[] = [];
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
-  const plugin: Plugin = (host) => nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
+  const plugin: Plugin = (host) =>
+    nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const client = await Client.connect(port);
   atEnd(t, () => client.destroy());
@@ -96,7 +117,10 @@ test('onReply hears of the reply that left, where another one took its place', a
   await exchange(port, `${bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] })}x\r\n`);
   await ask(port, 'GET', '/bad');
   await petstore.fetch(new Request('http://a/bad'));
-  assert.deepEqual(statuses.filter((status) => status !== 200), [400, 500, 500]);
+  assert.deepEqual(
+    statuses.filter((status) => status !== 200),
+    [400, 500, 500],
+  );
 });
 
 test('onReply hears method, route template, status, milliseconds and key name of every answer, of what was no HTTP too', async (t) => {
@@ -127,7 +151,9 @@ test('onReply hears method, route template, status, milliseconds and key name of
   assert.deepEqual(await one(bytesOf('FOO', '/'), 'FOO'), [{ method: '', status: 501 }]);
   assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [{ method: '', status: 431 }]);
   assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [{ method: 'CONNECT', status: 404 }]);
-  assert.deepEqual(await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'), [{ method: 'GET', route: '/healthz', status: 200 }]);
+  assert.deepEqual(await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'), [
+    { method: 'GET', route: '/healthz', status: 200 },
+  ]);
   await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
 });
@@ -156,7 +182,13 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
       return ['X-First', sent('x-a') ?? 'none'];
     });
   const { port, petstore } = await start(t, { plugins: [first, (host) => host.addHeaders(() => ['X-Second', '2'])] });
-  for (const [method, target, status] of [['GET', '/v1/pets', 200], ['GET', '/v1/pets/9', 404], ['PUT', '/v1/pets', 405], ['OPTIONS', '/v1/pets', 204], ['GET', '/no', 404]] as const) {
+  for (const [method, target, status] of [
+    ['GET', '/v1/pets', 200],
+    ['GET', '/v1/pets/9', 404],
+    ['PUT', '/v1/pets', 405],
+    ['OPTIONS', '/v1/pets', 204],
+    ['GET', '/no', 404],
+  ] as const) {
     const answer = await ask(port, method, target, { headers: ['x-A: 1', 'X-a: 2'] });
     assert.deepEqual([answer.status, header(answer, 'X-First'), header(answer, 'X-Second')], [status, '1, 2', '2']);
     assertCommonHeaders(answer);
@@ -184,7 +216,10 @@ test('headers that fail to be made, or would frame a reply, are left out and log
   };
   const { petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const response = await petstore.fetch(new Request('http://a/healthz'));
-  assert.deepEqual([response.status, response.headers.get('X-Fine'), response.headers.get('X-Odd'), await response.text()], [200, '1', null, '{"status":"ok"}']);
+  assert.deepEqual(
+    [response.status, response.headers.get('X-Fine'), response.headers.get('X-Odd'), await response.text()],
+    [200, '1', null, '{"status":"ok"}'],
+  );
   assert.equal(logged.length, 4);
 });
 
@@ -208,8 +243,14 @@ test('waitFor keeps listen waiting, and from it where what is opened fails; an a
 test('describe adds to this petstore’s document alone, once each time that it is made', async (t) => {
   let now = Date.UTC(2030, 0, 1);
   const plugin: Plugin = (host) => {
-    host.route({ path: '/v1/store/orders', methods: { GET: { handler: () => jsonReply(200, '[]'), document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } } } } });
-    host.route({ path: '/stats', methods: { GET: { handler: () => jsonReply(200, '{}'), document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } } } } });
+    host.route({
+      path: '/v1/store/orders',
+      methods: { GET: { handler: () => jsonReply(200, '[]'), document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } } } },
+    });
+    host.route({
+      path: '/stats',
+      methods: { GET: { handler: () => jsonReply(200, '{}'), document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } } } },
+    });
     host.describe((document) => {
       document['x-ours'] = true;
       const { components } = document;
@@ -233,14 +274,25 @@ test('describe adds to this petstore’s document alone, once each time that it 
 
 test('a path that is taken or malformed, an unknown method or none is a TypeError that names it', () => {
   const operation = { handler: () => jsonReply(200, '{}') };
-  const adding = (...paths: readonly string[]): (() => unknown) => () => createPetstore({ keys: [key], plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))] });
-  for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json']) assert.throws(adding(path), { name: 'TypeError', message: `route ${path} is taken` });
-  for (const path of ['', '/', 'x', '/a/', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*']) assert.throws(adding(path), { name: 'TypeError', message: /^route .*is not a path/ }, path);
+  const adding =
+    (...paths: readonly string[]): (() => unknown) =>
+    () =>
+      createPetstore({ keys: [key], plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))] });
+  for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json'])
+    assert.throws(adding(path), { name: 'TypeError', message: `route ${path} is taken` });
+  for (const path of ['', '/', 'x', '/a/', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'])
+    assert.throws(adding(path), { name: 'TypeError', message: /^route .*is not a path/ }, path);
   for (const path of ['/.', '/a/..', '/./b']) assert.throws(adding(path), { name: 'TypeError', message: /is not a path/ }, `${path} could never match`);
   assert.throws(adding('/a/{b}', '/a/{c}'), { name: 'TypeError', message: /\{b\}/ });
   assert.throws(adding('/a/{b}', '/a/{b}'), { name: 'TypeError', message: /taken/ });
-  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }), { name: 'TypeError', message: /no methods/ });
-  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }), { name: 'TypeError', message: /unknown method get/ });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }), {
+    name: 'TypeError',
+    message: /no methods/,
+  });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }), {
+    name: 'TypeError',
+    message: /unknown method get/,
+  });
   assert.doesNotThrow(adding('/a', '/a/{b}', '/a/{b}/c', '/a/b'));
 });
 
@@ -248,15 +300,22 @@ test('plugins are called in their order, closed in their order before the storag
   const order: string[] = [];
   const memory = memoryStorage();
   const logged: unknown[] = [];
-  const named = (name: string): Plugin => (host) => {
-    order.push(name);
-    host.onClose(async () => {
-      await sleep(5);
-      order.push(`close ${name}`);
-      if (name === 'b') throw new Error('b fails');
-    });
-  };
-  const petstore = createPetstore({ keys: [key], plugins: [named('a'), named('b'), named('c')], storage: { ...memory, close: async () => (order.push('close storage'), memory.close()) }, log: (...line) => logged.push(line) });
+  const named =
+    (name: string): Plugin =>
+    (host) => {
+      order.push(name);
+      host.onClose(async () => {
+        await sleep(5);
+        order.push(`close ${name}`);
+        if (name === 'b') throw new Error('b fails');
+      });
+    };
+  const petstore = createPetstore({
+    keys: [key],
+    plugins: [named('a'), named('b'), named('c')],
+    storage: { ...memory, close: async () => (order.push('close storage'), memory.close()) },
+    log: (...line) => logged.push(line),
+  });
   await petstore.close();
   assert.deepEqual(order, ['a', 'b', 'c', 'close a', 'close b', 'close c', 'close storage']);
   assert.match(JSON.stringify(logged), /b fails/);

@@ -71,8 +71,20 @@ function assertAsOracle(bytes: string): void {
 }
 
 const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 2 });
-const spelt = fc.string({ unit: fc.constantFrom('a', 'é', '猫', '🐈', '\\n', '\\"', '\\\\', '\\/', '\\u0041', '\\u00e9', '\\ud83d\\udc08', '\\ud83d', '\\udc08', '\u2028', '\u007f'), maxLength: 6 }).map((text) => `"${text}"`);
-const number = fc.tuple(fc.constantFrom('', '-'), fc.oneof(fc.constant('0'), fc.bigInt(1n, 10n ** 25n).map(String)), fc.constantFrom('', '.0', '.5', '.123', '.000'), fc.constantFrom('', 'e0', 'E+2', 'e-3', 'e400')).map((parts) => parts.join(''));
+const spelt = fc
+  .string({
+    unit: fc.constantFrom('a', 'é', '猫', '🐈', '\\n', '\\"', '\\\\', '\\/', '\\u0041', '\\u00e9', '\\ud83d\\udc08', '\\ud83d', '\\udc08', '\u2028', '\u007f'),
+    maxLength: 6,
+  })
+  .map((text) => `"${text}"`);
+const number = fc
+  .tuple(
+    fc.constantFrom('', '-'),
+    fc.oneof(fc.constant('0'), fc.bigInt(1n, 10n ** 25n).map(String)),
+    fc.constantFrom('', '.0', '.5', '.123', '.000'),
+    fc.constantFrom('', 'e0', 'E+2', 'e-3', 'e400'),
+  )
+  .map((parts) => parts.join(''));
 const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
   value: fc
     .tuple(
@@ -83,7 +95,9 @@ const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
         spelt,
         number,
         fc.array(tie('value'), { maxLength: 4 }).map((items) => `[${items.join(',')}]`),
-        fc.array(fc.tuple(space, spelt, space, tie('value')), { maxLength: 4 }).map((members) => `{${members.map(([before, name, after, value]) => `${before}${name}${after}:${value}`).join(',')}}`),
+        fc
+          .array(fc.tuple(space, spelt, space, tie('value')), { maxLength: 4 })
+          .map((members) => `{${members.map(([before, name, after, value]) => `${before}${name}${after}:${value}`).join(',')}}`),
       ),
       space,
     )
@@ -91,13 +105,25 @@ const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
 }));
 
 test('C26 the JSON reader takes and refuses what JSON.parse does, but for the known differences, on valid texts', () => {
-  fc.assert(fc.property(fc.json({ maxDepth: 5 }), (text) => assertAsOracle(toByteString(text))), { numRuns: 2_000 });
-  fc.assert(fc.property(jsonText, (text) => assertAsOracle(toByteString(text))), { numRuns: 3_000 });
-  fc.assert(fc.property(jsonText, (text) => assertAsOracle(`\xef\xbb\xbf${toByteString(text)}`)), { numRuns: 300 });
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 5 }), (text) => assertAsOracle(toByteString(text))),
+    { numRuns: 2_000 },
+  );
+  fc.assert(
+    fc.property(jsonText, (text) => assertAsOracle(toByteString(text))),
+    { numRuns: 3_000 },
+  );
+  fc.assert(
+    fc.property(jsonText, (text) => assertAsOracle(`\xef\xbb\xbf${toByteString(text)}`)),
+    { numRuns: 300 },
+  );
 });
 
 test('C26 the JSON reader takes and refuses what JSON.parse does on texts with bytes put in, taken out or replaced', () => {
-  const byte = fc.oneof(fc.constantFrom(...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff'), fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)));
+  const byte = fc.oneof(
+    fc.constantFrom(...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff'),
+    fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)),
+  );
   const edit = fc.record({ at: fc.nat(), cut: fc.nat({ max: 2 }), put: fc.string({ unit: byte, maxLength: 2 }) });
   fc.assert(
     fc.property(fc.oneof(jsonText, fc.json({ maxDepth: 3 })), fc.array(edit, { minLength: 1, maxLength: 3 }), (text, edits) => {
@@ -148,12 +174,26 @@ test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle',
     const value = (power < 0 ? digits / 10n ** BigInt(-power) : digits * 10n ** BigInt(power)) * (sign === '-' ? -1n : 1n);
     return BigInt.asIntN(64, value) === value ? value : undefined;
   };
-  const edge = fc.constantFrom(0n, 2n ** 63n, 2n ** 53n, 10n ** 18n, 10n ** 15n, 10n ** 16n).chain((middle) => fc.bigInt(middle - 3n, middle + 3n).map((value) => (value < 0n ? -value : value)));
+  const edge = fc
+    .constantFrom(0n, 2n ** 63n, 2n ** 53n, 10n ** 18n, 10n ** 15n, 10n ** 16n)
+    .chain((middle) => fc.bigInt(middle - 3n, middle + 3n).map((value) => (value < 0n ? -value : value)));
   const whole = fc.oneof(edge, fc.bigInt(0n, 10n ** 30n)).map(String);
   const text = fc
-    .tuple(fc.constantFrom('', '-'), whole, fc.constantFrom('', '.0', '.00', '.5', '.50', '.123', '.0000000000000000001'), fc.oneof(fc.constant(''), fc.integer({ min: -40, max: 40 }).map((power) => `e${power}`), fc.nat({ max: 30 }).map((power) => `E+0${power}`)))
+    .tuple(
+      fc.constantFrom('', '-'),
+      whole,
+      fc.constantFrom('', '.0', '.00', '.5', '.50', '.123', '.0000000000000000001'),
+      fc.oneof(
+        fc.constant(''),
+        fc.integer({ min: -40, max: 40 }).map((power) => `e${power}`),
+        fc.nat({ max: 30 }).map((power) => `E+0${power}`),
+      ),
+    )
     .map((parts) => parts.join(''));
-  fc.assert(fc.property(text, (number) => assert.equal(int64OfJsonNumber(number), oracle(number), number)), { numRuns: 10_000 });
+  fc.assert(
+    fc.property(text, (number) => assert.equal(int64OfJsonNumber(number), oracle(number), number)),
+    { numRuns: 10_000 },
+  );
   fc.assert(
     fc.property(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), fc.nat({ max: 20 }), (value, power) => {
       const digits = String(value < 0n ? -value : value).padStart(power + 1, '0');
@@ -165,17 +205,27 @@ test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle',
 });
 
 test('C2 C10 an integer in a path or query has one spelling, against a BigInt oracle', () => {
-  const text = fc.oneof(fc.bigInt(-(2n ** 64n), 2n ** 64n).map(String), fc.string({ unit: fc.constantFrom(...'0123456789-+. eEx'), maxLength: 22 }), fc.string());
+  const text = fc.oneof(
+    fc.bigInt(-(2n ** 64n), 2n ** 64n).map(String),
+    fc.string({ unit: fc.constantFrom(...'0123456789-+. eEx'), maxLength: 22 }),
+    fc.string(),
+  );
   const oracle = (spelling: string): bigint | undefined => {
     if (!/^-?\d+$/.test(spelling)) return undefined;
     const value = BigInt(spelling);
     return String(value) === spelling && BigInt.asIntN(64, value) === value ? value : undefined;
   };
-  fc.assert(fc.property(text, (spelling) => assert.equal(parseInt64(spelling), oracle(spelling), spelling)), { numRuns: 5_000 });
+  fc.assert(
+    fc.property(text, (spelling) => assert.equal(parseInt64(spelling), oracle(spelling), spelling)),
+    { numRuns: 5_000 },
+  );
 });
 
 test('C25 an animal’s text is read back to the same animal, and is what JSON.parse reads', () => {
-  const draft = fc.record({ name: fc.string({ unit: 'binary' }), categoryId: fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), status: fc.constantFrom('available', 'pending', 'sold') }, { requiredKeys: ['name', 'categoryId'], noNullPrototype: true });
+  const draft = fc.record(
+    { name: fc.string({ unit: 'binary' }), categoryId: fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), status: fc.constantFrom('available', 'pending', 'sold') },
+    { requiredKeys: ['name', 'categoryId'], noNullPrototype: true },
+  );
   fc.assert(
     fc.property(draft, fc.bigInt(1n, 2n ** 63n - 1n), (given, id) => {
       const json = petJson(id, given);
@@ -190,9 +240,16 @@ test('C25 an animal’s text is read back to the same animal, and is what JSON.p
 
 test('C11 C12 the router finds what a plain comparison of segments finds', () => {
   const segment = fc.constantFrom('a', 'b', 'v1', '{x}', '{x}', 'a.b', '~');
-  const routes = fc.uniqueArray(fc.array(segment, { minLength: 1, maxLength: 3 }).map((segments) => `/${segments.map((text, index) => (text === '{x}' ? `{p${index}}` : text)).join('/')}`), { minLength: 1, maxLength: 6 });
+  const routes = fc.uniqueArray(
+    fc.array(segment, { minLength: 1, maxLength: 3 }).map((segments) => `/${segments.map((text, index) => (text === '{x}' ? `{p${index}}` : text)).join('/')}`),
+    { minLength: 1, maxLength: 6 },
+  );
   const part = fc.constantFrom('a', 'b', 'v1', '%61', '%2F', '%2f', '.', '..', '%2e', '', 'a.b', '%zz', '%', '%ff', 'ä', '~', '%7E', 'A', '{p0}', 'x%20y');
-  const paths = fc.oneof(fc.array(part, { maxLength: 4 }).map((parts) => `/${parts.join('/')}`), fc.array(part, { maxLength: 3 }).map((parts) => parts.join('/')), fc.string());
+  const paths = fc.oneof(
+    fc.array(part, { maxLength: 4 }).map((parts) => `/${parts.join('/')}`),
+    fc.array(part, { maxLength: 3 }).map((parts) => parts.join('/')),
+    fc.string(),
+  );
   const oracle = (known: readonly string[], path: string): { value: string; params: Record<string, string> } | undefined => {
     if (!path.startsWith('/')) return undefined;
     let segments: string[];
@@ -225,7 +282,15 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
 
 test('C3 C4 C12 a query gives each name its one decoded value, against a plain split', () => {
   const piece = fc.string({ unit: fc.constantFrom('a', 'b', '%61', '%3D', '%26', '+', ' ', '%C3%A9', '%zz', '%', '/', '?'), maxLength: 3 });
-  const text = fc.array(fc.oneof(piece, fc.tuple(piece, piece).map((pair) => pair.join('='))), { maxLength: 5 }).map((pairs) => pairs.join('&'));
+  const text = fc
+    .array(
+      fc.oneof(
+        piece,
+        fc.tuple(piece, piece).map((pair) => pair.join('=')),
+      ),
+      { maxLength: 5 },
+    )
+    .map((pairs) => pairs.join('&'));
   fc.assert(
     fc.property(text, (query) => {
       let pairs: readonly (readonly [string, string])[];
@@ -251,12 +316,16 @@ test('C3 C4 C12 a query gives each name its one decoded value, against a plain s
 
 test('C13 a target is split at its first question mark behind any authority, and put together again it is the same', () => {
   fc.assert(
-    fc.property(fc.constantFrom('', 'http://a', 'https://a:1', 'HTTP://[::1]'), fc.string({ unit: fc.constantFrom(...'/?#a:@%.'), maxLength: 8 }), (origin, rest) => {
-      const target = `${origin}/${rest}`;
-      const { path, query } = splitTarget(target);
-      assert.ok(!path.includes('?') && path.startsWith('/'));
-      assert.equal(origin + path + (target.slice(origin.length).includes('?') ? `?${query}` : ''), target);
-    }),
+    fc.property(
+      fc.constantFrom('', 'http://a', 'https://a:1', 'HTTP://[::1]'),
+      fc.string({ unit: fc.constantFrom(...'/?#a:@%.'), maxLength: 8 }),
+      (origin, rest) => {
+        const target = `${origin}/${rest}`;
+        const { path, query } = splitTarget(target);
+        assert.ok(!path.includes('?') && path.startsWith('/'));
+        assert.equal(origin + path + (target.slice(origin.length).includes('?') ? `?${query}` : ''), target);
+      },
+    ),
     { numRuns: 2_000 },
   );
 });

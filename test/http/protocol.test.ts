@@ -98,7 +98,10 @@ test('C47 every answer under /v1 forbids caching and sniffing, whatever its stat
     await ask(port, 'GET', `/v1/pets?${'a'.repeat(50_000)}`),
     await ask(port, 'CONNECT', '/v1/pets'),
   ];
-  assert.deepEqual(answers.map(({ status }) => status), [200, 201, 200, 204, 405, 401, 404, 400, 501, 400, 431, 405]);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 201, 200, 204, 405, 401, 404, 400, 501, 400, 431, 405],
+  );
   for (const answer of answers) assertCommonHeaders(answer);
 });
 
@@ -161,7 +164,10 @@ test('C48 overload: new clients are let in at once, not one in each turn of the 
   const { running, clients } = await overloaded(t);
   const late = await Promise.all(Array.from({ length: 60 }, async () => (await Client.connect(running.port)).send(probe)));
   for (const client of late) assert.equal((await client.answer('GET', 60_000)).status, 200);
-  assert.ok(clients.some((client) => !client.rest.includes('{"status":"ok"}')), 'there is still something to do for those before them');
+  assert.ok(
+    clients.some((client) => !client.rest.includes('{"status":"ok"}')),
+    'there is still something to do for those before them',
+  );
   for (const client of late) client.destroy();
 });
 
@@ -169,7 +175,13 @@ test('C48 while it stops, requests under way finish and new ones are told 503; t
   let release = (): void => undefined;
   const gate = new Promise<void>((resolve) => (release = resolve));
   const memory = memoryStorage();
-  const storage: PetStorage = { durable: false, insert: (draft) => gate.then(() => memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+  const storage: PetStorage = {
+    durable: false,
+    insert: (draft) => gate.then(() => memory.insert(draft)),
+    get: memory.get,
+    list: memory.list,
+    close: memory.close,
+  };
   const running = await start(t, { storage });
   const [busy, half, idle] = [await connect(t, running), await connect(t, running), await connect(t, running)];
   idle.send(bytesOf('GET', '/healthz'));
@@ -196,7 +208,13 @@ test('C48 while it stops, all that were pipelined behind a request under way are
   let release = (): void => undefined;
   const gate = new Promise<void>((resolve) => (release = resolve));
   const memory = memoryStorage();
-  const storage: PetStorage = { durable: false, insert: (draft) => gate.then(() => memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+  const storage: PetStorage = {
+    durable: false,
+    insert: (draft) => gate.then(() => memory.insert(draft)),
+    get: memory.get,
+    list: memory.list,
+    close: memory.close,
+  };
   const running = await start(t, { storage });
   const client = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(3));
   await sleep(30);
@@ -239,7 +257,8 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
 });
 
 test('C50 the codes are a closed set, each with one status', () => {
-  const codes = 'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
+  const codes =
+    'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
   assert.deepEqual(replyErrorCodes, codes.split(' '));
 });
 
@@ -371,7 +390,10 @@ test('C52 a request that reads sees what those before it on the socket added, ho
   assert.equal(JSON.parse((await client.answer()).body).length, 2);
 });
 
-for (const [flooders, what] of [[1, 'one socket'], [12, 'twelve sockets, more than start in a turn,']] as const) {
+for (const [flooders, what] of [
+  [1, 'one socket'],
+  [12, 'twelve sockets, more than start in a turn,'],
+] as const) {
   test(`C52 a flood on ${what} is read no faster than it is answered`, async (t) => {
     let started = 0;
     const count = (): number => ++started;
@@ -438,7 +460,13 @@ test('C52 an error behind a good request leaves that request its answer, and the
   let id = 0;
   for (const slowMs of [0, 20]) {
     const memory = memoryStorage();
-    const storage: PetStorage = { durable: false, insert: async (draft) => (await sleep(slowMs), memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+    const storage: PetStorage = {
+      durable: false,
+      insert: async (draft) => (await sleep(slowMs), memory.insert(draft)),
+      get: memory.get,
+      list: memory.list,
+      close: memory.close,
+    };
     const slow = await start(t, { storage });
     id = 0;
     for (const [status, code, bytes] of behind) {
@@ -506,7 +534,13 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
 
 test('C53 a client gone while its animal is being stored does no harm', async (t) => {
   const memory = memoryStorage();
-  const storage: PetStorage = { durable: false, insert: async (draft) => (await sleep(40), memory.insert(draft)), get: memory.get, list: memory.list, close: memory.close };
+  const storage: PetStorage = {
+    durable: false,
+    insert: async (draft) => (await sleep(40), memory.insert(draft)),
+    get: memory.get,
+    list: memory.list,
+    close: memory.close,
+  };
   const running = await start(t, { storage });
   for (const how of ['destroy', 'reset'] as const) {
     const client = (await connect(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(5));

@@ -68,7 +68,10 @@ test('what a deprecated route says stands beside what the plugin says', async (t
 test('a preflight needs no key and allows the method and headers that it asks for', async (t) => {
   const { port } = await start(t, { plugins });
   const preflight = (path: string, origin: string): Promise<Answer> =>
-    ask(port, 'OPTIONS', path, { ...noKey, headers: [`Origin: ${origin}`, 'Access-Control-Request-Method: POST', 'Access-Control-Request-Headers: authorization,content-type'] });
+    ask(port, 'OPTIONS', path, {
+      ...noKey,
+      headers: [`Origin: ${origin}`, 'Access-Control-Request-Method: POST', 'Access-Control-Request-Headers: authorization,content-type'],
+    });
   for (const path of ['/v1/pets', '/v1/pets/1']) {
     const answer = await preflight(path, ours);
     assert.equal(answer.status, 204);
@@ -92,7 +95,10 @@ test('nothing is allowed by default, and the plugin with no origin allows nothin
     }
   }
   const answer = await ask(plain.port, 'OPTIONS', '/v1/pets', { headers: [`Origin: ${ours}`] });
-  assert.deepEqual([...answer.headers.keys()].filter((name) => /^(access-control|vary)/.test(name)), []);
+  assert.deepEqual(
+    [...answer.headers.keys()].filter((name) => /^(access-control|vary)/.test(name)),
+    [],
+  );
 });
 
 test('what never was a request is answered as ever', async (t) => {
@@ -120,7 +126,9 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
   const cwd = folder(t);
   const env = { PETSTORE_STORAGE: 'memory:' };
   const allowed = async (url: string): Promise<readonly (string | null)[]> =>
-    Promise.all([ours, another, theirs].map(async (Origin) => (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get('Access-Control-Allow-Origin')));
+    Promise.all(
+      [ours, another, theirs].map(async (Origin) => (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get('Access-Control-Allow-Origin')),
+    );
   const flags = await startProcess(t, ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'], { cwd, env });
   assert.deepEqual(await allowed(flags.url), [ours, another, null]);
   const variable = await startProcess(t, [], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: ` ${ours},` } });
@@ -131,7 +139,11 @@ test('the process: no origin, a bad one, a missing library: one line, exit 2', a
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const cwd = folder(t);
   assertRefused(await run(['--plugin', 'cors'], { cwd, env }), 2, /^--plugin cors .*--cors-origin ORIGIN$/m);
-  assertRefused(await run(['--cors-origin', `${ours}/`], { cwd, env }), 2, /^--cors-origin: "https:\/\/app\.example\/" is no origin.*write https:\/\/app\.example$/m);
+  assertRefused(
+    await run(['--cors-origin', `${ours}/`], { cwd, env }),
+    2,
+    /^--cors-origin: "https:\/\/app\.example\/" is no origin.*write https:\/\/app\.example$/m,
+  );
   assertRefused(await run([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }), 2, /^PETSTORE_CORS_ORIGINS: "\*"/);
   assertRefused(await run(['keys', 'list', '--cors-origin', ours], { cwd, env }), 2, /--cors-origin is not for keys/);
   const bare = serverWithoutLibraries(t);

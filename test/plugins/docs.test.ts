@@ -51,8 +51,14 @@ test('in a browser: a 401 to read, authorise, try out adding an animal, see it l
   assert.deepEqual(await stored(running), ['1 Tüm 猫 7 pending']);
   assert.deepEqual(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)), [JSON.parse(added)]);
 
-  assert.deepEqual(requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')), []);
-  assert.deepEqual(complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')), []);
+  assert.deepEqual(
+    requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')),
+    [],
+  );
+  assert.deepEqual(
+    complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')),
+    [],
+  );
 });
 
 test('in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not', inBrowser, async (t) => {
@@ -85,7 +91,12 @@ test('in a browser: a page of a listed origin adds, pages and reads an error wit
 
 test('the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
   const { port } = await start(t, { plugins: [docsPlugin()] });
-  for (const [path, type] of [['/docs', 'text/html'], ['/docs/start.js', 'text/javascript'], ['/docs/swagger-ui.css', 'text/css'], ['/docs/swagger-ui-bundle.js', 'text/javascript']] as const) {
+  for (const [path, type] of [
+    ['/docs', 'text/html'],
+    ['/docs/start.js', 'text/javascript'],
+    ['/docs/swagger-ui.css', 'text/css'],
+    ['/docs/swagger-ui-bundle.js', 'text/javascript'],
+  ] as const) {
     const answer = await ask(port, 'GET', path, { authorization: null });
     assert.equal(answer.status, 200);
     assert.equal(header(answer, 'Content-Type'), `${type}; charset=utf-8`);
@@ -97,7 +108,8 @@ test('the page and its files need no key, carry a policy without inline script, 
     if (file.startsWith('swagger')) assert.equal(answer.body, readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'));
   }
   assert.equal((await ask(port, 'HEAD', '/docs')).status, 200);
-  for (const path of ['/docs/', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map']) assert.equal((await ask(port, 'GET', path)).status, 404, path);
+  for (const path of ['/docs/', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map'])
+    assert.equal((await ask(port, 'GET', path)).status, 404, path);
   const document = (await ask(port, 'GET', '/openapi.json')).body;
   assert.ok(!document.includes('/docs'));
 });
@@ -126,8 +138,15 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   const cwd = folder(t);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const bare = serverWithoutLibraries(t);
-  for (const args of [['--plugin', 'docs'], ['--dev', '--plugin', 'docs']]) {
-    assertRefused(await bare.run(args, { cwd, env }), 2, /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m);
+  for (const args of [
+    ['--plugin', 'docs'],
+    ['--dev', '--plugin', 'docs'],
+  ]) {
+    assertRefused(
+      await bare.run(args, { cwd, env }),
+      2,
+      /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m,
+    );
   }
   const dev = new RunningServer(process.execPath, [bare.file, '--dev'], { cwd, env });
   atEnd(t, () => dev.end('SIGKILL'));

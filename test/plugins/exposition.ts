@@ -32,10 +32,14 @@ export function readExposition(text: string): ReadonlyMap<string, Family> {
       }
       continue;
     }
-    const [, name = '', labels = '', value = ''] = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ?? assert.fail(`no line of the format: ${line}`);
+    const [, name = '', labels = '', value = ''] =
+      /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ?? assert.fail(`no line of the format: ${line}`);
     const family = families.get(current) ?? assert.fail(`a sample without a TYPE: ${line}`);
     const suffixes = family.type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''];
-    assert.ok(suffixes.some((suffix) => name === current + suffix), `${name} stands under ${current}`);
+    assert.ok(
+      suffixes.some((suffix) => name === current + suffix),
+      `${name} stands under ${current}`,
+    );
     // What Go's ParseFloat reads, which takes these words in any case.
     assert.match(value, /^([+-]?Inf|NaN|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)$/i);
     family.samples.push({ name, labels: labelsOf(labels), value: value.endsWith('Inf') ? Infinity : Number(value) });
@@ -56,7 +60,11 @@ function checkHistogram(name: string, samples: readonly Sample[]): void {
     const own = samples.filter((sample) => seriesOf(sample) === series);
     const buckets = own.filter((sample) => sample.name === `${name}_bucket`);
     const counts = buckets.map(({ value }) => value);
-    assert.deepEqual(counts, [...counts].sort((one, other) => one - other), name);
+    assert.deepEqual(
+      counts,
+      [...counts].sort((one, other) => one - other),
+      name,
+    );
     assert.equal(buckets.at(-1)?.labels['le'], '+Inf');
     assert.equal(own.find((sample) => sample.name === `${name}_count`)?.value, counts.at(-1));
     assert.ok(own.some((sample) => sample.name === `${name}_sum`));

@@ -32,7 +32,8 @@ test('requests are counted by method, route and status, and timed; a client’s 
   const answer = await ask(port, 'GET', '/metrics');
   assert.ok(!/secret|PROPFIND|key-1/i.test(answer.body));
   const families = await scrape(port);
-  const requests = (method: string, route: string, status: number): number | undefined => figureOf(families, 'http_requests_total', { method, route, status: String(status) });
+  const requests = (method: string, route: string, status: number): number | undefined =>
+    figureOf(families, 'http_requests_total', { method, route, status: String(status) });
   assert.equal(requests('POST', '/v1/pets', 201), 1);
   assert.equal(requests('GET', '/v1/pets/{petId}', 200), 2);
   assert.equal(requests('GET', '/v1/pets/{petId}', 404), 2);
@@ -53,7 +54,13 @@ test('requests are counted by method, route and status, and timed; a client’s 
 test('it says what the process does, the delay of its event loop included', async (t) => {
   const { port } = await start(t, { plugins: [metricsPlugin()] });
   const families = await scrape(port);
-  for (const name of ['process_cpu_user_seconds_total', 'process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds', 'nodejs_heap_size_used_bytes', 'nodejs_version_info']) {
+  for (const name of [
+    'process_cpu_user_seconds_total',
+    'process_resident_memory_bytes',
+    'nodejs_eventloop_lag_p99_seconds',
+    'nodejs_heap_size_used_bytes',
+    'nodejs_version_info',
+  ]) {
     assert.ok(families.has(name), name);
   }
   assert.ok((figureOf(families, 'process_resident_memory_bytes') ?? 0) > 2 ** 20);
@@ -124,5 +131,9 @@ test('the process: --plugin metrics serves them for its own storage; a missing l
   assert.equal(figureOf(families, 'petstore_pets'), 3);
   assert.equal(figureOf(families, 'petstore_commit_pets_sum'), 3);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:', PETSTORE_PLUGINS: 'metrics' };
-  assertRefused(await serverWithoutLibraries(t).run([], { cwd, env }), 2, /^PETSTORE_PLUGINS metrics needs a package that is not installed: npm install prom-client@15$/m);
+  assertRefused(
+    await serverWithoutLibraries(t).run([], { cwd, env }),
+    2,
+    /^PETSTORE_PLUGINS metrics needs a package that is not installed: npm install prom-client@15$/m,
+  );
 });

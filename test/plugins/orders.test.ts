@@ -16,7 +16,8 @@ const now = Date.UTC(2026, 10, 21, 8);
 const animal = '{"name":"a","categoryId":1}';
 
 const place = (port: number, body: string, words: Words = {}): Promise<Answer> => ask(port, 'POST', path, { body, ...words });
-const list = async (port: number, query = ''): Promise<readonly number[]> => JSON.parse((await ask(port, 'GET', path + query)).body).map(({ id }: { readonly id: number }) => id);
+const list = async (port: number, query = ''): Promise<readonly number[]> =>
+  JSON.parse((await ask(port, 'GET', path + query)).body).map(({ id }: { readonly id: number }) => id);
 
 /** A petstore with one animal and the plugin. */
 async function withOne(t: Parameters<typeof start>[0], options: Parameters<typeof start>[1] = {}): Promise<Running> {
@@ -50,8 +51,23 @@ test('limit, after and status are as on pets, and Link leads through all pages',
     next = /^<([^>]*)>; rel="next"$/.exec(header(answer, 'Link') ?? '')?.[1];
     if (next !== undefined) assert.match(next, /\?limit=10&status=placed&after=\d+$/);
   }
-  assert.deepEqual(seen, Array.from({ length: 25 }, (_, index) => index + 1));
-  for (const query of ['limit=0', 'limit=101', 'limit=05', 'limit=', 'after=-1', 'after=x', 'status=sold', 'status=Placed', 'status=', 'limit=1&limit=1', '%zz']) {
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 25 }, (_, index) => index + 1),
+  );
+  for (const query of [
+    'limit=0',
+    'limit=101',
+    'limit=05',
+    'limit=',
+    'after=-1',
+    'after=x',
+    'status=sold',
+    'status=Placed',
+    'status=',
+    'limit=1&limit=1',
+    '%zz',
+  ]) {
     assertError(await ask(port, 'GET', `${path}?${query}`), 400, 'invalid_parameter');
   }
 });
@@ -139,7 +155,14 @@ test('the document has both operations, marked experimental, and live answers fi
 test('orders that cannot be read stop a petstore from listening, touch nothing, and answer 503 elsewhere', async () => {
   const storagePath = newPath();
   await (await fileStorage(storagePath)).close();
-  for (const line of ['garbage', '{"id":1}', '{"id":1,"petId":1,"quantity":0,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}', '{"id":0,"petId":1,"quantity":1,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}', '{"id":1,"petId":1,"quantity":1,"status":"lost","placedAt":"2026-11-21T08:00:00.000Z"}', '{"id":1,"petId":1,"quantity":1,"status":"placed","placedAt":"today"}']) {
+  for (const line of [
+    'garbage',
+    '{"id":1}',
+    '{"id":1,"petId":1,"quantity":0,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}',
+    '{"id":0,"petId":1,"quantity":1,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}',
+    '{"id":1,"petId":1,"quantity":1,"status":"lost","placedAt":"2026-11-21T08:00:00.000Z"}',
+    '{"id":1,"petId":1,"quantity":1,"status":"placed","placedAt":"today"}',
+  ]) {
     const text = `${line}\n{"commit":{"from":0,"crc32":"00000000"}}\n`;
     writeFileSync(`${storagePath}.orders`, text);
     const petstore = createPetstore({ keys: [key], storage: fileStorage(storagePath), plugins: [ordersPlugin()] });
@@ -165,7 +188,11 @@ test('a storage that keeps nothing but animals is refused', async () => {
 test('the process: what was answered 201 is there behind a kill -9; a damaged file is one line, exit 3', async (t) => {
   const cwd = folder(t);
   const placeAt = (server: RunningServer): Promise<Response> =>
-    fetch(server.url + path, { method: 'POST', headers: { Authorization: 'Bearer test-key', 'Content-Type': 'application/json' }, body: '{"petId":1,"quantity":1}' });
+    fetch(server.url + path, {
+      method: 'POST',
+      headers: { Authorization: 'Bearer test-key', 'Content-Type': 'application/json' },
+      body: '{"petId":1,"quantity":1}',
+    });
   const first = await startProcess(t, ['--plugin', 'orders'], { cwd });
   await first.add('a');
   const answers = await Promise.all(Array.from({ length: 20 }, () => placeAt(first)));
@@ -177,5 +204,9 @@ test('the process: what was answered 201 is there behind a kill -9; a damaged fi
   assert.equal((await second.end()).code, 0);
   const file = join(cwd, 'data/pets.jsonl.orders');
   writeFileSync(file, readFileSync(file, 'utf8').replace('"quantity":1', '"quantity":2'));
-  assertRefused(await run(['--plugin', 'orders'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: 'a' } }), 3, /data\/pets\.jsonl\.orders line \d+, byte \d+: .*; nothing was changed/);
+  assertRefused(
+    await run(['--plugin', 'orders'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: 'a' } }),
+    3,
+    /data\/pets\.jsonl\.orders line \d+, byte \d+: .*; nothing was changed/,
+  );
 });

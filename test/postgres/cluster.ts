@@ -102,7 +102,9 @@ export class Cluster {
   /** The processes of the server besides the first. */
   processes(): readonly number[] {
     const parent = this.#server?.pid;
-    const rows = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' }).split('\n').map((row) => row.trim().split(/\s+/).map(Number));
+    const rows = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' })
+      .split('\n')
+      .map((row) => row.trim().split(/\s+/).map(Number));
     return rows.flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
   }
 
@@ -151,7 +153,10 @@ async function answers(url: string): Promise<boolean> {
 /** PostgreSQL refuses to run as root; then it runs as Debian's user for it. */
 function identity(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
-  const fields = readFileSync('/etc/passwd', 'utf8').split('\n').find((line) => line.startsWith('postgres:'))?.split(':');
+  const fields = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((line) => line.startsWith('postgres:'))
+    ?.split(':');
   assert.ok(fields !== undefined, 'there is no user postgres to run PostgreSQL as');
   return { uid: Number(fields[2]), gid: Number(fields[3]) };
 }

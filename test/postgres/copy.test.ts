@@ -30,7 +30,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await until('a part of it', async () => (await rowsIn(url)) > 0);
     assert.equal((await cutThere.end('SIGKILL')).signal, 'SIGKILL');
     // What it sent last may be at work for a moment longer.
-    await until('the end of its session', async () => (await query(url, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'")).length === 0);
+    await until(
+      'the end of its session',
+      async () => (await query(url, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'")).length === 0,
+    );
     const present = await rowsIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
@@ -51,14 +54,21 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const storage = await postgresStorage(url);
     atEnd(t, () => storage.close());
     assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 100_001n, 'ids go on behind those that were copied');
-    assert.deepEqual((await storage.list({ limit: 2, status: 'sold', after: 99_990n })).map(({ id }) => id), [99_992n, 99_996n]);
+    assert.deepEqual(
+      (await storage.list({ limit: 2, status: 'sold', after: 99_990n })).map(({ id }) => id),
+      [99_992n, 99_996n],
+    );
   });
 
   test('hard animals keep ids and bytes, there, to another database and back', async (t) => {
     const cwd = folder(t);
     const [one, other] = await Promise.all([newDatabase(), newDatabase()]);
     writeAnimals(join(cwd, 'a'), hardAnimals);
-    for (const [from, to] of [['file:a', one], [one, other], [other, 'file:b']] as const) {
+    for (const [from, to] of [
+      ['file:a', one],
+      [one, other],
+      [other, 'file:b'],
+    ] as const) {
       assert.ok((await run(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(`SHA-256 of both ${digestOf(hardAnimals)}\n`));
     }
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
@@ -82,12 +92,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     };
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
-      assert.match((await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout, new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`));
+      assert.match(
+        (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`),
+      );
     }
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
     assert.match((await run(['copy', '--from', url, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
-    assert.deepEqual(animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)), JSON.parse(listed));
+    assert.deepEqual(
+      animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
+      JSON.parse(listed),
+    );
     await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'PetstoreError', code: 'storage_unusable' });
   });
 
@@ -125,7 +141,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     proxy.mode = 'open';
     await adopted;
     await target.adopt([pet(6)]);
-    assert.deepEqual(await query(url, 'SELECT id FROM petstore_pets ORDER BY id'), ['1', '2', '5', '6'].map((id) => ({ id })));
+    assert.deepEqual(
+      await query(url, 'SELECT id FROM petstore_pets ORDER BY id'),
+      ['1', '2', '5', '6'].map((id) => ({ id })),
+    );
     assert.deepEqual(await query(url, 'SELECT last_id FROM petstore_counters'), [{ last_id: '6' }]);
   });
 

@@ -99,8 +99,11 @@ export async function hold(t: TestContext, url: string): Promise<() => Promise<v
 /** Waits until so many statements wait for a lock. */
 export async function waiting(url: string, count: number): Promise<void> {
   for (let giveUpAt = performance.now() + 10_000; performance.now() < giveUpAt; await sleep(5)) {
-    const rows = await query(url, `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
-      SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`);
+    const rows = await query(
+      url,
+      `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
+      SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`,
+    );
     if (rows.length === count) return;
   }
   assert.fail(`${count} statements were waited for in vain`);

@@ -252,7 +252,7 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   },
   'rows that are refused': async ({ url }) => {
     // Nothing of their batch may stay.
-    await query(url, "ALTER TABLE petstore_pets ADD CONSTRAINT petstore_test CHECK (id % 3 > 0) NOT VALID");
+    await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT petstore_test CHECK (id % 3 > 0) NOT VALID');
     await sleep(200);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT petstore_test');
   },
@@ -368,8 +368,14 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const rows = await query(url, "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id");
     const { missing, doubled } = writers.compare(rows.map(({ id, json }) => ({ id: Number(id), json: String(json) })));
     assert.deepEqual({ missing, doubled }, { missing: [], doubled: [] });
-    assert.deepEqual(rows.map(({ id }) => Number(id)), rows.map((_, index) => index + 1), 'ids are 1, 2, 3 …');
-    t.diagnostic(`${writers.added} animals answered 201, ${writers.refused} requests 503, ${rows.length} rows; slowest read ${Math.round(slowestMs)} ms, slowest return ${Math.round(slowest.ms)} ms, after ${slowest.kind}`);
+    assert.deepEqual(
+      rows.map(({ id }) => Number(id)),
+      rows.map((_, index) => index + 1),
+      'ids are 1, 2, 3 …',
+    );
+    t.diagnostic(
+      `${writers.added} animals answered 201, ${writers.refused} requests 503, ${rows.length} rows; slowest read ${Math.round(slowestMs)} ms, slowest return ${Math.round(slowest.ms)} ms, after ${slowest.kind}`,
+    );
     assert.equal((await server.end()).code, 0);
   });
 });

@@ -31,6 +31,13 @@ test('the HTTP suite passes on PostgreSQL', { skip: withoutDatabase(), timeout: 
   let said = '';
   suite.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
   const code = await new Promise((resolve) => suite.once('close', resolve));
-  assert.equal(code, 0, said.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line)).join('\n'));
+  assert.equal(
+    code,
+    0,
+    said
+      .split('\n')
+      .filter((line) => /not ok|error:|expected|actual/.test(line))
+      .join('\n'),
+  );
   assert.match(said, /^# pass 1[0-9][0-9]$/m);
 });

@@ -13,7 +13,9 @@ const rex = { name: 'Rex', categoryId: 1n };
 const tom = { name: 'Tom', categoryId: 1n };
 
 /** Two servers on one database. */
-async function scene(t: TestContext): Promise<{ readonly url: string; readonly servers: readonly [PetStorage, PetStorage]; readonly logged: readonly unknown[] }> {
+async function scene(
+  t: TestContext,
+): Promise<{ readonly url: string; readonly servers: readonly [PetStorage, PetStorage]; readonly logged: readonly unknown[] }> {
   const url = await newDatabase();
   const logged: unknown[] = [];
   const open = async (): Promise<PetStorage> => {
@@ -30,7 +32,10 @@ async function namesIn(url: string): Promise<readonly unknown[]> {
 
 describe('one key on several servers', { skip: withoutDatabase() }, () => {
   test('what one server has added another answers, or refuses with another body', async (t) => {
-    const { url, servers: [one, other] } = await scene(t);
+    const {
+      url,
+      servers: [one, other],
+    } = await scene(t);
     const pet = await insertOnce(one, rex, onceOf('a'));
     assert.deepEqual(await insertOnce(other, rex, onceOf('a')), pet);
     await assert.rejects(insertOnce(other, tom, onceOf('a', 'another')), mismatch);
@@ -38,10 +43,20 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   });
 
   test('raced on two servers it adds one animal, and both answer that one; what goes along with it is added too', async (t) => {
-    const { url, servers: [one, other], logged } = await scene(t);
+    const {
+      url,
+      servers: [one, other],
+      logged,
+    } = await scene(t);
     // Both have looked for the key before either may add.
     const release = await hold(t, url);
-    const outcomes = [insertOnce(one, rex, onceOf('a')), one.insert(tom), insertOnce(other, rex, onceOf('a')), other.insert(tom), insertOnce(other, tom, onceOf('b'))];
+    const outcomes = [
+      insertOnce(one, rex, onceOf('a')),
+      one.insert(tom),
+      insertOnce(other, rex, onceOf('a')),
+      other.insert(tom),
+      insertOnce(other, tom, onceOf('b')),
+    ];
     await waiting(url, 2);
     await release();
     const [first, , second, , third] = await Promise.all(outcomes);
@@ -53,7 +68,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   });
 
   test('raced with two bodies it adds the one, and the other is a mismatch', async (t) => {
-    const { url, servers: [one, other] } = await scene(t);
+    const {
+      url,
+      servers: [one, other],
+    } = await scene(t);
     const release = await hold(t, url);
     const outcomes = Promise.allSettled([insertOnce(one, rex, onceOf('a', 'one')), insertOnce(other, tom, onceOf('a', 'other'))]);
     await waiting(url, 2);
@@ -64,7 +82,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   });
 
   test('an expired key is raced for anew, and its row is used again', async (t) => {
-    const { url, servers: [one, other] } = await scene(t);
+    const {
+      url,
+      servers: [one, other],
+    } = await scene(t);
     const at = 1_795_132_800_000;
     // A day away in either direction: a clock that went wrong counts too.
     await insertOnce(one, tom, onceOf('b', 'old', at + dayMs));
@@ -74,7 +95,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     const outcomes = [insertOnce(one, rex, onceOf('a', 'new', at + dayMs)), insertOnce(other, rex, onceOf('a', 'new', at + dayMs + 1))];
     await waiting(url, 2);
     await release();
-    assert.deepEqual((await Promise.all(outcomes)).map(({ id }) => id), [4n, 4n]);
+    assert.deepEqual(
+      (await Promise.all(outcomes)).map(({ id }) => id),
+      [4n, 4n],
+    );
     assert.deepEqual(await namesIn(url), ['Tom', 'Rex', 'Tom', 'Rex']);
     assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [{ keys: '2' }]);
   });
@@ -118,7 +142,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   });
 
   test('what is refused because too much waits leaves its key new', async (t) => {
-    const { url, servers: [one] } = await scene(t);
+    const {
+      url,
+      servers: [one],
+    } = await scene(t);
     const release = await hold(t, url);
     const first = one.insert(tom);
     await waiting(url, 1);
@@ -130,10 +157,16 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   });
 
   test('keys without an animal, which only a person can have made, are refused for themselves alone', async (t) => {
-    const { url, servers: [one] } = await scene(t);
+    const {
+      url,
+      servers: [one],
+    } = await scene(t);
     await insertOnce(one, rex, onceOf('a'));
     await query(url, 'DELETE FROM petstore_pets');
     const outcomes = await Promise.allSettled([insertOnce(one, rex, onceOf('a')), one.insert(tom), insertOnce(one, tom, onceOf('b'))]);
-    assert.deepEqual(outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.id : outcome.reason.code)), ['unavailable', 2n, 3n]);
+    assert.deepEqual(
+      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.id : outcome.reason.code)),
+      ['unavailable', 2n, 3n],
+    );
   });
 });

@@ -45,7 +45,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     const inserts = Array.from({ length: 5 }, () => storage.insert(rex));
     await until('a lost reply', () => proxy.repliesLost > 0);
     proxy.mode = 'open';
-    assert.deepEqual((await Promise.all(inserts)).map(({ id }) => id), [2n, 3n, 4n, 5n, 6n]);
+    assert.deepEqual(
+      (await Promise.all(inserts)).map(({ id }) => id),
+      [2n, 3n, 4n, 5n, 6n],
+    );
     assert.deepEqual(await idsIn(url), [1, 2, 3, 4, 5, 6]);
     assert.equal((await storage.insert(rex)).id, 7n);
   });
@@ -72,7 +75,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await waiting(url, 2);
     await release();
     // It depends on the server's settings whether it looks at the connection before it commits.
-    const outcome = await insert.then(({ id }) => id, (error: unknown) => error);
+    const outcome = await insert.then(
+      ({ id }) => id,
+      (error: unknown) => error,
+    );
     assert.deepEqual(await idsIn(url), outcome === 2n ? [1, 2] : [1]);
     assert.equal((await storage.insert(rex)).id, outcome === 2n ? 3n : 2n);
   });
@@ -94,7 +100,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     proxy.mode = 'open';
     const giveUpAt = performance.now() + 5_000;
     for (;;) {
-      const id = await storage.insert(rex).then((pet) => pet.id, () => undefined);
+      const id = await storage.insert(rex).then(
+        (pet) => pet.id,
+        () => undefined,
+      );
       if (id !== undefined) break;
       assert.ok(performance.now() < giveUpAt, 'it works again within 5 s');
       await sleep(50);
@@ -102,7 +111,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await storage.ready?.();
     assert.deepEqual(await idsIn(url), [1, 2], 'what was refused is not there');
     const messages = logged.map(([level, message]) => `${String(level)} ${String(message)}`);
-    assert.deepEqual(messages.filter((message) => message.includes('written')), ['error the database cannot be written to', 'info the database can be written to again']);
+    assert.deepEqual(
+      messages.filter((message) => message.includes('written')),
+      ['error the database cannot be written to', 'info the database can be written to again'],
+    );
   });
 
   test('closing while a batch hangs ends in time, and leaves no timer behind', async (t) => {

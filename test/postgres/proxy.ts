@@ -76,7 +76,10 @@ export class TcpProxy {
     }
     const server = connect(this.#to, this.#host);
     let isSilent = false;
-    for (const [one, other] of [[client, server], [server, client]] as const) {
+    for (const [one, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
       this.#sockets.add(one);
       one.setNoDelay(true);
       one.on('error', () => undefined);
@@ -100,10 +103,12 @@ export class TcpProxy {
         }
         // What comes behind never overtakes.
         const dueAt = performance.now() + (this.#mode === 'far' ? farMs : 0);
-        const mine = (arrived ?? Promise.resolve()).then(() => sleep(Math.max(0, dueAt - performance.now()), undefined, { ref: false })).then(() => {
-          if (arrived === mine) arrived = undefined;
-          deliver();
-        });
+        const mine = (arrived ?? Promise.resolve())
+          .then(() => sleep(Math.max(0, dueAt - performance.now()), undefined, { ref: false }))
+          .then(() => {
+            if (arrived === mine) arrived = undefined;
+            deliver();
+          });
         arrived = mine;
       });
     }

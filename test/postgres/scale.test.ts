@@ -83,7 +83,11 @@ describe('at scale', { skip: withoutDatabase() }, () => {
         const nodes = nodesOf(rows[0]['QUERY PLAN'][0].Plan);
         const rowsRead = page.limit + 1;
         const wanted = [`Limit: ${rowsRead}`, `Index Scan ${index}: ${rowsRead}`];
-        assert.deepEqual(nodes.filter((node) => !node.startsWith('Result')), wanted, `${text} with ${facts}`);
+        assert.deepEqual(
+          nodes.filter((node) => !node.startsWith('Result')),
+          wanted,
+          `${text} with ${facts}`,
+        );
       }
     }
     assert.equal(await textsOf(storage).get(123_456n), '{"id":123456,"name":"x","categoryId":1,"status":"sold"}');
@@ -110,7 +114,11 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     const seen = await paging;
     const expected = Array.from({ length: servers.length * each }, (_, index) => BigInt(index + 1));
     const ids = answered.flat().map(({ id }) => id);
-    assert.deepEqual(ids.sort((one, other) => Number(one - other)), expected, 'each id is given once, and none is left out');
+    assert.deepEqual(
+      ids.sort((one, other) => Number(one - other)),
+      expected,
+      'each id is given once, and none is left out',
+    );
     assert.deepEqual(seen.ids, expected, 'whoever pages on sees each, in order');
     assert.ok(seen.pages > 20, `only ${seen.pages} pages while it grew`);
     const rows = await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters');

@@ -16,8 +16,14 @@ const keyed = { PETSTORE_API_KEYS: 'k' };
 
 /** Everything that describes the tables of a schema. */
 async function tablesOf(url: string): Promise<unknown> {
-  const columns = await query(url, 'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2');
-  const indexes = await query(url, "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1");
+  const columns = await query(
+    url,
+    'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2',
+  );
+  const indexes = await query(
+    url,
+    "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
+  );
   return { columns, indexes, version: await query(url, 'SELECT * FROM petstore_schema') };
 }
 
@@ -55,7 +61,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await tablesOf(url), made);
     assert.equal((await run(['import', join(root, 'data/animals.jsonl')], { cwd, env })).code, 0);
     const server = await start(t, [], { cwd, env });
-    assert.equal(await (await server.get('/v1/pets/301')).text(), readFileSync(join(root, 'data/animals.jsonl'), 'utf8').trimEnd().split('\n')[300]?.replace('{', '{"id":301,'));
+    assert.equal(
+      await (await server.get('/v1/pets/301')).text(),
+      readFileSync(join(root, 'data/animals.jsonl'), 'utf8').trimEnd().split('\n')[300]?.replace('{', '{"id":301,'),
+    );
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/302');
     assert.equal((await server.end()).code, 0);
   });
@@ -142,13 +151,20 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const cwd = folder(t);
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
     for (const args of [[], ['migrate']]) {
-      assertRefused(await run([...args, '--storage', 'postgres://127.0.0.1:1/x'], { cwd, env: keyed }), 3, /^the database cannot be used: start it.*ECONNREFUSED 127\.0\.0\.1:1\)/);
+      assertRefused(
+        await run([...args, '--storage', 'postgres://127.0.0.1:1/x'], { cwd, env: keyed }),
+        3,
+        /^the database cannot be used: start it.*ECONNREFUSED 127\.0\.0\.1:1\)/,
+      );
       assertRefused(await run([...args, '--storage', nobody], { cwd, env: keyed }), 3, /^the database cannot be used: there is no such database/);
     }
     await assert.rejects(postgresStorage('postgres://127.0.0.1:1/x'), { name: 'PetstoreError', code: 'storage_unusable' });
     await assert.rejects(postgresStorage('mysql://ann:secret@x'), (error) => error instanceof TypeError && !error.message.includes('secret'));
     await assert.rejects(postgresStorage(nobody, { maxConnections: 0 }), TypeError);
-    await assert.rejects(Reflect.apply(postgresStorage, undefined, [nobody, { max: 3 }]), { name: 'TypeError', message: /option of postgresStorage max is unknown/ });
+    await assert.rejects(Reflect.apply(postgresStorage, undefined, [nobody, { max: 3 }]), {
+      name: 'TypeError',
+      message: /option of postgresStorage max is unknown/,
+    });
   });
 
   test('a start does not wait for a table that somebody holds, nor for a database that falls silent', async (t) => {
@@ -163,7 +179,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await holder.query('LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
     const since = performance.now();
     const cwd = folder(t);
-    const starts = [url, proxy.urlFor(url)].map((storage) => new Running(process.execPath, [serverFile, '--storage', storage], { cwd, env: { ...keyed, PORT: '0' } }));
+    const starts = [url, proxy.urlFor(url)].map(
+      (storage) => new Running(process.execPath, [serverFile, '--storage', storage], { cwd, env: { ...keyed, PORT: '0' } }),
+    );
     atEnd(t, () => Promise.all(starts.map((one) => one.end('SIGKILL'))));
     // It has connected, and waits for the table.
     const asked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%'";

@@ -87,7 +87,14 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     suite.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
     const code = await new Promise((resolve) => suite.once('close', resolve));
     clearTimeout(timer);
-    assert.equal(code, 0, said.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line)).join('\n'));
+    assert.equal(
+      code,
+      0,
+      said
+        .split('\n')
+        .filter((line) => /not ok|error:|expected|actual/.test(line))
+        .join('\n'),
+    );
     const passed = Number(/^# pass (\d+)$/m.exec(said)?.[1]);
     assert.ok(passed >= 85, `only ${passed} tests`);
   });
@@ -109,8 +116,14 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
       ids.push(...page.ids);
       path = page.next;
     }
-    assert.deepEqual(ids, Array.from({ length: 60 }, (_, index) => index + 1));
-    assert.deepEqual(balancer.counts.map((count, index) => count - (before[index] ?? 0)), [3, 3, 3]);
+    assert.deepEqual(
+      ids,
+      Array.from({ length: 60 }, (_, index) => index + 1),
+    );
+    assert.deepEqual(
+      balancer.counts.map((count, index) => count - (before[index] ?? 0)),
+      [3, 3, 3],
+    );
   });
 
   test('each is killed under 9 adding clients and comes back: no 201 is lost, none doubled, no page misses an id', async (t) => {
@@ -123,7 +136,8 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     for (let round = 0; round < 6; round++) {
       const before = writers.added;
       const server = processes.servers[round % 3];
-      while (writers.added < before + 30) await Promise.race([writers.oneMore(), sleep(15_000, undefined, { ref: false }).then(() => assert.fail('nothing is added'))]);
+      while (writers.added < before + 30)
+        await Promise.race([writers.oneMore(), sleep(15_000, undefined, { ref: false }).then(() => assert.fail('nothing is added'))]);
       assert.equal((await server?.end('SIGKILL'))?.signal, 'SIGKILL');
       const since = performance.now();
       await Promise.race([writers.oneMore(), sleep(5_000, undefined, { ref: false })]);
@@ -137,8 +151,16 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     assert.deepEqual(writers.others, [], 'nothing but 201 and 503 was answered');
     const { missing, doubled } = writers.compare(rows);
     assert.deepEqual({ missing, doubled }, { missing: [], doubled: [] });
-    assert.deepEqual(rows.map(({ id }) => id), rows.map((_, index) => index + 1), 'ids are 1, 2, 3 …');
-    assert.deepEqual(seen.ids, rows.map(({ id }) => id), 'whoever pages on sees each, in order');
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      rows.map((_, index) => index + 1),
+      'ids are 1, 2, 3 …',
+    );
+    assert.deepEqual(
+      seen.ids,
+      rows.map(({ id }) => id),
+      'whoever pages on sees each, in order',
+    );
     assert.ok(seen.pages > 20, `only ${seen.pages} pages`);
     t.diagnostic(`${writers.added} animals answered 201, ${writers.refused} requests not at all, ${rows.length} rows, ${seen.pages} pages while they came`);
   });

@@ -7,7 +7,9 @@ import { createPetstore, type Pet } from '../../dist/index.js';
 
 const [connectionString = '', connections = ''] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString, max: Number(connections) });
-await pool.query('CREATE TABLE IF NOT EXISTS single_pets (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)');
+await pool.query(
+  'CREATE TABLE IF NOT EXISTS single_pets (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)',
+);
 const petstore = createPetstore({
   keys: [process.env['PETSTORE_API_KEYS'] ?? ''],
   storage: {

@@ -44,7 +44,9 @@ try {
   console.log(`adding at ${clients.sleeping.name}, medians of ${rounds} rounds of ${secondsEach} s:`);
   for (const [index, [name]] of contestants.entries()) {
     const times = (medians[0] ?? NaN) / (medians[index] ?? NaN);
-    console.log(`${String(Math.round(medians[index] ?? NaN)).padStart(7)} animals/s  ${name}${index === 0 ? '' : `: petstore adds ${times.toFixed(1)} times as many`}`);
+    console.log(
+      `${String(Math.round(medians[index] ?? NaN)).padStart(7)} animals/s  ${name}${index === 0 ? '' : `: petstore adds ${times.toFixed(1)} times as many`}`,
+    );
   }
 } finally {
   await Promise.all(servers.map((server) => server.end('SIGTERM')));

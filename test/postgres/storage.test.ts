@@ -36,11 +36,18 @@ describe('PostgreSQL', { skip }, () => {
     await storage.ready?.();
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 2n);
     const both = await Promise.allSettled([storage.insert({ name: '', categoryId: 1n }), storage.insert({ name: '', categoryId: 1n })]);
-    assert.deepEqual(both.map(({ status }) => status), ['rejected', 'rejected'], 'not one of a batch that is too large');
+    assert.deepEqual(
+      both.map(({ status }) => status),
+      ['rejected', 'rejected'],
+      'not one of a batch that is too large',
+    );
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 1n);
     await assert.rejects(storage.insert({ name: '', categoryId: 1n }), { code: 'unavailable', message: 'There are no ids left.' });
     await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
-    assert.deepEqual((await storage.list({ limit: 5, after: 2n ** 63n - 2n })).map(({ id }) => id), [2n ** 63n - 1n]);
+    assert.deepEqual(
+      (await storage.list({ limit: 5, after: 2n ** 63n - 2n })).map(({ id }) => id),
+      [2n ** 63n - 1n],
+    );
   });
 
   test('what one turn asks for goes in one statement, and each gets its own', async (t) => {
@@ -48,9 +55,19 @@ describe('PostgreSQL', { skip }, () => {
     atEnd(t, () => storage.close());
     await Promise.all(Array.from({ length: 600 }, (_, index) => storage.insert({ name: `n${index + 1}`, categoryId: 1n })));
     const pets = await Promise.all(Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index))));
-    assert.deepEqual(pets.map((pet) => pet?.name), [undefined, ...Array.from({ length: 600 }, (_, index) => `n${index + 1}`), undefined]);
+    assert.deepEqual(
+      pets.map((pet) => pet?.name),
+      [undefined, ...Array.from({ length: 600 }, (_, index) => `n${index + 1}`), undefined],
+    );
     const pages = await Promise.all([storage.list({ limit: 2 }), storage.list({ limit: 2 }), storage.list({ limit: 2, after: 2n })]);
-    assert.deepEqual(pages.map((page) => page.map(({ id }) => id)), [[1n, 2n], [1n, 2n], [3n, 4n]]);
+    assert.deepEqual(
+      pages.map((page) => page.map(({ id }) => id)),
+      [
+        [1n, 2n],
+        [1n, 2n],
+        [3n, 4n],
+      ],
+    );
     assert.deepEqual([await storage.get(2n ** 64n), await storage.list({ limit: 1, after: 2n ** 64n })], [undefined, []]);
   });
 
@@ -143,7 +160,10 @@ describe('in databases of other encodings', { skip: withoutServer() }, () => {
       atEnd(t, () => storage.close());
       const names = ['\u0000', '\\', "'", 'Tüm', '猫', '🐈', '\uFEFF\uFFFF'];
       for (const name of names) await storage.insert({ name, categoryId: -1n, status: 'sold' });
-      assert.deepEqual((await storage.list({ limit: 9, status: 'sold' })).map((pet) => pet.name), names);
+      assert.deepEqual(
+        (await storage.list({ limit: 9, status: 'sold' })).map((pet) => pet.name),
+        names,
+      );
     });
   }
 });

@@ -70,7 +70,12 @@ export class Writers {
   async #add(name: string): Promise<number> {
     const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
     try {
-      const response = await fetch(`${this.#url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }), signal: AbortSignal.timeout(answerMs) });
+      const response = await fetch(`${this.#url}/v1/pets`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ name, categoryId: 1 }),
+        signal: AbortSignal.timeout(answerMs),
+      });
       const body = await response.text();
       if (response.status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(body)?.[1]), body);
       else if (response.status === 503) this.refused++;

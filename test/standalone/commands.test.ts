@@ -15,8 +15,13 @@ describe('import FILE', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await run(['import', animals], { cwd });
     assert.deepEqual([code, stdout, stderr], [0, '301 animals added to file:data/pets.jsonl\n', '']);
     const sources = readFileSync(animals, 'utf8').trimEnd().split('\n');
-    const lines = readFileSync(join(cwd, pets), 'utf8').split('\n').filter((line) => line.startsWith('{"id"'));
-    assert.deepEqual(lines, sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)));
+    const lines = readFileSync(join(cwd, pets), 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('{"id"'));
+    assert.deepEqual(
+      lines,
+      sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)),
+    );
     const server = await start(t, [], { cwd });
     assert.equal((await server.said('listening'))['pets'], 301);
   });
@@ -35,8 +40,13 @@ describe('import FILE', { concurrency: 4 }, () => {
     const count = 20_000;
     writeFileSync(join(cwd, 'in.jsonl'), Array.from({ length: count }, (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`).join(''));
     assert.equal((await run(['import', 'in.jsonl'], { cwd })).code, 0);
-    const lines = readFileSync(join(cwd, pets), 'utf8').split('\n').filter((line) => line.startsWith('{"id"'));
-    assert.deepEqual(lines, Array.from({ length: count }, (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index}}`));
+    const lines = readFileSync(join(cwd, pets), 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('{"id"'));
+    assert.deepEqual(
+      lines,
+      Array.from({ length: count }, (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index}}`),
+    );
   });
 
   const badLines: readonly (readonly [string, Buffer, RegExp])[] = [
@@ -178,7 +188,10 @@ describe('check FILE', { concurrency: 4 }, () => {
     writeFileSync(join(cwd, 'bad.jsonl'), animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)));
     const ended = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.equal(ended.code, 0);
-    assert.match(ended.stdout, /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}line 1: animal 1 .*\n {2}left out {2}line 2: .*\n {2}missing {3}ids 1 to 2\n$/);
+    assert.match(
+      ended.stdout,
+      /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}line 1: animal 1 .*\n {2}left out {2}line 2: .*\n {2}missing {3}ids 1 to 2\n$/,
+    );
     assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
     assertRefused(await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
   });

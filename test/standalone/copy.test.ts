@@ -77,14 +77,20 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     }
     const present = animalsIn(join(cwd, 'b')).length;
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    assert.match((await run(copying, { cwd })).stdout, new RegExp(`^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`));
+    assert.match(
+      (await run(copying, { cwd })).stdout,
+      new RegExp(`^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`),
+    );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
   });
 
   test('what plugins keep is copied too, and nothing that only looks like it', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(3));
-    const orders = ['{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}', '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}'];
+    const orders = [
+      '{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}',
+      '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}',
+    ];
     writeAnimals(join(cwd, 'a.orders'), orders);
     writeAnimals(join(cwd, 'a.notes'), ['{"id":1,"text":"Ünï"}']);
     writeAnimals(join(cwd, 'a.bak'), someAnimals(2));
@@ -98,7 +104,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       `2 orders of file:a are in file:b; SHA-256 of both ${digestOf(orders)}`,
     ];
     assert.deepEqual([code, stdout, stderr], [0, `${said.join('\n')}\n`, '']);
-    assert.deepEqual(readdirSync(cwd).filter((name) => name.startsWith('b')), ['b', 'b.notes', 'b.orders']);
+    assert.deepEqual(
+      readdirSync(cwd).filter((name) => name.startsWith('b')),
+      ['b', 'b.notes', 'b.orders'],
+    );
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
     writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
     assertRefusedBehind(await run(copying, { cwd }), /^the record of orders of id 5 is not the one that is to be copied/);
@@ -180,7 +189,10 @@ describe('copyPets', () => {
     const steps: unknown[] = [];
     const report = await copyPets(await filled(), to, (...step) => steps.push(step));
     assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
-    assert.deepEqual(steps, [['copying', 1, 3], ['checking', 1, 3]]);
+    assert.deepEqual(steps, [
+      ['copying', 1, 3],
+      ['checking', 1, 3],
+    ]);
     assert.equal((await copyPets(await filled(), to)).present, 3);
   });
 
@@ -195,7 +207,10 @@ describe('copyPets', () => {
         const target = await fileTarget(path);
         return { adopt: faulty(target), close: () => target.close() };
       };
-      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), { code: 'storage_damaged', message: /not the same: [23] of SHA-256/ });
+      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), {
+        code: 'storage_damaged',
+        message: /not the same: [23] of SHA-256/,
+      });
     });
   }
 

@@ -25,7 +25,9 @@ export function someAnimals(count: number): readonly string[] {
 
 /** The animals of a storage file, as `grep '^{"id":'` finds them. */
 export function animalsIn(path: string): readonly string[] {
-  return readFileSync(path, 'utf8').split('\n').filter((line) => line.startsWith('{"id":'));
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith('{"id":'));
 }
 
 /** What `copy` says of animals. */

@@ -59,7 +59,10 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
         for (let isAdded = false; !isAdded; ) {
           const headers = { Authorization: `Bearer ${apiKey}`, 'Idempotency-Key': idempotencyKey };
           const init = { method: 'POST', headers, body: Buffer.from(JSON.stringify({ name: idempotencyKey, categoryId: 1 })) };
-          const answer = await fetch(`${server.url}/v1/pets`, init).then(async (response) => ({ status: response.status, text: await response.text() }), () => undefined);
+          const answer = await fetch(`${server.url}/v1/pets`, init).then(
+            async (response) => ({ status: response.status, text: await response.text() }),
+            () => undefined,
+          );
           if (answer === undefined) return;
           isAdded = answer.status === 201;
           if (isAdded) {
@@ -87,7 +90,9 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     assert.equal(bodies.size, keys.length);
     const { stdout } = await run(['check', pets], { cwd });
     assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
-    const lines = readFileSync(join(cwd, pets), 'utf8').split('\n').filter((line) => line.startsWith('{"id"'));
+    const lines = readFileSync(join(cwd, pets), 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('{"id"'));
     assert.deepEqual(lines.toSorted(), [...bodies.values()].toSorted());
   });
 

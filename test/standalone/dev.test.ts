@@ -9,7 +9,12 @@ import { assertRefused, folder, freePort, run, Running, RunningServer, serverFil
 const unkeyed = { PETSTORE_API_KEYS: '' };
 
 function banner(server: Running): Promise<string> {
-  return until('the curl line', () => server.stdout.split('\n').slice(0, -1).find((line) => line.startsWith('curl ')));
+  return until('the curl line', () =>
+    server.stdout
+      .split('\n')
+      .slice(0, -1)
+      .find((line) => line.startsWith('curl ')),
+  );
 }
 
 describe('--dev', { concurrency: 4 }, () => {

@@ -53,7 +53,12 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.match((await run(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
   });
 
-  for (const [text, ms] of [['90d', 7_776_000_000], ['12h', 43_200_000], ['30m', 1_800_000], ['60s', 60_000]] as const) {
+  for (const [text, ms] of [
+    ['90d', 7_776_000_000],
+    ['12h', 43_200_000],
+    ['30m', 1_800_000],
+    ['60s', 60_000],
+  ] as const) {
     test(`--expires ${text} ends a key after that time`, async (t) => {
       const cwd = folder(t);
       await addKey(cwd, 'alice', `--expires=${text}`);
@@ -77,7 +82,9 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
     ['a name for the list', ['keys', 'list', 'a'], /no name/],
     ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
-    ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map((time) => [`the time ${time}`, ['keys', 'add', 'a', `--expires=${time}`], /^--expires must be a time such as 90d/] as const),
+    ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map(
+      (time) => [`the time ${time}`, ['keys', 'add', 'a', `--expires=${time}`], /^--expires must be a time such as 90d/] as const,
+    ),
     ['--expires for the list', ['keys', 'list', '--expires', '1d'], /--expires/],
     ['a file that cannot be made', ['keys', 'add', 'a', '--keys-file', '/proc/keys.json'], /\/proc\/keys\.json.*--keys-file/],
   ];

@@ -11,7 +11,10 @@ describe('the log', { concurrency: 4 }, () => {
   test('the first line is level, msg, url, storage, pets, readyMs, and time at the end', async (t) => {
     const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
     const [line = ''] = server.stdout.split('\n');
-    assert.match(line, /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"time":"[0-9T:.-]+Z"\}$/);
+    assert.match(
+      line,
+      /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"time":"[0-9T:.-]+Z"\}$/,
+    );
     assert.equal(server.stderr, '');
   });
 
@@ -63,7 +66,10 @@ describe('the log', { concurrency: 4 }, () => {
   test('control characters and U+2028 from a plugin or an option cannot forge a line', async (t) => {
     const cwd = folder(t);
     const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
-    writeFileSync(join(cwd, 'plugin.mjs'), `export default (host) => host.log('info', ${JSON.stringify(forged)}, { msg: 'other', time: 1, id: 1n, text: ${JSON.stringify(forged)} });`);
+    writeFileSync(
+      join(cwd, 'plugin.mjs'),
+      `export default (host) => host.log('info', ${JSON.stringify(forged)}, { msg: 'other', time: 1, id: 1n, text: ${JSON.stringify(forged)} });`,
+    );
     const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
     const { stdout } = await server.end();
     assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
@@ -77,7 +83,10 @@ describe('the log', { concurrency: 4 }, () => {
 
   test('whoever reads the output may go away: the server goes on', async (t) => {
     const cwd = folder(t);
-    const server = new RunningServer(process.execPath, [serverFile], { cwd, env: { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: '0', PETSTORE_LOG: 'requests' } });
+    const server = new RunningServer(process.execPath, [serverFile], {
+      cwd,
+      env: { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: '0', PETSTORE_LOG: 'requests' },
+    });
     atEnd(t, () => server.end('SIGKILL'));
     await server.said('listening');
     server.child.stdout?.destroy();
@@ -96,7 +105,10 @@ describe('the log', { concurrency: 4 }, () => {
 });
 
 function lines(stdout: string): readonly Record<string, unknown>[] {
-  return stdout.trimEnd().split('\n').map((line) => JSON.parse(line));
+  return stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
 }
 
 function messages(stdout: string): readonly unknown[] {

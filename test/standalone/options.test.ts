@@ -18,7 +18,8 @@ describe('options', { concurrency: 4 }, () => {
       --expires --salvage --from --to --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_CORS_ORIGINS PETSTORE_MAX_BODY_BYTES
       PETSTORE_BASE_URL PETSTORE_STAGING_BASE_URL PETSTORE_TLS_CERT PETSTORE_TLS_KEY PETSTORE_LOG 127.0.0.1 3000 file:data/pets.jsonl
       data/keys.json 65536 data/dev-key`.split(/\s+/);
-    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'migrate', 'copy --from', 'check FILE']) assert.ok(stdout.includes(name), name);
+    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'migrate', 'copy --from', 'check FILE'])
+      assert.ok(stdout.includes(name), name);
     assert.ok(stdout.split('\n').every((line) => line.length <= 120));
   });
 

@@ -18,7 +18,8 @@ export default function (host) {
   host.describe((document) => { document['x-counts'] = true; });
   host.onClose(() => host.log('info', 'counted', { replies }));
 }`;
-const named = (path: string): string => `exports.plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: () => ({ status: 200, headers: [], body: '1' }) } } });`;
+const named = (path: string): string =>
+  `exports.plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: () => ({ status: 200, headers: [], body: '1' }) } } });`;
 
 /** A package as npm would install it. */
 function install(cwd: string, name: string, text: string): void {
@@ -45,7 +46,10 @@ describe('plugins', { concurrency: 4 }, () => {
   test('a fault that nobody caught is logged, stops the server as a signal does, and exits 70', async (t) => {
     const cwd = folder(t);
     const handler = "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
-    writeFileSync(join(cwd, 'faulty.mjs'), `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`);
+    writeFileSync(
+      join(cwd, 'faulty.mjs'),
+      `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`,
+    );
     const server = await start(t, ['--plugin', './faulty.mjs'], { cwd, env });
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);

@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { apiKey, folder, run, start, until, type RunningServer } from './process.js';
 
-const postHead = (body: string): string =>
-  `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
+const postHead = (body: string): string => `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
 const body = '{"name":"Rex","categoryId":1}';
 
 /** A connection, and what has come from it. */
@@ -79,7 +78,10 @@ describe('the end', { concurrency: 8 }, () => {
     assert.equal((await server.ended).code, 0);
   });
 
-  for (const [second, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
+  for (const [second, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const) {
     test(`a second signal, ${second}, ends it at once with ${code}`, async (t) => {
       const server = await start(t, [], { cwd: folder(t) });
       await open(server, postHead(body) + body.slice(0, 10));

@@ -24,7 +24,10 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
       assert.equal(catalogue.lastId, plain.at(-1)?.id ?? 0n);
       const matching = plain.filter((pet) => pet.id > after && (wanted === undefined || pet.status === wanted));
       const page = catalogue.page({ limit, after, ...(wanted && { status: wanted }) });
-      assert.deepEqual(page.texts, matching.slice(0, limit).map((pet) => pet.text));
+      assert.deepEqual(
+        page.texts,
+        matching.slice(0, limit).map((pet) => pet.text),
+      );
       assert.equal(page.next, matching.length > limit ? matching[limit - 1]?.id : undefined);
     }),
   );

@@ -41,20 +41,29 @@ export function testStorage(name: string, open: () => Promise<PetStorage>): void
     test('C23 both ends of int64 are kept exactly', async () => {
       const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n];
       const storage = await openWith(ends.map((categoryId) => ({ name: '', categoryId })));
-      assert.deepEqual((await storage.list({ limit: 9 })).map((pet) => pet.categoryId), ends);
+      assert.deepEqual(
+        (await storage.list({ limit: 9 })).map((pet) => pet.categoryId),
+        ends,
+      );
     });
 
     test('C25 any well-formed text is kept as a name', async () => {
       const names = ['', ' ', '\u0000', '"\\/\b\n\u2028', 'Tüm', '猫', '🐈', '\uFEFF', '\uFFFF', 'x'.repeat(70_000)];
       const storage = await openWith(names.map((text) => ({ name: text, categoryId: 1n })));
-      assert.deepEqual((await storage.list({ limit: 99 })).map((pet) => pet.name), names);
+      assert.deepEqual(
+        (await storage.list({ limit: 99 })).map((pet) => pet.name),
+        names,
+      );
     });
 
     test('C31 ids are 1, 2, 3 … in the order of the calls, with many at once too', async () => {
       const storage = await openOne();
       const drafts = Array.from({ length: 300 }, (_, index) => ({ name: `n${index}`, categoryId: 1n }));
       const pets = await Promise.all(drafts.map((draft) => storage.insert(draft)));
-      assert.deepEqual(pets.map((pet) => pet.id), drafts.map((_, index) => BigInt(index + 1)));
+      assert.deepEqual(
+        pets.map((pet) => pet.id),
+        drafts.map((_, index) => BigInt(index + 1)),
+      );
       assert.deepEqual(await storage.list({ limit: 300 }), pets);
     });
 

@@ -60,7 +60,10 @@ test('onCommit tells of each batch that lasts, through a storage that still open
   storage.onCommit?.((commit) => commits.push(commit));
   await Promise.all([storage.insert(draft), storage.insert(draft)]);
   await storage.insert(draft);
-  assert.deepEqual(commits.map(({ count }) => count), [2, 1]);
+  assert.deepEqual(
+    commits.map(({ count }) => count),
+    [2, 1],
+  );
   for (const { syncMilliseconds } of commits) assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
   assert.equal(logged.length, 2);
   assert.match(JSON.stringify(logged), /not my day/);
@@ -76,11 +79,15 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
     write: (descriptor, bytes) => (calls.push('write'), nodeDisk.write(descriptor, bytes)),
     datasync: (descriptor) => (calls.push('datasync'), nodeDisk.datasync(descriptor)),
   });
-  await using(path, async (storage) => {
-    calls.length = 0;
-    await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
-    assert.deepEqual(calls, ['write', 'datasync']);
-  }, disk);
+  await using(
+    path,
+    async (storage) => {
+      calls.length = 0;
+      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      assert.deepEqual(calls, ['write', 'datasync']);
+    },
+    disk,
+  );
   const body = '{"id":1,"name":"Rex","categoryId":5,"status":"available"}\n{"id":2,"name":"Tom","categoryId":7}\n';
   assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
 });
@@ -98,23 +105,27 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
       return nodeDisk.datasync(descriptor);
     },
   });
-  await using(newPath(), async (storage) => {
-    opened = true;
-    const first = storage.insert(draft);
-    await syncing.opened;
-    const second = storage.insert(draft);
-    try {
-      // Whoever does not wait for the disk has had a turn of the event loop to show it.
-      await new Promise((resolve) => setImmediate(resolve));
-      assert.equal(await storage.get(1n), undefined);
-      assert.deepEqual(await storage.list({ limit: 5 }), []);
-    } finally {
-      // Or closing would wait for the disk, and nobody would hear what failed.
-      mayEnd.open();
-    }
-    assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
-    assert.equal(storage.size, 2);
-  }, disk);
+  await using(
+    newPath(),
+    async (storage) => {
+      opened = true;
+      const first = storage.insert(draft);
+      await syncing.opened;
+      const second = storage.insert(draft);
+      try {
+        // Whoever does not wait for the disk has had a turn of the event loop to show it.
+        await new Promise((resolve) => setImmediate(resolve));
+        assert.equal(await storage.get(1n), undefined);
+        assert.deepEqual(await storage.list({ limit: 5 }), []);
+      } finally {
+        // Or closing would wait for the disk, and nobody would hear what failed.
+        mayEnd.open();
+      }
+      assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
+      assert.equal(storage.size, 2);
+    },
+    disk,
+  );
 });
 
 test('F1 short writes are finished', async () => {
@@ -171,7 +182,11 @@ test('F2 an animal by hand with the last id of int64 leaves no id to give', asyn
 
 test('F2 a broken last commit line costs no animal', async () => {
   const sound = batches(2, 2);
-  for (const [at, byte] of [[sound.length - 1, 0x58], [sound.length - 8, 0x58], [sound.length - 8, 0]] as const) {
+  for (const [at, byte] of [
+    [sound.length - 1, 0x58],
+    [sound.length - 8, 0x58],
+    [sound.length - 8, 0],
+  ] as const) {
     const file = Buffer.from(sound);
     file[at] = byte;
     const path = fileWith(file);
@@ -194,7 +209,11 @@ test('F2 a block of the last batch that the disk never wrote is a torn tail thou
   const atBatch = fileWith(Buffer.from(file).fill(0, batches(10).length, from));
   assert.equal(await using(atBatch, async (storage) => storage.size), 10);
 
-  for (const [a, b] of [[from, from + blockBytes - 1], [from + 1, from + blockBytes], [from + 512, from + 1024]] as const) {
+  for (const [a, b] of [
+    [from, from + blockBytes - 1],
+    [from + 1, from + blockBytes],
+    [from + 512, from + 1024],
+  ] as const) {
     await assert.rejects(fileStorage(fileWith(Buffer.from(file).fill(0, a, b))), damaged);
   }
 });
@@ -281,11 +300,15 @@ test('F5 an undo that fails is F6', async () => {
     truncate: () => Promise.reject(systemError('EIO')),
   });
   let writes = 0;
-  await using(newPath(), async (storage) => {
-    await assert.rejects(storage.insert(draft), unavailable);
-    disk.write = async (_descriptor, bytes) => (writes++, bytes.length);
-    await assert.rejects(storage.insert(draft), unavailable);
-  }, disk);
+  await using(
+    newPath(),
+    async (storage) => {
+      await assert.rejects(storage.insert(draft), unavailable);
+      disk.write = async (_descriptor, bytes) => (writes++, bytes.length);
+      await assert.rejects(storage.insert(draft), unavailable);
+    },
+    disk,
+  );
   assert.equal(writes, 0);
 });
 
@@ -396,10 +419,14 @@ test('F8 a new file has mode 600 in a folder of mode 700, and both names are syn
     },
     sync: (descriptor) => (synced.push(folders.get(descriptor) ?? ''), nodeDisk.sync(descriptor)),
   });
-  await using(path, async () => {
-    const above = [dirname(path), dirname(dirname(path)), dirname(dirname(dirname(path)))];
-    for (const folder of above) assert.ok(synced.includes(folder), folder);
-  }, disk);
+  await using(
+    path,
+    async () => {
+      const above = [dirname(path), dirname(dirname(path)), dirname(dirname(dirname(path)))];
+      for (const folder of above) assert.ok(synced.includes(folder), folder);
+    },
+    disk,
+  );
   assert.equal(statSync(path).mode & 0o777, 0o600);
   assert.equal(statSync(dirname(path)).mode & 0o777, 0o700);
   synced.length = 0;
@@ -410,11 +437,13 @@ test('F9 a copy made at any moment starts, with everything that was acknowledged
   const path = newPath();
   await using(path, async (storage) => {
     let acknowledged = 0;
-    const inserting = Promise.all(Array.from({ length: 200 }, async (_, index) => {
-      for (let turn = 0; turn < index % 20; turn++) await new Promise(setImmediate);
-      await storage.insert({ name: 'x'.repeat(index * 10), categoryId: 1n });
-      acknowledged++;
-    }));
+    const inserting = Promise.all(
+      Array.from({ length: 200 }, async (_, index) => {
+        for (let turn = 0; turn < index % 20; turn++) await new Promise(setImmediate);
+        await storage.insert({ name: 'x'.repeat(index * 10), categoryId: 1n });
+        acknowledged++;
+      }),
+    );
     for (let round = 0; round < 20; round++) {
       const least = acknowledged;
       const copy = fileWith(readFileSync(path));
@@ -427,24 +456,32 @@ test('F9 a copy made at any moment starts, with everything that was acknowledged
 test('F6 what a failed fdatasync left in memory alone is taken back, or the next start would serve it', async () => {
   const path = newPath();
   const disk = diskWith({});
-  await using(path, async (storage) => {
-    await storage.insert(draft);
-    const before = readFileSync(path);
-    disk.datasync = () => Promise.reject(systemError('EIO'));
-    await assert.rejects(storage.insert(draft), unavailable);
-    assert.deepEqual(readFileSync(path), before);
-  }, disk);
+  await using(
+    path,
+    async (storage) => {
+      await storage.insert(draft);
+      const before = readFileSync(path);
+      disk.datasync = () => Promise.reject(systemError('EIO'));
+      await assert.rejects(storage.insert(draft), unavailable);
+      assert.deepEqual(readFileSync(path), before);
+    },
+    disk,
+  );
 });
 
 test('F10 an add refused after its write began may be there after a restart, whole', async () => {
   const path = newPath();
   const disk = diskWith({});
-  await using(path, async (storage) => {
-    disk.datasync = () => Promise.reject(systemError('EIO'));
-    disk.truncate = () => Promise.reject(systemError('EIO'));
-    await assert.rejects(storage.insert(draft), unavailable);
-    assert.equal(storage.size, 0);
-  }, disk);
+  await using(
+    path,
+    async (storage) => {
+      disk.datasync = () => Promise.reject(systemError('EIO'));
+      disk.truncate = () => Promise.reject(systemError('EIO'));
+      await assert.rejects(storage.insert(draft), unavailable);
+      assert.equal(storage.size, 0);
+    },
+    disk,
+  );
   assert.deepEqual(await namesIn(path), ['Rex']);
 });
 
@@ -455,10 +492,12 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
         const path = fileWith(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
         let call = 0;
         let open = 0;
-        const fault = <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) => (...args: A): Promise<R> => {
-          call++;
-          return call === failAt || (forever && call > failAt) ? Promise.reject(systemError(code)) : work(...args);
-        };
+        const fault =
+          <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) =>
+          (...args: A): Promise<R> => {
+            call++;
+            return call === failAt || (forever && call > failAt) ? Promise.reject(systemError(code)) : work(...args);
+          };
         const disk: Disk = {
           ...nodeDisk,
           open: fault(async (...args) => (open++, nodeDisk.open(...args))),
@@ -475,7 +514,10 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
         try {
           const storage = await fileStorage(path, { disk });
           for (const name of ['a', 'b']) {
-            await storage.insert({ name, categoryId: 1n }).then(() => acknowledged.push(name), (error) => assert.equal(error.code, 'unavailable'));
+            await storage.insert({ name, categoryId: 1n }).then(
+              () => acknowledged.push(name),
+              (error) => assert.equal(error.code, 'unavailable'),
+            );
           }
           await storage.close();
         } catch (error) {
@@ -579,7 +621,10 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
   await using(path, async (storage) => {
     await storage.insert(draft);
     const kept = storage.records?.('notes', notes);
-    await assert.rejects(kept?.opened ?? Promise.resolve(), { ...damaged, message: /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/ });
+    await assert.rejects(kept?.opened ?? Promise.resolve(), {
+      ...damaged,
+      message: /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/,
+    });
     await assert.rejects(kept?.insert('d') ?? Promise.resolve(), unavailable);
     await assert.rejects(storage.ready?.() ?? Promise.resolve(), unavailable);
     assert.equal((await storage.insert(draft)).id, 2n);
@@ -610,12 +655,17 @@ test('a storage without records has none while it still opens either, and says s
 
 test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
   const file = batches(40_000);
-  for (const [msBetween, told] of [[400, 1], [0, 0]] as const) {
+  for (const [msBetween, told] of [
+    [400, 1],
+    [0, 0],
+  ] as const) {
     let now = 0;
     const lines: unknown[][] = [];
     const storage = await fileStorage(fileWith(file), { clock: () => (now += msBetween), log: (...line) => lines.push(line) });
     await storage.close();
-    const read = lines.filter(([, message]) => message === 'reading the storage file').map(([level, , fields]) => [level, Object(fields).read > 0 && Object(fields).read < file.length, Object(fields).size]);
+    const read = lines
+      .filter(([, message]) => message === 'reading the storage file')
+      .map(([level, , fields]) => [level, Object(fields).read > 0 && Object(fields).read < file.length, Object(fields).size]);
     assert.deepEqual(read, Array(told).fill(['info', true, file.length]), `${file.length} bytes`);
   }
 });

@@ -33,7 +33,10 @@ test('what one turn adds goes together, what comes meanwhile into the next batch
   gates[0]?.open();
   assert.deepEqual(await Promise.all(first), ['A', 'B']);
   await tick();
-  assert.deepEqual(batches, [['a', 'b'], ['c', 'd']]);
+  assert.deepEqual(batches, [
+    ['a', 'b'],
+    ['c', 'd'],
+  ]);
   gates[1]?.open();
   assert.deepEqual(await Promise.all(second), ['C', 'D']);
 });

@@ -66,20 +66,32 @@ test('a repeat behind a restart has the first animal, within 24 hours by the clo
     await insertOnce(storage, rex, onceOf('b', 'body', at + 1));
   });
   const before = readFileSync(path);
-  await using(path, async (storage) => {
-    assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs - 1))).id, 1n);
-    await assert.rejects(insertOnce(storage, rex, onceOf('a', 'other', at + dayMs - 1)), mismatch);
-    assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
-  }, { clock: () => at + dayMs - 1 });
+  await using(
+    path,
+    async (storage) => {
+      assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs - 1))).id, 1n);
+      await assert.rejects(insertOnce(storage, rex, onceOf('a', 'other', at + dayMs - 1)), mismatch);
+      assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
+    },
+    { clock: () => at + dayMs - 1 },
+  );
   assert.deepEqual(readFileSync(path), before);
-  await using(path, async (storage) => {
-    assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id, 3n);
-    assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
-  }, { clock: () => at + dayMs });
-  await using(path, async (storage) => {
-    assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id, 3n, 'of two records of a key the later counts');
-    assert.equal(storage.size, 3);
-  }, { clock: () => at + dayMs });
+  await using(
+    path,
+    async (storage) => {
+      assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id, 3n);
+      assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
+    },
+    { clock: () => at + dayMs },
+  );
+  await using(
+    path,
+    async (storage) => {
+      assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id, 3n, 'of two records of a key the later counts');
+      assert.equal(storage.size, 3);
+    },
+    { clock: () => at + dayMs },
+  );
 });
 
 test('records stand for their animals however long those are, wherever the pieces of the file end', async () => {
@@ -111,7 +123,10 @@ test('a person may have written the animal behind a record anew', async () => {
 });
 
 /** Which animals a start serves from a file, and which keys have one of them; 'refused' leaves the file untouched. */
-async function outcome(file: Uint8Array, keys: readonly string[]): Promise<{ readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'> {
+async function outcome(
+  file: Uint8Array,
+  keys: readonly string[],
+): Promise<{ readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'> {
   const path = fileWith(file);
   try {
     return await using(path, async (storage) => {
@@ -146,7 +161,11 @@ test('F2 a file cut anywhere has no animal without its record and no record with
     const text = String(file);
     const whole = soundNames.filter((name, index) => text.includes(petLine(index + 1, name).trimEnd()));
     assert.deepEqual(result.names, whole, `cut at ${size}`);
-    assert.deepEqual(result.known, whole.filter((name) => name !== '-'), `cut at ${size}`);
+    assert.deepEqual(
+      result.known,
+      whole.filter((name) => name !== '-'),
+      `cut at ${size}`,
+    );
     assert.ok(text.endsWith(String(Buffer.concat(tornTails(result.path)))));
     assert.equal((await checkFile(result.path)).verdict, 'sound');
   }
@@ -248,7 +267,13 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
   assert.deepEqual(await saved(file), [file, []], 'a sound file is saved as it is');
   const damagedBatch = await outcome(Buffer.from((await saved(file.replace('"name":"c"', '"name":"x"')))[0]), keys);
   assert.ok(damagedBatch !== 'refused');
-  assert.deepEqual([damagedBatch.names, damagedBatch.known], [['a', '-', '-', 'd'], ['a', 'd']]);
+  assert.deepEqual(
+    [damagedBatch.names, damagedBatch.known],
+    [
+      ['a', '-', '-', 'd'],
+      ['a', 'd'],
+    ],
+  );
   const alone = recordLine(onceOf('z'));
   for (const [text, lines] of [
     [file + alone, [14]],
@@ -276,14 +301,18 @@ for (const [what, fault] of errnos) {
   test(`behind ${what} the key is new, and keys from before have their animals all the while`, async () => {
     const path = newPath();
     const disk = diskWith({});
-    await using(path, async (storage) => {
-      await insertOnce(storage, rex, onceOf('before'));
-      Object.assign(disk, fault);
-      for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable, 'not in flight');
-      assert.equal((await insertOnce(storage, rex, onceOf('before'))).id, 1n);
-      Object.assign(disk, nodeDisk);
-      if (what === 'a full disk') assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
-    }, { disk });
+    await using(
+      path,
+      async (storage) => {
+        await insertOnce(storage, rex, onceOf('before'));
+        Object.assign(disk, fault);
+        for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable, 'not in flight');
+        assert.equal((await insertOnce(storage, rex, onceOf('before'))).id, 1n);
+        Object.assign(disk, nodeDisk);
+        if (what === 'a full disk') assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
+      },
+      { disk },
+    );
     await using(path, async (storage) => {
       assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
       assert.equal(storage.size, 2);
@@ -294,11 +323,15 @@ for (const [what, fault] of errnos) {
 test('F10 of an add refused with its write begun the key knows more than its client: a retry behind the restart finds it', async () => {
   const path = newPath();
   const disk = diskWith({});
-  await using(path, async (storage) => {
-    disk.datasync = () => Promise.reject(systemError('EIO'));
-    disk.truncate = () => Promise.reject(systemError('EIO'));
-    await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
-  }, { disk });
+  await using(
+    path,
+    async (storage) => {
+      disk.datasync = () => Promise.reject(systemError('EIO'));
+      disk.truncate = () => Promise.reject(systemError('EIO'));
+      await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
+    },
+    { disk },
+  );
   await using(path, async (storage) => {
     assert.equal(storage.size, 1);
     assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 1n);
@@ -307,7 +340,9 @@ test('F10 of an add refused with its write begun the key knows more than its cli
 });
 
 /** A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered 503. */
-async function hung(t: TestContext): Promise<{ readonly path: string; readonly storage: PetStorage; readonly disk: Disk; readonly end: (error?: Error) => Promise<void> }> {
+async function hung(
+  t: TestContext,
+): Promise<{ readonly path: string; readonly storage: PetStorage; readonly disk: Disk; readonly end: (error?: Error) => Promise<void> }> {
   const path = newPath();
   const disk = diskWith({});
   const storage = await fileStorage(path, { disk, clock: () => at });
@@ -373,7 +408,10 @@ test('a storage that has no insertOnce says so, with and without texts, open or 
   await assert.rejects(insertOnce(whenOpen(Promise.resolve(bare(true))), rex, onceOf('a')), refused);
   // One without texts of its own but with keys has both in texts.
   const { insert, insertOnce: once, get, list } = storage;
-  const { id, json } = await textsOf({ durable: false, insert, ...(once && { insertOnce: once }), get, list, close: () => storage.close() }).insertOnce(rex, onceOf('a'));
+  const { id, json } = await textsOf({ durable: false, insert, ...(once && { insertOnce: once }), get, list, close: () => storage.close() }).insertOnce(
+    rex,
+    onceOf('a'),
+  );
   assert.equal((await textsOf(storage).insertOnce(rex, onceOf('a'))).json, json);
   assert.equal(json, `{"id":${id},"name":"Rex","categoryId":5}`);
   await storage.close();

@@ -34,7 +34,10 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       const kept = (await openOne()).records('notes', notes);
       const texts = Array.from({ length: 300 }, (_, index) => `Tüm 猫 ${index}\n`);
       const stored = await Promise.all(texts.map((text) => kept.insert(text)));
-      assert.deepEqual(stored.map(({ id, json }) => [id, json]), texts.map((text, index) => [BigInt(index + 1), notes.json(BigInt(index + 1), text)]));
+      assert.deepEqual(
+        stored.map(({ id, json }) => [id, json]),
+        texts.map((text, index) => [BigInt(index + 1), notes.json(BigInt(index + 1), text)]),
+      );
       await kept.opened;
       assert.equal(await kept.get(300n), notes.json(300n, texts[299] ?? ''));
       assert.equal(await kept.get(301n), undefined);

@@ -36,7 +36,11 @@ test('F2 a file cut at any byte serves every line that is whole, and the rest is
     const result = await outcome(file);
     assert.ok(result !== 'refused', `cut at ${size}`);
     const text = String(file);
-    assert.deepEqual(result.texts, allLines.filter((line) => text.includes(line)), `cut at ${size}`);
+    assert.deepEqual(
+      result.texts,
+      allLines.filter((line) => text.includes(line)),
+      `cut at ${size}`,
+    );
     const torn = String(Buffer.concat(tornTails(result.path)));
     assert.ok(text.endsWith(torn));
   }
@@ -103,7 +107,10 @@ test('pieces of any size hand over every byte once', async () => {
     fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1 }), fc.infiniteStream(fc.integer({ min: 0, max: 99 })), async (reads, uses) => {
       const seen: Buffer[] = [];
       let call = 0;
-      const disk = { ...nodeDisk, read: (from: number, into: Uint8Array, position: number) => nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position) };
+      const disk = {
+        ...nodeDisk,
+        read: (from: number, into: Uint8Array, position: number) => nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position),
+      };
       await readPieces({ disk, descriptor, from: 0, to: statSync(path).size }, (piece, at, last) => {
         assert.equal(at, Buffer.concat(seen).length);
         const used = last ? piece.length : Math.min(piece.length, uses.next().value ?? 0);

@@ -29,7 +29,10 @@ test('F3 salvage leaves out a batch whose checksum does not fit, says so, and to
   const { animals, missing, leftOut } = await salvageFile(damaged, out);
   assert.equal(animals, 4);
   assert.deepEqual(missing, [{ from: 3n, to: 5n }]);
-  assert.deepEqual(leftOut.map(({ line }) => line), [4, 5, 6]);
+  assert.deepEqual(
+    leftOut.map(({ line }) => line),
+    [4, 5, 6],
+  );
   assert.match(leftOut[0]?.what ?? '', /animal 3 .*checksum/);
   assert.deepEqual(readFileSync(damaged), before);
   assert.equal((await checkFile(out)).verdict, 'sound');

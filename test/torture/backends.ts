@@ -83,7 +83,11 @@ export class FileBackend implements Backend {
   }
 
   async restart(): Promise<void> {
-    const outcome = await inTime(this.storage.close().then(() => 'closed', String), hangMs, 'closing');
+    const outcome = await inTime(
+      this.storage.close().then(() => 'closed', String),
+      hangMs,
+      'closing',
+    );
     hold(outcome === 'closed' || this.#failed, `closing rejects with ${outcome}`);
     hold(this.#process.open === 0, 'a closed storage keeps a descriptor');
     await this.#open();

@@ -16,7 +16,11 @@ export const damage: Row = {
   isAlwaysFull: true,
   run: async (share) => {
     const sizes = Array.from({ length: fullBatches }, (_, index) => 1 + (index % 4));
-    const small = made(sizes, (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '', (id) => id % 5 === 0);
+    const small = made(
+      sizes,
+      (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '',
+      (id) => id % 5 === 0,
+    );
     // Its last batch is long enough for a block of the disk to be missing in it.
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
@@ -72,7 +76,12 @@ function* lines({ bytes }: Made): Generator<Damage> {
 /** A file of exactly 4 KiB. */
 function pageOf4096(): Made {
   const sizes = Array.from({ length: 20 }, () => 2);
-  const paddedBy = (bytes: number): Made => made(sizes, (id) => (id === 39 ? 'x'.repeat(bytes) : `pet ${id}`), (id) => id % 10 === 0);
+  const paddedBy = (bytes: number): Made =>
+    made(
+      sizes,
+      (id) => (id === 39 ? 'x'.repeat(bytes) : `pet ${id}`),
+      (id) => id % 10 === 0,
+    );
   return paddedBy(4096 - paddedBy(0).bytes.length);
 }
 

@@ -33,7 +33,10 @@ class Trend {
   /** One round has keys, a token and an order of its own, so that no place in memory can look like a trend. */
   add(share: Share): void {
     const token = `psk_${randomBytes(32).toString('base64url')}`;
-    const [first, second] = share.random.pick([[0, equalBytes], [equalBytes, 0]] as const);
+    const [first, second] = share.random.pick([
+      [0, equalBytes],
+      [equalBytes, 0],
+    ] as const);
     const cases = [first, second].map((equal) => ({ equal, verify: this.#verifyWith(entriesWith(token, equal)), ns: Infinity }));
     for (let pass = 0; pass < passes; pass++) {
       for (const each of share.random.pick([cases, cases.toReversed()])) each.ns = Math.min(each.ns, nsOf(each.verify, token));

@@ -18,11 +18,13 @@ interface Scene {
 }
 
 /** Plays only where the storage opens. */
-const opened = (play: Scene['play']): Scene['play'] => async (session, disk) => {
-  if (!(await session.open())) return;
-  await play(session, disk);
-  await session.close();
-};
+const opened =
+  (play: Scene['play']): Scene['play'] =>
+  async (session, disk) => {
+    if (!(await session.open())) return;
+    await play(session, disk);
+    await session.close();
+  };
 const sound = made([2, 1, 3]);
 const uncommitted = petText(7, 'not committed');
 const scenes: readonly Scene[] = [
@@ -69,10 +71,12 @@ const kinds: readonly Kind[] = [
   { name: 'a write of 1 byte', fault: (call, number, at) => (call === 'write' && number === at ? 1 : undefined) },
   { name: 'writes of 7 bytes from then on', fault: (call, number, at) => (call === 'write' && number >= at ? 7 : undefined) },
   { name: 'a write of no byte', fault: (call, number, at) => (call === 'write' && number === at ? 0 : undefined) },
-  ...(['ENOSPC', 'EIO'] as const).map((errno): Kind => ({
-    name: `a write of 10 bytes and then ${errno}`,
-    fault: (call, number, at) => (call !== 'write' ? undefined : number === at ? 10 : number === at + 1 ? errno : undefined),
-  })),
+  ...(['ENOSPC', 'EIO'] as const).map(
+    (errno): Kind => ({
+      name: `a write of 10 bytes and then ${errno}`,
+      fault: (call, number, at) => (call !== 'write' ? undefined : number === at ? 10 : number === at + 1 ? errno : undefined),
+    }),
+  ),
 ];
 
 export const failingCalls: Row = {
@@ -128,7 +132,10 @@ async function startAgain(share: Share, machine: Machine, scene: Scene, { acknow
   const { texts, journal } = await openTexts(machine.process().disk, path);
   hold(isPrefix(acknowledged, texts), `${acknowledged.length} animals were acknowledged, ${texts.length} are there`);
   const extra = texts.slice(acknowledged.length);
-  hold(extra.every((text) => refused.includes(text)), `there are animals that nobody added: ${extra[0]}`);
+  hold(
+    extra.every((text) => refused.includes(text)),
+    `there are animals that nobody added: ${extra[0]}`,
+  );
   const later = petText(texts.length + 1, 'later');
   await journal.append([later]);
   const served = await startTexts(machine.cutPower(share.random).process().disk, path);

@@ -25,7 +25,12 @@ export function made(sizes: readonly number[], nameOf: (id: number) => string = 
     lastFrom = bytes.length;
     const from = texts.length;
     for (let id = from + 1; id <= from + size; id++) texts.push(isKeyed(id) ? keyedText(id, nameOf(id)) : petText(id, nameOf(id)));
-    const body = Buffer.from(texts.slice(from).map((text) => `${text}\n`).join(''));
+    const body = Buffer.from(
+      texts
+        .slice(from)
+        .map((text) => `${text}\n`)
+        .join(''),
+    );
     bytes = Buffer.concat([bytes, body, commitOf(body, lastFrom)]);
   }
   return { bytes, texts, lastFrom };

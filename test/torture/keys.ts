@@ -23,7 +23,8 @@ export const keys: Row = {
 async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
   const keysFile = join(folder, 'keys.json');
-  const made = (name: string): string => execFileSync(process.execPath, [serverFile, 'keys', 'add', name, '--keys-file', keysFile], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const made = (name: string): string =>
+    execFileSync(process.execPath, [serverFile, 'keys', 'add', name, '--keys-file', keysFile], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   mkdirSync(folder);
   const [key, revoked] = [made('alice'), made('bob')];
   writeFileSync(join(share.workFolder, 'broken.mjs'), brokenPlugin);
@@ -65,7 +66,8 @@ async function searchPlaces(share: Share): Promise<string> {
     for (const text of texts) {
       for (const secret of [key, revoked]) {
         // Eleven characters of a key are no accident.
-        for (let at = 4; at + 11 <= secret.length; at++) hold(!text.includes(secret.slice(at, at + 11)), () => `${what} holds a part of a key: ${text.slice(0, 200)}`);
+        for (let at = 4; at + 11 <= secret.length; at++)
+          hold(!text.includes(secret.slice(at, at + 11)), () => `${what} holds a part of a key: ${text.slice(0, 200)}`);
       }
     }
   }

@@ -52,7 +52,10 @@ export class Ledger {
   /** Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id twice. */
   async check(client: Client, random: Random): Promise<void> {
     const found = await readAllPages(client);
-    for (const [what, book] of [['acknowledged', this.#acknowledged], ['served before', this.#served]] as const) {
+    for (const [what, book] of [
+      ['acknowledged', this.#acknowledged],
+      ['served before', this.#served],
+    ] as const) {
       for (const [id, body] of book) {
         hold(found.has(id), `id ${id}, ${what}, is lost`);
         hold(found.get(id) === body, `id ${id}, ${what}, is altered`);

@@ -71,7 +71,11 @@ export class Machine {
 
   /** The disk as one process sees it. */
   process(): Process {
-    return new Process(this.#names, (folder) => this.#syncNames(folder), () => join(this.#scratch, `lock-${++Machine.#locks}`));
+    return new Process(
+      this.#names,
+      (folder) => this.#syncNames(folder),
+      () => join(this.#scratch, `lock-${++Machine.#locks}`),
+    );
   }
 
   #syncNames(folder: string): void {

@@ -34,7 +34,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('add' as const), drafts }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('once' as const), key, body: fc.integer({ min: 0, max: 1 }), draft }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 20 }), status, after: fc.integer({ min: -1, max: 60 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 20 }), status, after: fc.integer({ min: -1, max: 60 }) }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('kill' as const), key, drafts, calls, powerCut: fc.boolean() }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('fail' as const), calls, errno: fc.constantFrom(...errnos) }) },
@@ -118,9 +121,14 @@ async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[
 async function addOnce(backend: Backend, model: PlainMap, { key, body, draft }: Extract<Step, { do: 'once' }>): Promise<void> {
   const sent = model.keyed(key, body, draft);
   const known = model.keys.get(key);
-  const outcome: unknown = await inTime(send(backend.storage, sent).catch((error: unknown) => error), 10_000, 'adding once');
+  const outcome: unknown = await inTime(
+    send(backend.storage, sent).catch((error: unknown) => error),
+    10_000,
+    'adding once',
+  );
   if (known?.body === body) equal(outcome, known.pet);
-  else if (known !== undefined) hold(outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch', () => `another body is answered ${inspect(outcome)}`);
+  else if (known !== undefined)
+    hold(outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch', () => `another body is answered ${inspect(outcome)}`);
   else if (outcome instanceof Error) {
     holdRefused(backend, outcome);
     model.maybe.push(sent);
@@ -142,7 +150,12 @@ async function kill(backend: Backend, model: PlainMap, { key, drafts, calls, pow
   const isNew = !model.keys.has(key);
   // The first by a key, if that is new.
   const all = drafts.map((draft, index) => (index === 0 && isNew ? model.keyed(key, 0, draft) : { draft }));
-  const adding = all.map((sent) => send(backend.storage, sent).then((pet) => void answered.set(sent, pet), () => undefined));
+  const adding = all.map((sent) =>
+    send(backend.storage, sent).then(
+      (pet) => void answered.set(sent, pet),
+      () => undefined,
+    ),
+  );
   await inTime(Promise.race([killed, Promise.all(adding)]), 10_000, 'a kill');
   await new Promise(setImmediate);
   for (const sent of all) {

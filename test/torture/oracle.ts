@@ -105,7 +105,8 @@ function framingOf(headers: ReadonlyMap<string, readonly string[]>, minor: strin
   return lengths.length > 1 || !/^[0-9]+$/.test(length) || BigInt(length) >= 2n ** 64n ? undefined : Number(length);
 }
 
-const chunkHead = /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]*(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*\r\n/;
+const chunkHead =
+  /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]*(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*\r\n/;
 
 /** The whole body of chunks; undefined where they are none, or not all there. */
 function readChunks(bytes: string): { readonly text: string; readonly size: number } | undefined {
@@ -164,13 +165,15 @@ function answerToHead({ method, target, headers, minor }: Request, hasPet: HasPe
   if (minor === '1' && expects !== undefined && expects.join(', ').toLowerCase() !== '100-continue') return of('417 expectation_failed');
   if (isAdding) return isAddable(headers);
   if (isProbe) return of(queryOf(query) === undefined ? '400 invalid_parameter' : '200');
-  if (segments.length === 3) return of(queryOf(query) === undefined ? '400 invalid_parameter' : isInt64(id ?? '') && hasPet(BigInt(id ?? '')) ? '200' : '404 not_found');
+  if (segments.length === 3)
+    return of(queryOf(query) === undefined ? '400 invalid_parameter' : isInt64(id ?? '') && hasPet(BigInt(id ?? '')) ? '200' : '404 not_found');
   return of(isPetQuery(query) ? '200' : '400 invalid_parameter');
 }
 
 function isAddable(headers: ReadonlyMap<string, readonly string[]>): Verdict | undefined {
   const type = headers.get('content-type')?.join(', ');
-  const isJson = type === undefined || /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(type);
+  const isJson =
+    type === undefined || /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(type);
   const codings = headers.get('content-encoding')?.join(', ').toLowerCase() ?? 'identity';
   if (!isJson || !/^identity(, identity)*$/.test(codings)) return { words: '415 unsupported_media_type' };
   return Number(headers.get('content-length')?.[0] ?? 0) > 65_536 ? { words: '413 content_too_large' } : undefined;
@@ -213,7 +216,11 @@ function isPetQuery(query: string): boolean {
     return value === undefined || (second === undefined && rule(value));
   };
   const isLimit = (value: string): boolean => isInt64(value) && BigInt(value) >= 1n && BigInt(value) <= 100n;
-  return holds('limit', isLimit) && holds('status', (value) => petStatuses.some((status) => status === value)) && holds('after', (value) => isInt64(value) && BigInt(value) >= 0n);
+  return (
+    holds('limit', isLimit) &&
+    holds('status', (value) => petStatuses.some((status) => status === value)) &&
+    holds('after', (value) => isInt64(value) && BigInt(value) >= 0n)
+  );
 }
 
 /** Whether a text is the one spelling of an int64. */

@@ -70,7 +70,10 @@ export const overload: Row = {
     const adds = [calm, many, deep].reduce((sum, { tally }) => sum + (tally.waits.get(201)?.length ?? 0), 0);
     const mostMiB = beforeMiB + spareMiB + (adds * animalBytes) / 2 ** 20;
     hold(peakMiB <= mostMiB, `memory grows to ${Math.round(peakMiB)} MiB, from ${Math.round(beforeMiB)}`);
-    hold(server.log.every((line) => !line.includes('"level":"error"')), () => `the log tells of an error: ${server.log.join('\n')}`);
+    hold(
+      server.log.every((line) => !line.includes('"level":"error"')),
+      () => `the log tells of an error: ${server.log.join('\n')}`,
+    );
     hold((await server.end('SIGTERM')).code === 0, 'it does not end with 0');
     return [
       `takes ${number(Math.round(perSecond))} requests a second`,
@@ -112,7 +115,9 @@ async function backToNormal(pressure: Pressure, client: Client, before: number, 
   let normal = await isNormal();
   while (!normal && isInTime()) normal = await isNormal();
   hold(normal, `${Math.round(performance.now() - since)} ms behind the load an answer still takes more than twice the ${before.toFixed(0)} ms before it`);
-  const words = [...waits].sort(([a], [b]) => a - b).map(([status, times]) => `${number(times.length)} ${status} (p99 ${Math.round(quantileOf(times, 0.99))} ms)`);
+  const words = [...waits]
+    .sort(([a], [b]) => a - b)
+    .map(([status, times]) => `${number(times.length)} ${status} (p99 ${Math.round(quantileOf(times, 0.99))} ms)`);
   return `${words.join(', ')}, all answered ${Math.round(settledMs)} ms behind the end`;
 }
 

@@ -43,7 +43,8 @@ export class Process {
       inode.dirty.clear();
     };
     const facts = (inode: Inode) => ({ size: inode.cache.length, dev: 1, ino: inoOf(inode), blksize: blockBytes, isFile: () => !inode.isFolder });
-    const step = <Args extends readonly unknown[], Result>(name: CallName, work: (...args: Args) => Result, failed?: (...args: Args) => void) =>
+    const step =
+      <Args extends readonly unknown[], Result>(name: CallName, work: (...args: Args) => Result, failed?: (...args: Args) => void) =>
       async (...args: Args): Promise<Result> => {
         const fault = await this.#passes(name);
         if (typeof fault !== 'string') return work(...args);
@@ -68,7 +69,9 @@ export class Process {
       }),
       // The kernel gives the descriptor free also where it reports an error.
       close: step('close', close, close),
-      read: step('read', (descriptor: number, into: Uint8Array, position: number) => of(descriptor).inode.cache.copy(into, 0, position, position + into.length)),
+      read: step('read', (descriptor: number, into: Uint8Array, position: number) =>
+        of(descriptor).inode.cache.copy(into, 0, position, position + into.length),
+      ),
       write: async (descriptor, bytes) => {
         const fault = await this.#passes('write');
         if (typeof fault === 'string') throw systemError(fault);

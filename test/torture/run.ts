@@ -69,7 +69,10 @@ const outcomes: Outcome[] = [];
 const inTurn = chosen.toSorted((one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false));
 for (const [index, row] of inTurn.entries()) {
   const startedAt = performance.now();
-  const outcome = await outcomeOf(row, inTurn.slice(index).reduce((sum, { fullS }) => sum + fullS, 0));
+  const outcome = await outcomeOf(
+    row,
+    inTurn.slice(index).reduce((sum, { fullS }) => sum + fullS, 0),
+  );
   outcomes.push(outcome);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
   process.stdout.write(`${row.id} ${outcome.word}, ${seconds} s: ${outcome.figure}\n`);

@@ -61,7 +61,8 @@ const faults: readonly Fault[] = [
     name: 'visible before durable',
     file: 'storage/file-records.ts',
     text: 'const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, status, json, use } of records) {\n      this.#catalogue.add(id, status, json);',
-    becomes: 'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, json, use } of records) {',
+    becomes:
+      'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, json, use } of records) {',
     test: 'storage/file.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
@@ -127,7 +128,10 @@ function copyInto(folder: string): void {
 }
 
 function build(folder: string): void {
-  const { status, stdout } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--noUnusedLocals', 'false'], { cwd: folder, encoding: 'utf8' });
+  const { status, stdout } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--noUnusedLocals', 'false'], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
   hold(status === 0, `a fault does not compile: ${stdout}`);
 }
 
@@ -166,8 +170,14 @@ export const seeded: Row = {
       const source = readFileSync(path, 'utf8');
       hold(source.includes(fault.text), `${fault.name}: ${fault.file} no longer says ${fault.text}`);
       const sound = outcomeOf(folder, fault);
-      hold(sound.passed > 0 && sound.failed === 0, `${fault.caughtBy} of ${fault.test}: ${sound.passed} pass and ${sound.failed} fail without a fault\n${sound.printed}`);
-      writeFileSync(path, source.replace(fault.text, () => fault.becomes));
+      hold(
+        sound.passed > 0 && sound.failed === 0,
+        `${fault.caughtBy} of ${fault.test}: ${sound.passed} pass and ${sound.failed} fail without a fault\n${sound.printed}`,
+      );
+      writeFileSync(
+        path,
+        source.replace(fault.text, () => fault.becomes),
+      );
       build(folder);
       const spoilt = outcomeOf(folder, fault);
       hold(spoilt.failed > 0, `${fault.name}: no \`not ok\` of ${fault.caughtBy} in ${fault.test}\n${spoilt.printed}`);

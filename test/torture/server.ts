@@ -51,7 +51,10 @@ export class Server {
         this.#hasListened = true;
         resolve(new Client(Number(port), apiKey));
       });
-      this.ended.then(() => resolve(undefined), () => resolve(undefined));
+      this.ended.then(
+        () => resolve(undefined),
+        () => resolve(undefined),
+      );
     });
     share.onEnd(() => this.end('SIGKILL'));
   }

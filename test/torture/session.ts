@@ -127,7 +127,10 @@ export class Session {
     const acknowledged = this.acknowledged.map((text) => text.slice(text.indexOf('\n') + 1));
     hold(shown.join('\n') === acknowledged.join('\n'), () => `readers see ${shown.length} of ${this.acknowledged.length} animals`);
     this.#calls = [];
-    const isReady = await Promise.resolve(storage?.ready?.()).then(() => true, () => false);
+    const isReady = await Promise.resolve(storage?.ready?.()).then(
+      () => true,
+      () => false,
+    );
     // Readiness may look at the file, and what it cannot see it does not trust.
     if (this.#state === 'sound' && this.#failed().length > 0) this.#state = 'broken';
     hold(isReady === (this.#state === 'sound'), `ready is ${isReady} while ${this.#state}`);

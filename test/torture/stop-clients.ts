@@ -69,7 +69,10 @@ export async function askAtTheEnd(share: Share, client: BareClient, pid: number,
     book(ledger, tally, sent, answer);
     tally.lastWords++;
   } else {
-    hold(readMs > lastWordMs - spareMs, `a request on an idle connection is not answered, sent ${sentMs.toFixed(0)} ms behind SIGTERM, and read ${readMs.toFixed(0)} ms behind it at the latest`);
+    hold(
+      readMs > lastWordMs - spareMs,
+      `a request on an idle connection is not answered, sent ${sentMs.toFixed(0)} ms behind SIGTERM, and read ${readMs.toFixed(0)} ms behind it at the latest`,
+    );
     tally.starved++;
   }
 }

@@ -58,7 +58,9 @@ async function round(share: Share, ends: Ends, tally: Tally): Promise<void> {
   working.catch(() => undefined);
   await Promise.race([working, wait(50 + share.random.below(400))]);
   // The first asks before the signal, which finds its request on the way; the others while idle connections are kept.
-  const asking = Promise.all(askers.map((asker, index) => askAtTheEnd(share, asker, server.pid, index * share.random.below(lastWordMs / askers.length), ledger, tally)));
+  const asking = Promise.all(
+    askers.map((asker, index) => askAtTheEnd(share, asker, server.pid, index * share.random.below(lastWordMs / askers.length), ledger, tally)),
+  );
   asking.catch(() => undefined);
   const sentAt = performance.now();
   const { code, signal, stderr } = await inTime(server.end('SIGTERM'), endMs + 5_000, 'the end behind SIGTERM');

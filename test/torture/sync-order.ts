@@ -130,7 +130,9 @@ class Trace {
 
   /** The new file's name and its new folder's name are on the disk before the first 201. */
   #checkFolder(calls: readonly SystemCall[], firstReply: number): void {
-    const made = calls.find(({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && args.includes('O_CREAT') && !result.startsWith('-1'));
+    const made = calls.find(
+      ({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && args.includes('O_CREAT') && !result.startsWith('-1'),
+    );
     hold(made !== undefined, 'the file is never made');
     const folder = dirname(this.#path);
     const isSynced = (path: string, from: number, to: number): boolean =>

@@ -135,7 +135,12 @@ class PostgresStorage implements PetStorage {
 
   async #close(): Promise<void> {
     // What failed to open has nothing to close.
-    const besides = this.#beside.map((opening) => opening.then((records) => records.close(), () => undefined));
+    const besides = this.#beside.map((opening) =>
+      opening.then(
+        (records) => records.close(),
+        () => undefined,
+      ),
+    );
     await Promise.all([this.#pets.close(), ...besides]);
     await Promise.race([this.#connections.close(this.#isOurs), wait(hungCloseMs, undefined, { ref: false })]);
   }
