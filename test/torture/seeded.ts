@@ -85,7 +85,7 @@ const faults: readonly Fault[] = [
   {
     name: 'keep-alive after an unread body',
     file: 'http/message.ts',
-    text: 'wireHeaders(request.complete ? actual : { ...actual, closes: true })',
+    text: 'wireHeaders(isLast ? { ...actual, closes: true } : actual)',
     becomes: 'wireHeaders(actual)',
     test: 'http/protocol.test.ts',
     caughtBy: 'C51 an answer before the body was read',
