@@ -10,6 +10,9 @@ const onPostgres = beneath === undefined ? undefined : await import('../postgres
 /** And through several servers that share it; `test/postgres/servers.test.ts` does. */
 const onServers = beneath === 'servers' ? await import('../postgres/servers.js') : undefined;
 
+/** Why a test of one event loop, or of one connection's end, is skipped where a balancer comes between; else false. */
+export const behindBalancer = onServers === undefined ? false : 'a balancer comes between';
+
 export const key = 'psk_test';
 
 /** A petstore that listens until the test ends. */
