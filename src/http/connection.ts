@@ -1,10 +1,11 @@
-/** Owns one connection: how many of its requests are under way, and how it ends where it is no HTTP. Knows no route. */
+/** Owns one connection from its first request to its end, also where it is no HTTP. Knows no route. */
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { PetstoreError } from '../errors.js';
-import type { Intake, Starter } from './intake.js';
+import type { Intake } from './intake.js';
 import { Exchange } from './message.js';
 import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
+import { Pipeline } from './pipeline.js';
 import { errorReply, type Reply } from './reply.js';
 import { replyText } from './wire.js';
 
@@ -16,10 +17,6 @@ export interface Service {
   refused(reply: Reply): void;
 }
 
-/** Most requests of one connection under way; what comes behind them waits (C52). */
-const maxUnderWay = 32;
-/** RFC 9110 section 9.2.1. */
-const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 /** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
 const lingerMs = 1_000;
 /** How long an unknown method may take to show its request line, like a header (C44). */
@@ -27,23 +24,12 @@ const requestLineMs = 10_000;
 /** How long a client may leave its answer unread (C44). */
 const unreadMs = 60_000;
 
-/** How long requests may wait for the server to come to them before they are refused (C48). */
-const overdueMs = 500;
-
 /** One socket of an HTTP server. */
-export class Connection implements Starter {
+export class Connection {
   readonly #socket: Socket;
   readonly #service: Service;
-  readonly #intake: Intake;
-  readonly #waiting: Exchange[] = [];
-  /** Since when the intake lets it wait. */
-  #joinedAt: number | undefined;
-  #underWay = 0;
-  /** Whether a request under way may change what others read. */
-  #isChanging = false;
-  #isPaused = false;
+  readonly #pipeline: Pipeline;
   #isHungUp = false;
-  #isGone = false;
   #latest: Exchange | undefined;
   /** What ends the connection once every request before it has its answer (C52). */
   #ending: (() => void) | undefined;
@@ -54,20 +40,15 @@ export class Connection implements Starter {
   constructor(socket: Socket, service: Service, intake: Intake) {
     this.#socket = socket;
     this.#service = service;
-    this.#intake = intake;
     // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
     // Node ends a connection behind its last answer by this, and at once: a client that is still sending would be reset
     // and might never read that answer (RFC 9112 section 9.6).
     socket.destroySoon = () => this.#hangUp('');
-    // Node reads on whenever it lets go of a request's body. All before the one that waits here are complete.
-    socket.once('close', () => {
-      this.#isGone = true;
-      this.#goOn();
-    });
-    socket.on('drain', () => this.#goOn());
-    socket.on('resume', () => {
-      if (this.#isPaused) socket.pause();
+    this.#pipeline = new Pipeline(socket, {
+      intake,
+      serve: (exchange) => service.serve(exchange),
+      onIdle: () => this.#ending?.(),
     });
   }
 
@@ -77,16 +58,7 @@ export class Connection implements Starter {
     if (!this.#socket.writable || this.#latest?.isLast === true) return;
     if (this.#latest !== undefined) this.#latest.isFollowed = true;
     this.#latest = exchange;
-    this.#waiting.push(exchange);
-    this.#goOn();
-  }
-
-  /** Starts what waited in the intake. */
-  start(): void {
-    const isOverdue = this.#joinedAt !== undefined && performance.now() - this.#joinedAt > overdueMs;
-    this.#joinedAt = undefined;
-    if (isOverdue) for (const exchange of this.#waiting) exchange.isOverdue = true;
-    this.#goOn();
+    this.#pipeline.add(exchange);
   }
 
   /**
@@ -120,7 +92,7 @@ export class Connection implements Starter {
   /** Ends the connection if no request of it is under way; one whose head has begun to arrive is (C48). */
   endIfIdle(): void {
     const isFirstArriving = this.#latest === undefined && this.#socket.bytesRead > 0;
-    if (this.#isIdle && !isFirstArriving) this.#hangUp('');
+    if (this.#pipeline.isIdle && !isFirstArriving) this.#hangUp('');
   }
 
   /** Ends what has waited too long; called every second with the milliseconds of `performance.now()`. */
@@ -154,60 +126,10 @@ export class Connection implements Starter {
     if (failure !== undefined) this.refuse(failure);
   }
 
-  /** Starts what may, unless the intake will call; reads no further than it may. */
-  #goOn(): void {
-    if (this.#joinedAt === undefined) this.#startWaiting();
-    this.#pauseWhereFull();
-  }
-
-  #startWaiting(): void {
-    for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
-      if (!this.#intake.take()) {
-        this.#joinedAt = performance.now();
-        this.#intake.join(this);
-        break;
-      }
-      this.#waiting.shift();
-      this.#underWay++;
-      if (!safeMethods.has(next.method)) this.#isChanging = true;
-      next.onSent(this.#onSent);
-      this.#service.serve(next);
-    }
-  }
-
-  #pauseWhereFull(): void {
-    const isFull = this.#waiting.length >= maxUnderWay;
-    if (isFull === this.#isPaused) return;
-    this.#isPaused = isFull;
-    if (isFull) this.#socket.pause();
-    else this.#socket.resume();
-  }
-
-  /** Whether every request so far has its answer. */
-  get #isIdle(): boolean {
-    return this.#underWay === 0 && this.#waiting.length === 0;
-  }
-
-  /**
-   * A client that does not read its answers gets no more of them made, which would all be kept for it (C52). RFC 9112
-   * section 9.3.2: what only reads must see what the requests before it changed.
-   */
-  #mayStart({ method }: Exchange): boolean {
-    if (this.#isGone) return true;
-    return this.#underWay < maxUnderWay && !this.#socket.writableNeedDrain && !(this.#isChanging && safeMethods.has(method));
-  }
-
-  readonly #onSent = (): void => {
-    this.#underWay--;
-    if (this.#underWay === 0) this.#isChanging = false;
-    this.#goOn();
-    if (this.#isIdle) this.#ending?.();
-  };
-
   #endWith(ending: () => void): void {
     if (this.#ending !== undefined) return;
     this.#ending = ending;
-    if (this.#isIdle) ending();
+    if (this.#pipeline.isIdle) ending();
   }
 
   #hangUpWith(error: PetstoreError): void {

@@ -93,7 +93,7 @@ const faults: readonly Fault[] = [
   {
     name: "the parser's error answered for a request under way",
     file: 'http/connection.ts',
-    text: 'if (this.#isIdle) ending();',
+    text: 'if (this.#pipeline.isIdle) ending();',
     becomes: 'ending();',
     test: 'http/protocol.test.ts',
     caughtBy: 'C52 an error behind a good request',

@@ -1,0 +1,113 @@
+/** Owns the order of one connection's requests: which of them wait, which are under way, when no more are read. Knows no reply. */
+import type { Socket } from 'node:net';
+import type { Intake, Starter } from './intake.js';
+import type { Exchange } from './message.js';
+
+/** Most requests of one connection under way; what comes behind them waits (C52). */
+const maxUnderWay = 32;
+/** RFC 9110 section 9.2.1. */
+const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+/** How long requests may wait for the server to come to them before they are refused (C48). */
+const overdueMs = 500;
+
+/** What a pipeline needs of its connection. */
+export interface PipelineOptions {
+  readonly intake: Intake;
+  /** Answers a request. */
+  readonly serve: (exchange: Exchange) => void;
+  /** Hears each time that every request so far has its answer. */
+  readonly onIdle: () => void;
+}
+
+/** The requests of one socket. */
+export class Pipeline implements Starter {
+  readonly #socket: Socket;
+  readonly #options: PipelineOptions;
+  readonly #waiting: Exchange[] = [];
+  /** Since when the intake lets it wait. */
+  #joinedAt: number | undefined;
+  #underWay = 0;
+  /** Whether a request under way may change what others read. */
+  #isChanging = false;
+  #isPaused = false;
+  #isGone = false;
+
+  constructor(socket: Socket, options: PipelineOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    // All before the one that waits are complete.
+    socket.once('close', () => {
+      this.#isGone = true;
+      this.#goOn();
+    });
+    socket.on('drain', () => this.#goOn());
+    // Node reads on whenever it lets go of a request's body.
+    socket.on('resume', () => {
+      if (this.#isPaused) socket.pause();
+    });
+  }
+
+  /** Takes a request; its answer waits for those before it. */
+  add(exchange: Exchange): void {
+    this.#waiting.push(exchange);
+    this.#goOn();
+  }
+
+  /** Starts what waited in the intake. */
+  start(): void {
+    const isOverdue = this.#joinedAt !== undefined && performance.now() - this.#joinedAt > overdueMs;
+    this.#joinedAt = undefined;
+    if (isOverdue) for (const exchange of this.#waiting) exchange.isOverdue = true;
+    this.#goOn();
+  }
+
+  /** Whether every request so far has its answer. */
+  get isIdle(): boolean {
+    return this.#underWay === 0 && this.#waiting.length === 0;
+  }
+
+  /** Starts what may, unless the intake will call; reads no further than it may. */
+  #goOn(): void {
+    if (this.#joinedAt === undefined) this.#startWaiting();
+    this.#pauseWhereFull();
+  }
+
+  #startWaiting(): void {
+    for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
+      if (!this.#options.intake.take()) {
+        this.#joinedAt = performance.now();
+        this.#options.intake.join(this);
+        break;
+      }
+      this.#waiting.shift();
+      this.#underWay++;
+      if (!safeMethods.has(next.method)) this.#isChanging = true;
+      next.onSent(this.#onSent);
+      this.#options.serve(next);
+    }
+  }
+
+  #pauseWhereFull(): void {
+    const isFull = this.#waiting.length >= maxUnderWay;
+    if (isFull === this.#isPaused) return;
+    this.#isPaused = isFull;
+    if (isFull) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  /**
+   * A client that does not read its answers gets no more of them made, which would all be kept for it (C52). RFC 9112
+   * section 9.3.2: what only reads must see what the requests before it changed.
+   */
+  #mayStart({ method }: Exchange): boolean {
+    if (this.#isGone) return true;
+    return this.#underWay < maxUnderWay && !this.#socket.writableNeedDrain && !(this.#isChanging && safeMethods.has(method));
+  }
+
+  readonly #onSent = (): void => {
+    this.#underWay--;
+    if (this.#underWay === 0) this.#isChanging = false;
+    this.#goOn();
+    if (this.isIdle) this.#options.onIdle();
+  };
+}
