@@ -15,7 +15,15 @@ test('the HTTP suite passes on PostgreSQL', { skip: withoutDatabase(), timeout: 
   assert.ok(files.length > 10);
   // A test runner within a test is one of its own only where it knows of no other.
   const { NODE_TEST_CONTEXT: _outer, ...env } = process.env;
-  const args = ['--import', 'tsx', '--test', '--test-timeout=120000', '--test-concurrency=3', ...files.map((file) => `test/http/${file}`)];
+  const args = [
+    '--import',
+    'tsx',
+    '--test',
+    '--test-reporter=tap',
+    '--test-timeout=120000',
+    '--test-concurrency=3',
+    ...files.map((file) => `test/http/${file}`),
+  ];
   const suite = spawn(process.execPath, args, {
     cwd: root,
     env: { ...env, PETSTORE_TEST_STORAGE: 'postgres', PETSTORE_TEST_POSTGRES_URL: await adminUrl() },

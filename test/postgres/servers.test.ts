@@ -73,7 +73,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
   test('the HTTP suite passes through them, each connection at the next', async () => {
     assert.ok(suites.length >= 8);
     const { NODE_TEST_CONTEXT: _outer, ...env } = process.env;
-    const args = ['--import', 'tsx', '--test', '--test-concurrency=2', ...suites.map((file) => `test/http/${file}`)];
+    const args = ['--import', 'tsx', '--test', '--test-reporter=tap', '--test-concurrency=2', ...suites.map((file) => `test/http/${file}`)];
     const suite = spawn(process.execPath, args, {
       cwd: root,
       env: { ...env, PETSTORE_TEST_STORAGE: 'servers', PETSTORE_TEST_POSTGRES_URL: await adminUrl() },
