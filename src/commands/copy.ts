@@ -32,7 +32,7 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
       process.stdout.write(`${printable(`${count} ${things} of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
     };
     tell(await copyPets(source, target, (...step) => progress.show(...step)), 'animals');
-    for (const name of await from.recordNames()) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
+    for (const name of await from.recordNames(log)) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
   } finally {
     progress.clear();
     await source.close();

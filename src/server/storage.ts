@@ -19,8 +19,8 @@ export interface NamedStorage {
   readonly isThere?: () => boolean;
   /** Opens it to be copied to, its animals or the records of a name; absent where nothing lasts. */
   readonly openTarget?: (records?: string) => Promise<TextTarget>;
-  /** The names of what plugins keep in it. */
-  readonly recordNames: () => Promise<readonly string[]>;
+  /** The names of what plugins keep in it; `log` hears of what only may be that. */
+  readonly recordNames: (log: Log) => Promise<readonly string[]>;
   /** Makes the tables of a database, or brings them up to date; absent where there are none. Answers what it did. */
   readonly migrate?: () => Promise<string>;
 }
@@ -37,7 +37,7 @@ export function readStorage({ text, from }: Setting): NamedStorage {
       open: (log) => fileStorage(path, { log }),
       isThere: () => existsSync(path),
       openTarget: (records) => fileTarget(path, records),
-      recordNames: () => fileRecordNames(path),
+      recordNames: (log) => fileRecordNames(path, log),
     };
   }
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return databaseOf(text, from);
