@@ -15,16 +15,16 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
   const [from, to] = [named(settings, 'from'), named(settings, 'to')];
   if (operands.length > 0 || from === undefined || to === undefined)
     throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
-  const { openTarget } = to;
-  if (openTarget === undefined) throw new Refusal(`--to ${to.text} would forget what is copied; use file:PATH or a database`);
-  if (!from.isDurable) throw new Refusal(`--from ${from.text} holds nothing to copy; use file:PATH or a database`);
+  const { openToCopy, openTarget } = to;
+  if (openToCopy === undefined || openTarget === undefined) throw new Refusal(`--to ${to.text} would forget what is copied; use file:PATH or a database`);
+  if (from.openToCopy === undefined) throw new Refusal(`--from ${from.text} holds nothing to copy; use file:PATH or a database`);
   if (from.place === to.place) throw new Refusal(`--from ${from.text} and --to ${to.text} are the same; name another to copy to`);
   // Opening it would make it.
   if (from.isThere?.() === false) throw new Refusal(`--from ${from.text} is not there; name a storage that is`);
   const progress = new Progress(process.stderr);
   const log = jsonLog(process.stderr);
-  const target: CopyTarget = { open: () => to.open(log), openTarget };
-  const source = await from.open(log);
+  const target: CopyTarget = { open: () => openToCopy(log), openTarget };
+  const source = await from.openToCopy(log);
   try {
     const tell = ({ count, present, sha256 }: CopyReport, things: string): void => {
       progress.clear();
