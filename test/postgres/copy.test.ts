@@ -10,7 +10,7 @@ import { copyPets, memoryStorage } from '../../dist/index.js';
 import { postgresSource, postgresStorage, postgresTarget } from '../../dist/postgres.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { apiKey, assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
-import { newDatabase, newSchema, query, withoutDatabase } from './database.js';
+import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
 
 async function rowsIn(url: string): Promise<number> {
@@ -101,7 +101,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     }
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
-    assert.match((await run(['copy', '--from', url, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
+    // As a standby has it.
+    const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
+    assert.match((await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
     assert.deepEqual(
       animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),

@@ -13,7 +13,7 @@ import { unusableDatabase } from './failure.js';
 import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
 import { PostgresRecords } from './records.js';
 import { checkSchema } from './schema.js';
-import { addCounter, petTable, recordTable } from './table.js';
+import { addCounter, petTable, recordTable, selectCounter } from './table.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -124,7 +124,13 @@ class PostgresStorage implements PetStorage {
     this.#names.take(name);
     if (this.#closing !== undefined) throw closedError();
     const table = recordTable(name);
-    await this.#connections.ask(addCounter, [table.counter]).catch((error: unknown) => Promise.reject(unusableDatabase(error)));
+    try {
+      // What has them already may let itself only be read, as the source of a copy.
+      const [counter] = await this.#connections.read(selectCounter, [table.counter]);
+      if (counter === undefined) await this.#connections.ask(addCounter, [table.counter]);
+    } catch (error) {
+      throw unusableDatabase(error);
+    }
     return new PostgresRecords(this.#connections, unnumberedOf(kind), table, this.#log);
   }
 
