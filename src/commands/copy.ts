@@ -15,16 +15,16 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
   const [from, to] = [named(settings, 'from'), named(settings, 'to')];
   if (operands.length > 0 || from === undefined || to === undefined)
     throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
-  const { openTarget } = to;
-  if (openTarget === undefined) throw new Refusal(`--to ${to.text} would forget what is copied; use file:PATH or a database`);
-  if (!from.isDurable) throw new Refusal(`--from ${from.text} holds nothing to copy; use file:PATH or a database`);
+  const { openToCopy, openTarget } = to;
+  if (openToCopy === undefined || openTarget === undefined) throw new Refusal(`--to ${to.text} would forget what is copied; use file:PATH or a database`);
+  if (from.openToCopy === undefined) throw new Refusal(`--from ${from.text} holds nothing to copy; use file:PATH or a database`);
   if (from.place === to.place) throw new Refusal(`--from ${from.text} and --to ${to.text} are the same; name another to copy to`);
   // Opening it would make it.
   if (from.isThere?.() === false) throw new Refusal(`--from ${from.text} is not there; name a storage that is`);
   const progress = new Progress(process.stderr);
   const log = jsonLog(process.stderr);
-  const target: CopyTarget = { open: () => to.open(log), openTarget };
-  const source = await from.open(log);
+  const target: CopyTarget = { open: () => openToCopy(log), openTarget };
+  const source = await from.openToCopy(log);
   try {
     const tell = ({ count, present, sha256 }: CopyReport, things: string): void => {
       progress.clear();
@@ -32,7 +32,7 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
       process.stdout.write(`${printable(`${count} ${things} of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
     };
     tell(await copyPets(source, target, (...step) => progress.show(...step)), 'animals');
-    for (const name of await from.recordNames()) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
+    for (const name of await from.recordNames(log)) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
   } finally {
     progress.clear();
     await source.close();

@@ -13,14 +13,16 @@ export interface NamedStorage {
   readonly isDurable: boolean;
   /** Opens it; rejects with a PetstoreError `storage_…`, or with a Refusal of a database that was not migrated. */
   readonly open: (log: Log) => Promise<PetStorage>;
+  /** The same to be copied from, or to be compared with a copy; absent where nothing lasts. */
+  readonly openToCopy?: (log: Log) => Promise<PetStorage>;
   /** The same for what is known to be the same storage, however it is spelt. */
   readonly place: string;
   /** Whether it is there already; absent where opening it makes nothing. */
   readonly isThere?: () => boolean;
   /** Opens it to be copied to, its animals or the records of a name; absent where nothing lasts. */
   readonly openTarget?: (records?: string) => Promise<TextTarget>;
-  /** The names of what plugins keep in it. */
-  readonly recordNames: () => Promise<readonly string[]>;
+  /** The names of what plugins keep in it; `log` hears of what only may be that. */
+  readonly recordNames: (log: Log) => Promise<readonly string[]>;
   /** Makes the tables of a database, or brings them up to date; absent where there are none. Answers what it did. */
   readonly migrate?: () => Promise<string>;
 }
@@ -30,14 +32,16 @@ export function readStorage({ text, from }: Setting): NamedStorage {
   if (text === 'memory:') return { text, isDurable: false, place: text, open: async () => memoryStorage(), recordNames: async () => [] };
   const path = text.startsWith('file:') ? text.slice('file:'.length) : '';
   if (path !== '') {
+    const open = (log: Log): Promise<PetStorage> => fileStorage(path, { log });
     return {
       text,
       isDurable: true,
       place: realPath(path),
-      open: (log) => fileStorage(path, { log }),
+      open,
+      openToCopy: open,
       isThere: () => existsSync(path),
       openTarget: (records) => fileTarget(path, records),
-      recordNames: () => fileRecordNames(path),
+      recordNames: (log) => fileRecordNames(path, log),
     };
   }
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return databaseOf(text, from);
@@ -48,17 +52,17 @@ function databaseOf(url: string, from: string): NamedStorage {
   const text = withoutSecrets(url);
   // Imported only here: nobody else pays for it.
   const postgres = () => import('../postgres.js');
+  const migrated = async (): ReturnType<typeof postgres> => {
+    const imported = await postgres();
+    if (await imported.isMigrated(url)) return imported;
+    throw new Refusal(`${from} ${text} has no tables of this petstore; make them with \`petstore migrate --storage URL\``);
+  };
   return {
     text,
     isDurable: true,
     place: url,
-    open: async (log) => {
-      const { isMigrated, postgresStorage } = await postgres();
-      if (!(await isMigrated(url))) {
-        throw new Refusal(`${from} ${text} has no tables of this petstore; make them with \`petstore migrate --storage URL\``);
-      }
-      return postgresStorage(url, { log });
-    },
+    open: async (log) => (await migrated()).postgresStorage(url, { log }),
+    openToCopy: async (log) => (await migrated()).postgresSource(url, { log }),
     openTarget: async (records) => (await postgres()).postgresTarget(url, records),
     recordNames: async () => (await postgres()).postgresRecordNames(url),
     migrate: async () => {

@@ -35,9 +35,11 @@ export interface CopyReport {
 /** How far it is: `done` is from 0 to 1. */
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', done: number, count: number) => void;
 
-/** How many texts share a commit; fewer where they are long, so that about so many bytes are held at once. */
+/** How many texts share a commit; fewer where they are long, so that about so many bytes are held, and waited for, at once. */
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
+/** The first page cannot know how long they are. */
+const firstPageSize = 16;
 
 type Readable = Pick<Texts<never>, 'list'>;
 
@@ -88,10 +90,12 @@ async function copyTexts({ from, open, openTarget, one }: Work, progress: CopyPr
   const lastId = await lastIdOf(from);
   const doneAt = (id: bigint): number => (lastId === 0n ? 1 : Math.min(1, Number((id * 1000n) / lastId) / 1000));
   const source = new Tally();
+  // Begun again, the copy goes on in step.
+  const pace = new Pace();
 
   const before = await open();
   try {
-    for await (const texts of commonOf(from, before.texts, one)) {
+    for await (const texts of commonOf(from, before.texts, pace, one)) {
       source.add(texts);
       progress('comparing', doneAt(source.lastId), source.count);
     }
@@ -102,7 +106,7 @@ async function copyTexts({ from, open, openTarget, one }: Work, progress: CopyPr
   const present = source.count;
   const target = await openTarget();
   try {
-    for await (const texts of pagesOf(from, source.lastId)) {
+    for await (const texts of pagesOf(from, source.lastId, pace)) {
       await target.adopt(texts);
       source.add(texts);
       progress('copying', doneAt(source.lastId), source.count);
@@ -114,7 +118,7 @@ async function copyTexts({ from, open, openTarget, one }: Work, progress: CopyPr
   const copy = new Tally();
   const after = await open();
   try {
-    for await (const texts of pagesOf(after.texts, 0n)) {
+    for await (const texts of pagesOf(after.texts, 0n, new Pace())) {
       copy.add(texts);
       progress('checking', doneAt(copy.lastId), copy.count);
     }
@@ -146,10 +150,23 @@ class Tally {
   }
 }
 
+/** How long the pages are: the same texts make the same ones, whatever they are kept in, and however often it is begun again. */
+class Pace {
+  limit = firstPageSize;
+
+  /** Takes a page into account. */
+  follow(texts: readonly string[]): void {
+    if (texts.length === 0) return;
+    const bytes = texts.reduce((sum, json) => sum + json.length, 0);
+    const fitting = Math.floor((pageBytes * texts.length) / bytes);
+    this.limit = Math.max(1, Math.min(2 * this.limit, pageSize, fitting));
+  }
+}
+
 /** A page at a time what both have, which must be the beginning of `from` and all of `to`. */
-async function* commonOf(from: Readable, to: Readable, one: string): AsyncGenerator<readonly StoredText[], void, undefined> {
-  const theirs = pagesOf(from, 0n);
-  for await (const ours of pagesOf(to, 0n)) {
+async function* commonOf(from: Readable, to: Readable, pace: Pace, one: string): AsyncGenerator<readonly StoredText[], void, undefined> {
+  const theirs = pagesOf(from, 0n, new Pace());
+  for await (const ours of pagesOf(to, 0n, pace)) {
     const { value: wanted = [] } = await theirs.next();
     const other = ours.find(({ json }, index) => json !== wanted[index]?.json);
     if (other !== undefined) {
@@ -159,14 +176,12 @@ async function* commonOf(from: Readable, to: Readable, one: string): AsyncGenera
   }
 }
 
-/** All texts above an id, a page at a time. The same texts make the same pages, whatever they are kept in. */
-async function* pagesOf(texts: Readable, after: bigint): AsyncGenerator<readonly StoredText[], undefined, undefined> {
-  let limit = pageSize;
+/** All texts above an id, a page at a time. */
+async function* pagesOf(texts: Readable, after: bigint, pace: Pace): AsyncGenerator<readonly StoredText[], undefined, undefined> {
   for (let last: bigint | undefined = after; last !== undefined; ) {
-    const page: TextPage = await texts.list({ limit, after: last });
+    const page: TextPage = await texts.list({ limit: pace.limit, after: last });
+    pace.follow(page.texts);
     if (page.texts.length > 0) yield page.texts.map((json) => ({ id: idOfText(json), json }));
-    const bytes = page.texts.reduce((sum, json) => sum + json.length, 0);
-    limit = Math.max(1, Math.min(pageSize, Math.floor((pageBytes * page.texts.length) / bytes)));
     last = page.next;
   }
   return undefined;

@@ -4,8 +4,10 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { messageOf, PetstoreError } from '../errors.js';
-import { parsePet } from '../pet.js';
-import { anyRecords, idOfText } from './any-records.js';
+import { parseJson, type JsonValue } from '../json.js';
+import type { Log } from '../log.js';
+import { parseDraft } from '../pet.js';
+import { anyRecords } from './any-records.js';
 import type { TextTarget } from './copy.js';
 import { nodeDisk } from './disk.js';
 import { lockingOn } from './lock.js';
@@ -37,23 +39,33 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
 
 /**
  * The names of the records that plugins keep beside the file at a path: those of files named so whose first line is a
- * record and no animal, as it is in a copy that somebody made of the file itself.
+ * record, but not one with all that an animal has and no more, as it is in a copy that somebody made of the file itself.
+ * @param log Hears of every other file that is named so and holds something.
  */
-export async function fileRecordNames(path: string): Promise<readonly string[]> {
+export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
   const names = (await readdir(folder)).filter((file) => file.startsWith(prefix)).map((file) => file.slice(prefix.length));
   const found: string[] = [];
-  for (const name of names.sort()) if (isRecordName(name) && isRecord(await firstLineOf(`${folder}/${prefix}${name}`))) found.push(name);
+  for (const name of names.filter(isRecordName).sort()) {
+    const file = `${folder}/${prefix}${name}`;
+    const line = await firstLineOf(file);
+    const what = line === undefined ? undefined : noRecord(line);
+    if (what !== undefined) log('warn', 'a file beside the storage file is not taken for the records of a plugin', { file, what });
+    else if (line !== undefined) found.push(name);
+  }
   return found;
 }
 
-/** Empty for what is no file. */
-async function firstLineOf(path: string): Promise<string> {
-  if (!(await stat(path).catch(() => undefined))?.isFile()) return '';
-  const input = createReadStream(path, { encoding: 'latin1', end: 2 ** 20 });
+/** No record is longer. */
+const maxLineBytes = 128 * 2 ** 20;
+
+/** The first line that is not blank; undefined for what is no file, or has none. */
+async function firstLineOf(path: string): Promise<string | undefined> {
+  if (!(await stat(path).catch(() => undefined))?.isFile()) return undefined;
+  const input = createReadStream(path, { encoding: 'latin1', end: maxLineBytes });
   try {
-    for await (const line of createInterface({ input })) return line;
-    return '';
+    for await (const line of createInterface({ input })) if (/[^ \t\r]/.test(line)) return line;
+    return undefined;
   } catch (error) {
     throw new PetstoreError('storage_unusable', `${path} cannot be read (${messageOf(error)})`, { cause: error });
   } finally {
@@ -61,16 +73,21 @@ async function firstLineOf(path: string): Promise<string> {
   }
 }
 
-function isRecord(line: string): boolean {
+/** Why a line is no record of a plugin; undefined for one. */
+function noRecord(line: string): string | undefined {
   try {
-    idOfText(line);
-  } catch {
-    return false;
+    anyRecords.parse(line);
+  } catch (error) {
+    return `its first line is no record: ${messageOf(error)}`;
   }
+  return isWholePet(parseJson(line)) ? 'its first line is an animal' : undefined;
+}
+
+/** Whether a value says nothing beside what an animal says. */
+function isWholePet(value: JsonValue): boolean {
   try {
-    parsePet(line);
-    return false;
+    return value instanceof Map && value.size === (parseDraft(value).status === undefined ? 3 : 4);
   } catch {
-    return true;
+    return false;
   }
 }

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
 import { atEnd } from '../at-end.js';
 import { copyPets, memoryStorage } from '../../dist/index.js';
-import { postgresStorage, postgresTarget } from '../../dist/postgres.js';
+import { postgresSource, postgresStorage, postgresTarget } from '../../dist/postgres.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { apiKey, assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
-import { newDatabase, newSchema, query, withoutDatabase } from './database.js';
+import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
 
 async function rowsIn(url: string): Promise<number> {
@@ -99,7 +101,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     }
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
-    assert.match((await run(['copy', '--from', url, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
+    // As a standby has it.
+    const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
+    assert.match((await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
     assert.deepEqual(
       animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
@@ -123,6 +127,46 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assertRefused(await run(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }), 3, /^the database cannot be used/);
     await assert.rejects(postgresTarget(bare), { code: 'storage_unusable', message: /petstore migrate/ });
     assert.ok(!existsSync(join(cwd, 'b')));
+  });
+
+  test('reading may take longer than a client would wait', async (t) => {
+    const cwd = folder(t);
+    const url = await newDatabase();
+    const storage = await postgresStorage(url);
+    atEnd(t, () => storage.close());
+    await storage.insert({ name: 'Rex', categoryId: 1n });
+    const holder = new pg.Client({ connectionString: url });
+    atEnd(t, () => holder.end());
+    await holder.connect();
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE petstore_pets');
+    const copying = new Running(process.execPath, [serverFile, 'copy', '--from', url, '--to', 'file:b'], { cwd });
+    const blocked = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'petstore_pets'::regclass";
+    await until('a page that is waited for', async () => (await query(url, blocked)).length === 1);
+    // A server would have given it up by then.
+    await Promise.race([wait(4_500), copying.ended]);
+    await holder.query('ROLLBACK');
+    const { code, stdout, stderr } = await copying.ended;
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.match(stdout, /^1 animals /);
+  });
+
+  test('what reading fails by is told with its reason', async (t) => {
+    const url = await newDatabase();
+    const { hostname, port } = new URL(url);
+    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
+    atEnd(t, () => proxy.close());
+    const source = await postgresSource(proxy.urlFor(url));
+    atEnd(t, () => source.close());
+    const records = source.records?.('orders', { json: (_id, text: string) => text, parse: (json) => ({ id: 1n, draft: json }) });
+    await records?.opened;
+    proxy.mode = 'closed';
+    const told = { code: 'storage_unusable', message: /^the database cannot be used: .* \(.+\)$/ };
+    const to = { open: () => assert.fail('opened'), openTarget: () => assert.fail('opened') };
+    await assert.rejects(copyPets(source, to), told);
+    await assert.rejects(source.list({ limit: 1 }), told);
+    assert.ok(records !== undefined);
+    await assert.rejects(records.list({ limit: 1 }), told);
   });
 
   test('a reply that is lost behind the commit: the batch is there once, and the copy goes on', async (t) => {

@@ -84,7 +84,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
   });
 
-  test('what plugins keep is copied too, and nothing that only looks like it', async (t) => {
+  test('what plugins keep is copied too, and of what only looks like it is told', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(3));
     const orders = [
@@ -103,16 +103,53 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       `1 notes of file:a are in file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
       `2 orders of file:a are in file:b; SHA-256 of both ${digestOf(orders)}`,
     ];
-    assert.deepEqual([code, stdout, stderr], [0, `${said.join('\n')}\n`, '']);
+    assert.deepEqual([code, stdout], [0, `${said.join('\n')}\n`]);
+    const told = stderr.trimEnd().split('\n');
+    assert.equal(told.length, 2, 'neither of an empty file nor of a folder');
+    assert.match(told[0] ?? '', /"level":"warn".*\/a\.bak","what":"its first line is an animal"/);
+    assert.match(told[1] ?? '', /"level":"warn".*\/a\.txt","what":"its first line is no record: /);
     assert.deepEqual(
       readdirSync(cwd).filter((name) => name.startsWith('b')),
       ['b', 'b.notes', 'b.orders'],
     );
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
     writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
-    assertRefusedBehind(await run(copying, { cwd }), /^the record of orders of id 5 is not the one that is to be copied/);
+    assertRefusedBehind(await run(copying, { cwd }), /\nthe record of orders of id 5 is not the one that is to be copied/);
     const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
     assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
+  });
+
+  test('orders that a person edited are copied as the server reads them', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
+    const edited = [
+      '',
+      ' { "id": 1, "petId": 2,"quantity" :9007199254740993.0e-3, "note":{"a":[ "\\u2028\\u00dc",null,true, -0]} }\r',
+      `{"petId":2,"id":2e0,${behind}`,
+      `{"id":3,"petId":2,${behind}`,
+      '{"id":4,"name":"\\u0052ex", "categoryId":3}',
+    ];
+    writeAnimals(join(cwd, 'a.orders'), edited);
+    const orders = [1, 2, 3].map((id) => `{"id":${id},"petId":2,${behind}`).concat(edited.slice(4));
+    for (const again of ['', ', 4 of them before']) {
+      const { code, stdout, stderr } = await run(copying, { cwd });
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.ok(stdout.endsWith(`\n4 orders of file:a are in file:b${again}; SHA-256 of both ${digestOf(orders)}\n`), stdout);
+    }
+    assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
+  });
+
+  test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    writeAnimals(join(cwd, 'a.staff'), ['{"id":1,"name":"bob","categoryId":3,"since":2020}']);
+    writeAnimals(join(cwd, 'a.vets'), ['{"id":1,"name":"bob","categoryId":3}']);
+    writeAnimals(join(cwd, 'a.old'), ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}']);
+    const { code, stdout, stderr } = await run(copying, { cwd });
+    assert.equal(code, 0);
+    assert.match(stdout, /^1 animals .*\n1 staff .*\n$/);
+    assert.match(stderr, /^.*\/a\.old","what":"its first line is an animal".*\n.*\/a\.vets","what":"its first line is an animal".*\n$/);
   });
 
   const others: readonly (readonly [string, readonly string[], string])[] = [
@@ -224,7 +261,7 @@ describe('copyPets', () => {
       return { adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)), close: () => target.close() };
     };
     await copyPets(source, { open: () => fileStorage(path), openTarget });
-    assert.deepEqual(batches, [500, 83, 17], 'the first cannot know');
+    assert.deepEqual(batches, [16, 32, 64, 83, 83, 83, 83, 83, 73], 'the first cannot know');
   });
 
   test('ids that the target has given already are refused', async (t) => {

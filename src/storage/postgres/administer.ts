@@ -3,15 +3,13 @@ import type { TextTarget } from '../copy.js';
 import { RecordNames } from '../record-set.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
-import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
+import { copyingLimits, poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
 import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
 import { addCounter, kindPrefix, petTable, recordTable, selectCounters } from './table.js';
 import { openTarget } from './target.js';
 
 /** Changing tables may take as long as it takes. */
 const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 0, queryMs: 0 };
-/** Nobody waits for a batch that is copied but the copy. */
-const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
 
 /**
  * Makes the petstore's tables in a database, or brings them up to date; a second time changes nothing. Answers the

@@ -44,6 +44,9 @@ export interface TimeLimits {
 /** Those of a server at work: with the pauses between them, they end within a group commit's 8 s. */
 export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000, queryMs: 3_500 };
 
+/** Nobody waits for a batch that is copied, or for a page of it, but the copy. */
+export const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
+
 /**
  * A pool of its own for the database of a URL; nothing is connected yet.
  * @throws TypeError for what is no URL of PostgreSQL, without repeating it; PetstoreError `storage_unusable` without `pg`.

@@ -10,10 +10,10 @@ import { petsOf } from '../texts.js';
 import { restBehind, type Unnumbered } from './batches.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
-import { poolFor, servingLimits, type PostgresPool } from './pool.js';
+import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
 import { PostgresRecords } from './records.js';
 import { checkSchema } from './schema.js';
-import { addCounter, petTable, recordTable } from './table.js';
+import { addCounter, petTable, recordTable, selectCounter } from './table.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -32,13 +32,18 @@ const hungCloseMs = 1_000;
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them.
  */
 export async function postgresStorage(database: string | PostgresPool, options: PostgresStorageOptions = {}): Promise<PetStorage> {
+  return openPostgres(database, options, servingLimits);
+}
+
+/** The same with other limits of time, and with all that it has. */
+export async function openPostgres(database: string | PostgresPool, options: PostgresStorageOptions, limits: TimeLimits): Promise<PostgresStorage> {
   checkNames('option of postgresStorage', options, ['log', 'maxConnections'] satisfies (keyof PostgresStorageOptions)[]);
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1) throw new TypeError('option maxConnections must be an integer from 1');
   const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, maxConnections, servingLimits) : database;
+  const pool = isOurs ? await poolFor(database, maxConnections, limits) : database;
   let tell: Log = () => undefined;
-  const connections = new Connections(pool, servingLimits, (...said) => tell(...said));
+  const connections = new Connections(pool, limits, (...said) => tell(...said));
   try {
     await checkSchema(connections);
   } catch (error) {
@@ -119,7 +124,13 @@ class PostgresStorage implements PetStorage {
     this.#names.take(name);
     if (this.#closing !== undefined) throw closedError();
     const table = recordTable(name);
-    await this.#connections.ask(addCounter, [table.counter]).catch((error: unknown) => Promise.reject(unusableDatabase(error)));
+    try {
+      // What has them already may let itself only be read, as the source of a copy.
+      const [counter] = await this.#connections.read(selectCounter, [table.counter]);
+      if (counter === undefined) await this.#connections.ask(addCounter, [table.counter]);
+    } catch (error) {
+      throw unusableDatabase(error);
+    }
     return new PostgresRecords(this.#connections, unnumberedOf(kind), table, this.#log);
   }
 

@@ -55,7 +55,10 @@ export const petTable: Table = {
 /** What stands before the name of a plugin's records in the name of their counter. */
 export const kindPrefix = 'records.';
 
-/** Makes the counter of a kind of records. */
+/** Whether the counter of a kind of records is there. */
+export const selectCounter = 'SELECT last_id FROM petstore_counters WHERE name = $1::text';
+
+/** Makes it. */
 export const addCounter = 'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
 
 /** The counters of all kinds that have a record. */
