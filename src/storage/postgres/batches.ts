@@ -29,9 +29,13 @@ export function restBehind(id: bigint, json: string): string {
 
 const addWriter = 'INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, 0, 0)';
 
-/** Takes the number of a batch away from it. It waits for one that is still at work, and leaves one that is done. */
-const forestall = 'UPDATE petstore_writers SET batch = $2::int8, last_id = 0 WHERE id = $1::uuid AND batch = $2::int8 - 1';
-const lookUp = 'SELECT last_id FROM petstore_writers WHERE id = $1::uuid AND batch = $2::int8';
+/**
+ * Takes the number of a batch away from it, and leaves one that is done; answers which. It waits for one that is still at
+ * work. In both cases it writes, so that its own commit waits for a synchronous standby: one whose backend was told to end
+ * while it waited is there for everybody to read, and may be on this server alone.
+ */
+const forestall = `UPDATE petstore_writers SET batch = $2::int8, last_id = CASE WHEN batch = $2::int8 THEN last_id ELSE 0 END
+WHERE id = $1::uuid AND batch IN ($2::int8 - 1, $2::int8) RETURNING last_id`;
 
 /** What a proxy that shares connections, such as PgBouncer, makes of a statement that was prepared on another. */
 const unpreparedStates: ReadonlySet<string | undefined> = new Set(['26000', '42P05']);
@@ -128,8 +132,7 @@ export class Batches {
   async #settle({ id, batch }: Writer, failure: DatabaseFailure): Promise<bigint> {
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       try {
-        await this.#connections.ask(forestall, [id, batch]);
-        const [row] = await this.#connections.read(lookUp, [id, batch]);
+        const [row] = await this.#connections.ask(forestall, [id, batch]);
         const lastId = BigInt(row?.['last_id'] ?? 0);
         if (lastId > 0n) return lastId;
         throw failure;
