@@ -134,6 +134,26 @@ describe('PostgreSQL', { skip }, () => {
     });
   }
 
+  for (const [theirs, kept] of [
+    ['0', '3s'],
+    ['1s', '1s'],
+    ['2999ms', '2999ms'],
+    ['3s', '3s'],
+    ['3001ms', '3s'],
+    ['60s', '3s'],
+    ['36h', '3s'],
+    ['7d', '3s'],
+  ] as const) {
+    test(`no statement lasts longer than it is waited for, where a role or database has set its limit to ${theirs}`, async (t) => {
+      const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+      atEnd(t, () => pool.end());
+      await pool.query("SELECT set_config('statement_timeout', $1, false)", [theirs]);
+      const storage = await postgresStorage(pool);
+      atEnd(t, () => storage.close());
+      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [{ statement_timeout: kept }]);
+    });
+  }
+
   test('a pool of the caller is used and stays open', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
     atEnd(t, () => pool.end());

@@ -13,13 +13,14 @@ const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 /**
  * What every connection begins with: an acknowledged commit must outlive a crash of the server even where its settings say
  * otherwise; of those who wait for the counter's row, none should have to try again when they get it; and no statement may
- * last for ever. Not in the words of the connection's start, which a PgBouncer refuses.
+ * last longer than we wait for it, or those that we gave up would heap up in the server. Not in the words of the connection's start, which a PgBouncer refuses.
  */
 const greeting = `SELECT
   CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
   CASE WHEN current_setting('default_transaction_isolation', true) <> 'read committed'
     THEN set_config('default_transaction_isolation', 'read committed', false) END,
-  CASE WHEN current_setting('statement_timeout', true) = '0' THEN set_config('statement_timeout', $1::text, false) END`;
+  CASE WHEN $1::int8 > 0 AND extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 NOT BETWEEN 1 AND $1::int8
+    THEN set_config('statement_timeout', CAST($1::int8 AS text), false) END`;
 
 /** The connections of one storage. */
 export class Connections {

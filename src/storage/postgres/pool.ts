@@ -35,7 +35,7 @@ export interface PostgresQuery {
 export interface TimeLimits {
   /** For a connection, be it made or waited for. */
   readonly connectMs: number;
-  /** For a statement, kept by the server where it has no limit of its own; shorter than `queryMs`, so that it answers. */
+  /** For a statement, kept by the server, which may have a shorter limit of its own; shorter than `queryMs`, so that it answers. */
   readonly statementMs: number;
   /** For the answer to a statement: then the connection is given up. */
   readonly queryMs: number;
