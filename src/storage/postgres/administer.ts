@@ -4,12 +4,12 @@ import { RecordNames } from '../record-set.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
 import { poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
-import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
+import { checkSchema, longestStepMs, neededVersion, schemaVersion, takeSteps } from './schema.js';
 import { addCounter, kindPrefix, petTable, recordTable, selectCounters } from './table.js';
 import { openTarget } from './target.js';
 
-/** Changing tables may take as long as it takes. */
-const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 0, queryMs: 0 };
+/** The database may be at work on a step for long; whatever else is asked is answered as to a server, or it is not there. */
+const migratingLimits: TimeLimits = { ...servingLimits, statementMs: longestStepMs };
 /** Nobody waits for a batch that is copied but the copy. */
 const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
 

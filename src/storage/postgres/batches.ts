@@ -111,7 +111,7 @@ export class Batches {
   async #ask(statement: string, values: unknown[]): Promise<readonly Row[]> {
     if (!this.#isPrepared) return this.#connections.ask(statement, values);
     try {
-      return await this.#connections.ask(statement, values, nameOf(statement));
+      return await this.#connections.ask(statement, values, { name: nameOf(statement) });
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !unpreparedStates.has(sqlStateOf(error.cause))) throw error;
       this.#isPrepared = false;

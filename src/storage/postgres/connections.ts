@@ -19,8 +19,16 @@ const greeting = `SELECT
   CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
   CASE WHEN current_setting('default_transaction_isolation', true) <> 'read committed'
     THEN set_config('default_transaction_isolation', 'read committed', false) END,
-  CASE WHEN $1::int8 > 0 AND extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 NOT BETWEEN 1 AND $1::int8
+  CASE WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 NOT BETWEEN 1 AND $1::int8
     THEN set_config('statement_timeout', CAST($1::int8 AS text), false) END`;
+
+/** How a statement is asked that is not asked as any other. */
+export interface Asking {
+  /** Of a statement that is worth preparing; always the same for the same text. */
+  readonly name?: string;
+  /** How long its answer may take, in milliseconds. */
+  readonly queryMs?: number;
+}
 
 /** The connections of one storage. */
 export class Connections {
@@ -46,11 +54,10 @@ export class Connections {
 
   /**
    * Carries out one statement.
-   * @param name Of a statement that is worth preparing; always the same for the same text.
    * @throws DatabaseFailure
    */
-  async ask(text: string, values: unknown[] = [], name?: string): Promise<readonly Row[]> {
-    return this.#ask({ text, values, types: asText, ...(name !== undefined && { name }) }, this.#writing);
+  async ask(text: string, values: unknown[] = [], { name, queryMs }: Asking = {}): Promise<readonly Row[]> {
+    return this.#ask({ text, values, types: asText, ...(name !== undefined && { name }) }, this.#writing, queryMs);
   }
 
   /** The same for a statement that changes nothing: tried once more where a connection turned out to be lost. */
@@ -72,10 +79,10 @@ export class Connections {
     this.#pool.removeListener('connect', hearErrors);
   }
 
-  async #ask(query: PostgresQuery, health: Health): Promise<readonly Row[]> {
+  async #ask(query: PostgresQuery, health: Health, queryMs = this.#limits.queryMs): Promise<readonly Row[]> {
     try {
       const client = await this.#checkOut();
-      const rows = await this.#askOn(client, query);
+      const rows = await this.#askOn(client, query, queryMs);
       health.works();
       return rows;
     } catch (error) {
@@ -109,17 +116,17 @@ export class Connections {
     // For those of a caller's pool that are older than we.
     hearErrors(client);
     try {
-      await within(this.#limits.queryMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
+      await within(this.#limits.connectMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
     } catch (error) {
       client.release(true);
       throw error;
     }
   }
 
-  async #askOn(client: PostgresClient, query: PostgresQuery): Promise<readonly Row[]> {
+  async #askOn(client: PostgresClient, query: PostgresQuery, queryMs: number): Promise<readonly Row[]> {
     let isDead = false;
     try {
-      const { rows } = await within(this.#limits.queryMs, client.query(query));
+      const { rows } = await within(queryMs, client.query(query));
       return rows.filter(isRow);
     } catch (error) {
       const outcome = outcomeOf(error);
@@ -159,9 +166,8 @@ class Health {
 /** The database did not answer in time. */
 class TimeoutError extends Error {}
 
-/** What a promise comes to within so many milliseconds (0: whenever); what comes later goes to `late`. */
+/** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
 async function within<Value>(milliseconds: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
-  if (milliseconds === 0) return promise;
   let timer: NodeJS.Timeout | undefined;
   let isSettled = false;
   const overdue = new Promise<never>((_resolve, reject) => {
