@@ -154,6 +154,18 @@ describe('PostgreSQL', { skip }, () => {
     });
   }
 
+  test('the log says what each address of a host said, where none answers', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    atEnd(t, () => pool.end());
+    const logged: unknown[] = [];
+    const storage = await postgresStorage(pool, { log: (...line) => logged.push(line) });
+    atEnd(t, () => storage.close());
+    // As Node throws it.
+    pool.connect = () => Promise.reject(new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]));
+    await assert.rejects(storage.get(1n), { code: 'unavailable' });
+    assert.deepEqual(logged, [['error', 'the database cannot be read', { error: 'refused by ::1, refused by 127.0.0.1' }]]);
+  });
+
   test('a pool of the caller is used and stays open', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
     atEnd(t, () => pool.end());

@@ -20,7 +20,7 @@ const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statemen
  */
 export async function migratePostgres(database: string | PostgresPool): Promise<{ readonly from: number; readonly to: number }> {
   return withConnections(database, async (connections) => {
-    const from = await takeSteps(connections);
+    const from = await takeSteps(connections).catch((error: unknown) => Promise.reject(unusableDatabase(error, 'migrating')));
     return { from, to: Math.max(from, neededVersion) };
   });
 }

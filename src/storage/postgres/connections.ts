@@ -1,7 +1,6 @@
 /** Owns asking a database with time limits over a pool whose connections may be dead at any time. Knows no table. */
-import { messageOf } from '../../errors.js';
 import type { Log } from '../../log.js';
-import { DatabaseFailure, isOfSession, outcomeOf } from './failure.js';
+import { DatabaseFailure, isOfSession, outcomeOf, reasonOf } from './failure.js';
 import type { PostgresClient, PostgresPool, PostgresQuery, TimeLimits } from './pool.js';
 
 /** A row, every column as PostgreSQL's own text of it. */
@@ -153,7 +152,7 @@ class Health {
   fails({ cause }: DatabaseFailure): void {
     if (this.#failingSince !== undefined) return;
     this.#failingSince = performance.now();
-    this.#log('error', `the database cannot ${this.#what}`, { error: messageOf(cause) });
+    this.#log('error', `the database cannot ${this.#what}`, { error: reasonOf(cause) });
   }
 
   works(): void {
