@@ -73,9 +73,10 @@ export class Batches {
     const statuses = records.map(({ status }) => status ?? null);
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
     const values = [records.length, this.#table.counter, statuses, rests];
-    const lastId = await (records.some(({ once }) => once !== undefined)
-      ? this.#insert(this.#table.insertKeyedBatch ?? this.#table.insertBatch, [...values, ...keyColumnsOf(records)])
-      : this.#insert(this.#table.insertBatch, values));
+    const { insertBatch, insertKeyedBatch } = this.#table;
+    // Where there is no statement for keys, `insertOnce` has refused them.
+    const isKeyed = insertKeyedBatch !== undefined && records.some(({ once }) => once !== undefined);
+    const lastId = await (isKeyed ? this.#insert(insertKeyedBatch, [...values, ...keyColumnsOf(records)]) : this.#insert(insertBatch, values));
     const firstId = lastId - BigInt(records.length) + 1n;
     return records.map(({ rest }, index) => {
       const id = firstId + BigInt(index);
