@@ -4,6 +4,10 @@ import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../at-end.js';
 import type { PetStorage } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres.js';
+import { Connections } from '../../dist/storage/postgres/connections.js';
+import { poolFor, servingLimits } from '../../dist/storage/postgres/pool.js';
+import { PostgresRecords } from '../../dist/storage/postgres/records.js';
+import { recordTable } from '../../dist/storage/postgres/table.js';
 import { until } from '../standalone/process.js';
 import { dayMs, inFlight, insertOnce, mismatch, onceOf } from '../storage/once.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
@@ -40,6 +44,22 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await insertOnce(other, rex, onceOf('a')), pet);
     await assert.rejects(insertOnce(other, tom, onceOf('a', 'another')), mismatch);
     assert.deepEqual(await namesIn(url), ['Rex']);
+  });
+
+  test('records that have no keys refuse one at once, and keep nothing', async (t) => {
+    const url = await newDatabase();
+    const connections = new Connections(await poolFor(url, 1, servingLimits), servingLimits, () => undefined);
+    atEnd(t, () => connections.close(true));
+    await query(url, "INSERT INTO petstore_counters (name, last_id) VALUES ('records.notes', 0)");
+    const notes = new PostgresRecords<string>(
+      connections,
+      () => ({ status: undefined, rest: '}' }),
+      recordTable('notes'),
+      () => undefined,
+    );
+    atEnd(t, () => notes.close());
+    await assert.rejects(notes.insertOnce('a', onceOf('a')), TypeError);
+    assert.deepEqual(await notes.insert('a'), { id: 1n, json: '{"id":1}' });
   });
 
   test('raced on two servers it adds one animal, and both answer that one; what goes along with it is added too', async (t) => {

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
 import type { PetStorage } from '../../dist/index.js';
-import { postgresStorage } from '../../dist/postgres.js';
+import { migratePostgres, postgresStorage } from '../../dist/postgres.js';
 import { until } from '../standalone/process.js';
-import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
+import { hold, newDatabase, ownUrl, query, waiting, withoutDatabase, withoutServer } from './database.js';
 import { TcpProxy } from './proxy.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
@@ -159,3 +159,41 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.equal(pool.idleCount, pool.totalCount, 'every connection was given back');
   });
 });
+
+describe('a synchronous standby that is waited for and never comes', { skip: withoutServer() }, () => {
+  test('a batch whose backend is told to end meanwhile is not answered as stored, though it can be read', async (t) => {
+    const url = await ownUrl();
+    await migratePostgres(url);
+    const storage = await postgresStorage(url);
+    atEnd(t, () => storage.close());
+    assert.equal((await storage.insert(rex)).id, 1n);
+    const standby = async (change: string): Promise<void> => {
+      await query(url, `ALTER SYSTEM ${change}`);
+      await query(url, 'SELECT pg_reload_conf()');
+    };
+    const reset = (): Promise<void> => standby('RESET synchronous_standby_names');
+    atEnd(t, reset);
+    await standby("SET synchronous_standby_names = 'nobody'");
+    await untilRow(url, "SELECT 1 WHERE current_setting('synchronous_standby_names') = 'nobody'");
+    const insert = storage.insert(rex);
+    insert.catch(() => undefined);
+    const waits = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
+    await untilRow(url, `SELECT 1 FROM ${waits}`);
+    await query(url, `SELECT pg_terminate_backend(pid) FROM ${waits}`);
+    await untilRow(url, 'SELECT 1 FROM petstore_pets WHERE id = 2');
+    await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
+    await reset();
+    await until('an insert that is taken again', () =>
+      storage.insert(rex).then(
+        ({ id }) => id === 3n,
+        () => false,
+      ),
+    );
+    assert.deepEqual(await idsIn(url), [1, 2, 3], 'what was waiting is kept once');
+  });
+});
+
+/** Waits until a statement answers a row. */
+async function untilRow(url: string, text: string): Promise<void> {
+  await until(text, async () => (await query(url, text)).length > 0);
+}

@@ -134,6 +134,38 @@ describe('PostgreSQL', { skip }, () => {
     });
   }
 
+  for (const [theirs, kept] of [
+    ['0', '3s'],
+    ['1s', '1s'],
+    ['2999ms', '2999ms'],
+    ['3s', '3s'],
+    ['3001ms', '3s'],
+    ['60s', '3s'],
+    ['36h', '3s'],
+    ['7d', '3s'],
+  ] as const) {
+    test(`no statement lasts longer than it is waited for, where a role or database has set its limit to ${theirs}`, async (t) => {
+      const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+      atEnd(t, () => pool.end());
+      await pool.query("SELECT set_config('statement_timeout', $1, false)", [theirs]);
+      const storage = await postgresStorage(pool);
+      atEnd(t, () => storage.close());
+      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [{ statement_timeout: kept }]);
+    });
+  }
+
+  test('the log says what each address of a host said, where none answers', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    atEnd(t, () => pool.end());
+    const logged: unknown[] = [];
+    const storage = await postgresStorage(pool, { log: (...line) => logged.push(line) });
+    atEnd(t, () => storage.close());
+    // As Node throws it.
+    pool.connect = () => Promise.reject(new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]));
+    await assert.rejects(storage.get(1n), { code: 'unavailable' });
+    assert.deepEqual(logged, [['error', 'the database cannot be read', { error: 'refused by ::1, refused by 127.0.0.1' }]]);
+  });
+
   test('a pool of the caller is used and stays open', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
     atEnd(t, () => pool.end());

@@ -4,12 +4,12 @@ import { RecordNames } from '../record-set.js';
 import { Connections } from './connections.js';
 import { unusableDatabase } from './failure.js';
 import { copyingLimits, poolFor, servingLimits, type PostgresPool, type TimeLimits } from './pool.js';
-import { checkSchema, neededVersion, schemaVersion, takeSteps } from './schema.js';
+import { checkSchema, longestStepMs, neededVersion, schemaVersion, takeSteps } from './schema.js';
 import { addCounter, kindPrefix, petTable, recordTable, selectCounters } from './table.js';
 import { openTarget } from './target.js';
 
-/** Changing tables may take as long as it takes. */
-const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 0, queryMs: 0 };
+/** The database may be at work on a step for long; whatever else is asked is answered as to a server, or it is not there. */
+const migratingLimits: TimeLimits = { ...servingLimits, statementMs: longestStepMs };
 
 /**
  * Makes the petstore's tables in a database, or brings them up to date; a second time changes nothing. Answers the
@@ -18,7 +18,7 @@ const migratingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statem
  */
 export async function migratePostgres(database: string | PostgresPool): Promise<{ readonly from: number; readonly to: number }> {
   return withConnections(database, async (connections) => {
-    const from = await takeSteps(connections);
+    const from = await takeSteps(connections).catch((error: unknown) => Promise.reject(unusableDatabase(error, 'migrating')));
     return { from, to: Math.max(from, neededVersion) };
   });
 }

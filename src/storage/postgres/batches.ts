@@ -29,9 +29,13 @@ export function restBehind(id: bigint, json: string): string {
 
 const addWriter = 'INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, 0, 0)';
 
-/** Takes the number of a batch away from it. It waits for one that is still at work, and leaves one that is done. */
-const forestall = 'UPDATE petstore_writers SET batch = $2::int8, last_id = 0 WHERE id = $1::uuid AND batch = $2::int8 - 1';
-const lookUp = 'SELECT last_id FROM petstore_writers WHERE id = $1::uuid AND batch = $2::int8';
+/**
+ * Takes the number of a batch away from it, and leaves one that is done; answers which. It waits for one that is still at
+ * work. In both cases it writes, so that its own commit waits for a synchronous standby: one whose backend was told to end
+ * while it waited is there for everybody to read, and may be on this server alone.
+ */
+const forestall = `UPDATE petstore_writers SET batch = $2::int8, last_id = CASE WHEN batch = $2::int8 THEN last_id ELSE 0 END
+WHERE id = $1::uuid AND batch IN ($2::int8 - 1, $2::int8) RETURNING last_id`;
 
 /** What a proxy that shares connections, such as PgBouncer, makes of a statement that was prepared on another. */
 const unpreparedStates: ReadonlySet<string | undefined> = new Set(['26000', '42P05']);
@@ -69,9 +73,10 @@ export class Batches {
     const statuses = records.map(({ status }) => status ?? null);
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
     const values = [records.length, this.#table.counter, statuses, rests];
-    const lastId = await (records.some(({ once }) => once !== undefined)
-      ? this.#insert(this.#table.insertKeyedBatch ?? this.#table.insertBatch, [...values, ...keyColumnsOf(records)])
-      : this.#insert(this.#table.insertBatch, values));
+    const { insertBatch, insertKeyedBatch } = this.#table;
+    // Where there is no statement for keys, `insertOnce` has refused them.
+    const isKeyed = insertKeyedBatch !== undefined && records.some(({ once }) => once !== undefined);
+    const lastId = await (isKeyed ? this.#insert(insertKeyedBatch, [...values, ...keyColumnsOf(records)]) : this.#insert(insertBatch, values));
     const firstId = lastId - BigInt(records.length) + 1n;
     return records.map(({ rest }, index) => {
       const id = firstId + BigInt(index);
@@ -107,7 +112,7 @@ export class Batches {
   async #ask(statement: string, values: unknown[]): Promise<readonly Row[]> {
     if (!this.#isPrepared) return this.#connections.ask(statement, values);
     try {
-      return await this.#connections.ask(statement, values, nameOf(statement));
+      return await this.#connections.ask(statement, values, { name: nameOf(statement) });
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !unpreparedStates.has(sqlStateOf(error.cause))) throw error;
       this.#isPrepared = false;
@@ -128,8 +133,7 @@ export class Batches {
   async #settle({ id, batch }: Writer, failure: DatabaseFailure): Promise<bigint> {
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       try {
-        await this.#connections.ask(forestall, [id, batch]);
-        const [row] = await this.#connections.read(lookUp, [id, batch]);
+        const [row] = await this.#connections.ask(forestall, [id, batch]);
         const lastId = BigInt(row?.['last_id'] ?? 0);
         if (lastId > 0n) return lastId;
         throw failure;

@@ -1,7 +1,6 @@
 /** Owns asking a database with time limits over a pool whose connections may be dead at any time. Knows no table. */
-import { messageOf } from '../../errors.js';
 import type { Log } from '../../log.js';
-import { DatabaseFailure, isOfSession, outcomeOf } from './failure.js';
+import { DatabaseFailure, isOfSession, outcomeOf, reasonOf } from './failure.js';
 import type { PostgresClient, PostgresPool, PostgresQuery, TimeLimits } from './pool.js';
 
 /** A row, every column as PostgreSQL's own text of it. */
@@ -13,13 +12,22 @@ const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 /**
  * What every connection begins with: an acknowledged commit must outlive a crash of the server even where its settings say
  * otherwise; of those who wait for the counter's row, none should have to try again when they get it; and no statement may
- * last for ever. Not in the words of the connection's start, which a PgBouncer refuses.
+ * last longer than we wait for it, or those that we gave up would heap up in the server. Not in the words of the connection's start, which a PgBouncer refuses.
  */
 const greeting = `SELECT
   CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
   CASE WHEN current_setting('default_transaction_isolation', true) <> 'read committed'
     THEN set_config('default_transaction_isolation', 'read committed', false) END,
-  CASE WHEN current_setting('statement_timeout', true) = '0' THEN set_config('statement_timeout', $1::text, false) END`;
+  CASE WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 NOT BETWEEN 1 AND $1::int8
+    THEN set_config('statement_timeout', CAST($1::int8 AS text), false) END`;
+
+/** How a statement is asked that is not asked as any other. */
+export interface Asking {
+  /** Of a statement that is worth preparing; always the same for the same text. */
+  readonly name?: string;
+  /** How long its answer may take, in milliseconds. */
+  readonly queryMs?: number;
+}
 
 /** The connections of one storage. */
 export class Connections {
@@ -45,11 +53,10 @@ export class Connections {
 
   /**
    * Carries out one statement.
-   * @param name Of a statement that is worth preparing; always the same for the same text.
    * @throws DatabaseFailure
    */
-  async ask(text: string, values: unknown[] = [], name?: string): Promise<readonly Row[]> {
-    return this.#ask({ text, values, types: asText, ...(name !== undefined && { name }) }, this.#writing);
+  async ask(text: string, values: unknown[] = [], { name, queryMs }: Asking = {}): Promise<readonly Row[]> {
+    return this.#ask({ text, values, types: asText, ...(name !== undefined && { name }) }, this.#writing, queryMs);
   }
 
   /** The same for a statement that changes nothing: tried once more where a connection turned out to be lost. */
@@ -71,10 +78,10 @@ export class Connections {
     this.#pool.removeListener('connect', hearErrors);
   }
 
-  async #ask(query: PostgresQuery, health: Health): Promise<readonly Row[]> {
+  async #ask(query: PostgresQuery, health: Health, queryMs = this.#limits.queryMs): Promise<readonly Row[]> {
     try {
       const client = await this.#checkOut();
-      const rows = await this.#askOn(client, query);
+      const rows = await this.#askOn(client, query, queryMs);
       health.works();
       return rows;
     } catch (error) {
@@ -108,17 +115,17 @@ export class Connections {
     // For those of a caller's pool that are older than we.
     hearErrors(client);
     try {
-      await within(this.#limits.queryMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
+      await within(this.#limits.connectMs, client.query({ text: greeting, values: [this.#limits.statementMs], types: asText }));
     } catch (error) {
       client.release(true);
       throw error;
     }
   }
 
-  async #askOn(client: PostgresClient, query: PostgresQuery): Promise<readonly Row[]> {
+  async #askOn(client: PostgresClient, query: PostgresQuery, queryMs: number): Promise<readonly Row[]> {
     let isDead = false;
     try {
-      const { rows } = await within(this.#limits.queryMs, client.query(query));
+      const { rows } = await within(queryMs, client.query(query));
       return rows.filter(isRow);
     } catch (error) {
       const outcome = outcomeOf(error);
@@ -145,7 +152,7 @@ class Health {
   fails({ cause }: DatabaseFailure): void {
     if (this.#failingSince !== undefined) return;
     this.#failingSince = performance.now();
-    this.#log('error', `the database cannot ${this.#what}`, { error: messageOf(cause) });
+    this.#log('error', `the database cannot ${this.#what}`, { error: reasonOf(cause) });
   }
 
   works(): void {
@@ -158,9 +165,8 @@ class Health {
 /** The database did not answer in time. */
 class TimeoutError extends Error {}
 
-/** What a promise comes to within so many milliseconds (0: whenever); what comes later goes to `late`. */
+/** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
 async function within<Value>(milliseconds: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
-  if (milliseconds === 0) return promise;
   let timer: NodeJS.Timeout | undefined;
   let isSettled = false;
   const overdue = new Promise<never>((_resolve, reject) => {

@@ -72,12 +72,18 @@ const mends = new Map([
   ['53300', 'it has no connection left: raise max_connections'],
 ]);
 
-/** A `storage_unusable` of one line for what opening failed by. */
-export function unusableDatabase(thrown: unknown): PetstoreError {
+/** Of who makes the tables: in PostgreSQL 15 and later only the owner of the database may do so without being granted it. */
+const migratingMends = new Map([...mends, ['42501', 'migrate as the owner of the database, or GRANT CREATE ON SCHEMA public to its user']]);
+
+/** A `storage_unusable` of one line for what opening failed by, or migrating. */
+export function unusableDatabase(thrown: unknown, doing: 'opening' | 'migrating' = 'opening'): PetstoreError {
   if (thrown instanceof PetstoreError && thrown.code !== 'unavailable') return thrown;
   const cause = thrown instanceof DatabaseFailure ? thrown.cause : thrown;
-  const mend = mends.get(sqlStateOf(cause) ?? '') ?? 'see to it, or name another';
-  // Where a host has several addresses, what each said stands only inside.
-  const reason = cause instanceof AggregateError ? cause.errors.map(messageOf).join(', ') : messageOf(cause);
-  return new PetstoreError('storage_unusable', `the database cannot be used: ${mend} (${reason})`, { cause });
+  const mend = (doing === 'migrating' ? migratingMends : mends).get(sqlStateOf(cause) ?? '') ?? 'see to it, or name another';
+  return new PetstoreError('storage_unusable', `the database cannot be used: ${mend} (${reasonOf(cause)})`, { cause });
+}
+
+/** What was thrown, in words. Where a host has several addresses, what each said stands only inside. */
+export function reasonOf(thrown: unknown): string {
+  return thrown instanceof AggregateError ? thrown.errors.map(messageOf).join(', ') : messageOf(thrown);
 }

@@ -31,11 +31,11 @@ export interface PostgresQuery {
   readonly types: { getTypeParser(): (text: string) => string };
 }
 
-/** How long things may take, in milliseconds; 0 is for ever. */
+/** How long things may take, in milliseconds, from 1. */
 export interface TimeLimits {
-  /** For a connection, be it made or waited for. */
+  /** For a connection, be it made or waited for, and then for the first answer on it. */
   readonly connectMs: number;
-  /** For a statement, kept by the server where it has no limit of its own; shorter than `queryMs`, so that it answers. */
+  /** For a statement, kept by the server, which may have a shorter limit of its own; shorter than `queryMs`, so that it answers. */
   readonly statementMs: number;
   /** For the answer to a statement: then the connection is given up. */
   readonly queryMs: number;

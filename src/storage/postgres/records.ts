@@ -64,8 +64,12 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     return storedOf(await this.#commits.add(this.#unnumbered(draft)));
   }
 
-  /** As `insertOnce` of a `PetStorage`. What is under way in another server is waited for. */
+  /**
+   * As `insertOnce` of a `PetStorage`. What is under way in another server is waited for.
+   * @throws TypeError where the table keeps no keys, as that of a plugin's records.
+   */
   async insertOnce(draft: Draft, once: InsertOnce): Promise<StoredText> {
+    if (this.#table.insertKeyedBatch === undefined) throw new TypeError('these records keep no idempotency keys');
     checkOnce(once);
     this.#opened();
     if (this.#keysUnderWay.has(once.key)) throw inFlight;
