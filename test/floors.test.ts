@@ -31,7 +31,7 @@ const floors: readonly (readonly string[])[] = [
 const builtinsOf: Readonly<Record<string, RegExp>> = {
   'node:http': /^(http\/(message|server|connection|resources|wire|whole-response)|petstore)$/,
   'node:https': /^http\/server$/,
-  'node:net': /^http\/(server|connection|pipeline|head)$/,
+  'node:net': /^http\/(server|connection|pipeline|head)$|^storage\/postgres\/socket$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,
   'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
   'node:child_process': /^storage\/lock/,
