@@ -21,7 +21,7 @@ const greeting = `SELECT
   CASE WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 NOT BETWEEN 1 AND $1::int8
     THEN set_config('statement_timeout', CAST($1::int8 AS text), false) END`;
 
-/** How a statement is asked that is not asked as any other. */
+/** How a statement is asked where it differs from the others. */
 export interface Asking {
   /** Of a statement that is worth preparing; always the same for the same text. */
   readonly name?: string;
