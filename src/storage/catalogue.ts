@@ -4,6 +4,7 @@
  */
 import { petStatuses, type PetStatus } from '../pet.js';
 import type { PetQuery, TextPage } from '../storage.js';
+import { PageCache } from './page-cache.js';
 
 /** Animals by ascending id, kept as byte strings; beside its text an animal takes some 50 bytes. */
 export class Catalogue {
@@ -12,7 +13,7 @@ export class Catalogue {
   #ids = new BigInt64Array(1024);
   #firstId = 0n;
   /** Pages that are full, so that they never change: an animal neither changes nor goes, and none comes between. */
-  readonly #pages = new Map<string, TextPage>();
+  readonly #pages = new PageCache();
   /** The positions of each status, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, Positions> = new Map(petStatuses.map((status) => [status, new Positions()]));
 
@@ -50,14 +51,10 @@ export class Catalogue {
 
   /** The texts of a query by ascending id (C5). */
   page(query: PetQuery): TextPage {
-    const name = `${query.limit} ${query.after} ${query.status}`;
-    const kept = this.#pages.get(name);
+    const kept = this.#pages.get(query);
     if (kept !== undefined) return kept;
     const page = this.#makePage(query);
-    if (page.next !== undefined && isSmall(page)) {
-      if (this.#pages.size === maxPages) this.#pages.clear();
-      this.#pages.set(name, page);
-    }
+    if (page.next !== undefined) this.#pages.keep(query, page);
     return page;
   }
 
@@ -103,14 +100,6 @@ export class Catalogue {
     }
     return from;
   }
-}
-
-/** How many pages are kept, and how many bytes of texts each may have: 8 MiB in all. */
-const maxPages = 512;
-const maxPageBytes = 2 ** 14;
-
-function isSmall({ texts }: TextPage): boolean {
-  return texts.reduce((bytes, text) => bytes + text.length, 0) <= maxPageBytes;
 }
 
 /** Positions in ascending order, four bytes each. */
