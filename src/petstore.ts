@@ -1,27 +1,24 @@
-/** Assembles the petstore: the one path of a request, the plugin host, listening and closing. */
+/** Assembles the petstore: routes, the plugin host, listening and closing. The path of a request is in `request-path`. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { messageOf, PetstoreError } from './errors.js';
-import { authenticate } from './http/auth.js';
 import type { Service } from './http/connection.js';
-import { checkContent, checkExpectation } from './http/content.js';
 import { messageOfRequest, responseOf } from './http/fetch.js';
 import { Exchange, type Message } from './http/message.js';
 import { openApiDocument, openApiRoute, type OpenApiDocument } from './http/openapi.js';
 import { petRoutes } from './http/operations.js';
 import { Outbox } from './http/outbox.js';
 import { probeRoutes } from './http/probes.js';
-import { parseQuery } from './http/query.js';
-import { checkReply, errorReply, internalErrorReply, type Reply } from './http/reply.js';
-import { Resources, type Resource } from './http/resources.js';
+import { errorReply, internalErrorReply, type Reply } from './http/reply.js';
+import { Resources } from './http/resources.js';
 import type { Route } from './http/route.js';
 import { HttpServer, stopping, type ListenOptions } from './http/server.js';
-import { splitTarget } from './http/target.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import type { PluginHost } from './plugin.js';
 import { ReplyHeaders } from './reply-headers.js';
 import { ReplyWatchers } from './reply-watchers.js';
+import { answer, type RequestPathOptions } from './request-path.js';
 import type { PetStorage } from './storage.js';
 import { textsOf } from './storage/texts.js';
 
@@ -64,6 +61,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   let answering = 0;
   let whenIdle: (() => void) | undefined;
 
+  const path: RequestPathOptions = { resources, verifyKey, clock, maxBodyBytes, checkServing, failureReply };
+
   const host: PluginHost = {
     route: (route) => {
       resources.add(route);
@@ -85,32 +84,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready), openApiRoute(routes, document, clock)]) host.route(route);
   for (const plugin of plugins) plugin(host);
 
-  /** The path of every request, down and back; its steps are in the order that CONTRACT.md fixes. */
-  async function answer(message: Message): Promise<Answer> {
-    let resource: Resource | undefined;
-    let keyName: string | undefined;
-    try {
-      const { method, target, head } = message;
-      const { path, query } = splitTarget(target);
-      const match = resources.find(method, path, clock());
-      resource = match.value;
-      const operation = resource.operation(method);
-      if (resource.needsKey && operation.isPublic !== true) {
-        const name = authenticate(head.authorization, verifyKey);
-        keyName = typeof name === 'string' ? name : await name;
-        if (closing !== undefined) throw stopping();
-        if (message.isOverdue) throw new PetstoreError('unavailable', 'Too many requests are waiting.');
-      }
-      checkExpectation(head);
-      if (operation.readsBody === true) checkContent(head, maxBodyBytes);
-      const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-      const { idempotencyKey } = head;
-      const reply = await operation.handler({ method, params: match.params, query: parseQuery(query), body, keyName, idempotencyKey });
-      return { reply: resource.complete(checkReply(reply)), resource, keyName };
-    } catch (error) {
-      const reply = failureReply(error);
-      return { reply: resource?.complete(reply) ?? reply, resource, keyName };
-    }
+  function checkServing(message: Message): void {
+    if (closing !== undefined) throw stopping();
+    if (message.isOverdue) throw new PetstoreError('unavailable', 'Too many requests are waiting.');
   }
 
   /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
@@ -123,9 +99,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** Answers a message, and tells those who watch what left. */
   function respond(message: Message, send: Send): void {
-    const startedAt = performance.now();
+    const startedAt = watchers.now();
     answering++;
-    void answer(message).then(({ reply, resource, keyName }) => {
+    void answer(message, path, ({ reply, resource, keyName }) => {
       answering--;
       if (answering === 0) whenIdle?.();
       send(replyHeaders.complete(reply, message), ({ status }) => watchers.tell(message.method, status, startedAt, resource?.path, keyName));
@@ -134,7 +110,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   const service: Service = {
     serve: (exchange) => respond(exchange, (reply, onLeft) => outbox.put(exchange, reply, onLeft)),
-    refused: (reply) => watchers.tell('', reply.status, performance.now()),
+    refused: (reply) => watchers.tell('', reply.status, watchers.now()),
   };
 
   async function ready(): Promise<void> {
@@ -194,10 +170,3 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
 /** Sends a reply, and calls back with the one that left: it may be another one. */
 type Send = (reply: Reply, onLeft: (left: Reply) => void) => void;
-
-/** What the path of a request comes to. */
-interface Answer {
-  readonly reply: Reply;
-  readonly resource: Resource | undefined;
-  readonly keyName: string | undefined;
-}

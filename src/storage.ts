@@ -6,13 +6,13 @@ export interface PageQuery {
   /** At least 1. */
   readonly limit: number;
   /** Only ids above this one. */
-  readonly after?: bigint;
+  readonly after?: bigint | undefined;
 }
 
 /** Which animals to list. */
 export interface PetQuery extends PageQuery {
   /** Only animals with exactly this status. */
-  readonly status?: PetStatus;
+  readonly status?: PetStatus | undefined;
 }
 
 /** What tells a repeated insert from a new one, as a client's `Idempotency-Key` does. */

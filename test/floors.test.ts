@@ -11,7 +11,7 @@ const src = join(root, 'src');
 
 /** From the bottom up; a module imports values only from floors below its own, or from its own part of the house. */
 const floors: readonly (readonly string[])[] = [
-  ['errors', 'log', 'calling'],
+  ['errors', 'log', 'calling', 'awaitable'],
   ['json-string', 'int64'],
   ['json'],
   ['pet'],
@@ -19,6 +19,7 @@ const floors: readonly (readonly string[])[] = [
   ['storage/*', 'key-ring', 'http/*'],
   ['plugin'],
   ['options', 'reply-watchers', 'reply-headers'],
+  ['request-path'],
   ['petstore'],
   ['index', 'postgres'],
   ['plugins/*'],
@@ -29,7 +30,7 @@ const floors: readonly (readonly string[])[] = [
 
 /** What http may know of the house, and who may open Node's own doors. */
 const builtinsOf: Readonly<Record<string, RegExp>> = {
-  'node:http': /^(http\/(message|server|connection|resources|wire|whole-response)|petstore)$/,
+  'node:http': /^(http\/(message|server|connection|resources|wire|whole-request|whole-response)|petstore)$/,
   'node:https': /^http\/server$/,
   'node:net': /^http\/(server|connection|pipeline|head)$|^storage\/postgres\/socket$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,

@@ -13,8 +13,8 @@ export function messageOfRequest(request: Request): Message {
   return {
     method: request.method,
     target: targetOf(request.url),
-    head,
     isOverdue: false,
+    readHead: () => head,
     header: (name) => request.headers.get(name) ?? undefined,
     readBody: (maxBytes) => readBody(request, maxBytes),
   };

@@ -4,6 +4,7 @@ import { PetstoreError } from '../errors.js';
 import { tooLarge } from './content.js';
 import { parseHead, type Head } from './head.js';
 import { errorReply, type Reply } from './reply.js';
+import { WholeRequest } from './whole-request.js';
 import { WholeResponse } from './whole-response.js';
 import { replyText, wireHeaders } from './wire.js';
 
@@ -12,9 +13,10 @@ export interface Message {
   readonly method: string;
   /** The request target, not normalised. */
   readonly target: string;
-  readonly head: Head;
   /** Whether it waited so long for the server to come to it that it is refused. */
   readonly isOverdue: boolean;
+  /** @throws PetstoreError `bad_request` or `headers_too_large`, see `parseHead`. */
+  readHead(): Head;
   /** A header that the petstore itself doesn't read, by its name in lower case. */
   header(name: string): string | undefined;
   /**
@@ -54,8 +56,7 @@ export class Exchange implements Message {
     this.#awaitsContinue = awaitsContinue;
   }
 
-  /** @throws PetstoreError `bad_request` or `headers_too_large`, see `parseHead`. */
-  get head(): Head {
+  readHead(): Head {
     return parseHead(this.#request);
   }
 
@@ -77,12 +78,13 @@ export class Exchange implements Message {
     return true;
   }
 
-  async readBody(maxBytes: number): Promise<string> {
+  readBody(maxBytes: number): Promise<string> {
     const request = this.#request;
     // Both would be waited for in vain: a body that a framework around us has read, and one whose client has gone.
     if (request.readableEnded) throw new TypeError('the body was read before the petstore could; mount it ahead of any body parser');
     if (request.destroyed) throw brokenOff();
     if (this.#awaitsContinue) this.#response.writeContinue();
+    if (request instanceof WholeRequest && request.hasEnded) return Promise.resolve('');
     return new Promise((resolve, reject) => {
       let body = '';
       const onData = (chunk: Buffer): void => {

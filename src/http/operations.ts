@@ -1,5 +1,5 @@
 /** Owns the three operations of the specification and their routes. Knows the storage's contract, never a backend. */
-import { PetstoreError } from '../errors.js';
+import { andThen } from '../awaitable.js';
 import { parseInt64 } from '../int64.js';
 import { parseJson } from '../json.js';
 import { isPetStatus, parseDraft, petStatuses } from '../pet.js';
@@ -9,7 +9,7 @@ import { idempotencyKeySchema, parseInsertOnce } from './idempotency-key.js';
 import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
 import { afterParameter, invalidParameter, limitParameter, pageReply, parsePage, queryParameter } from './paging.js';
 import type { Query } from './query.js';
-import { jsonReply, type Reply } from './reply.js';
+import { failedReply, jsonReply, type Reply } from './reply.js';
 import type { Operation, Route } from './route.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
@@ -19,8 +19,9 @@ export const getPetDeprecation: Deprecation = {
   successor: '/v1/pets',
 };
 
-// Made once: an id that is not there is no accident that needs a stack trace.
-const noSuchPet = new PetstoreError('not_found', 'There is no pet with this id.');
+const noSuchPet = failedReply('not_found', 'There is no pet with this id.');
+
+const badStatus = invalidParameter(`status must be one of ${petStatuses.join(', ')}.`);
 
 const needsKey = errorResponse('API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' });
 
@@ -36,12 +37,15 @@ function listPets(pets: PetTexts): Operation {
   // A storage that answers the very same page again says that it can't have changed; so neither has its reply.
   const replies = new WeakMap<TextPage, Reply>();
   return {
-    handler: async ({ query }) => {
+    handler: ({ query }) => {
       const petQuery = parsePetQuery(query);
-      const page = await pets.list(petQuery);
-      const reply = replies.get(page) ?? pageReply('/v1/pets', petQuery, page);
-      if (page.next !== undefined) replies.set(page, reply);
-      return reply;
+      return andThen(pets.list(petQuery), (page) => {
+        const kept = replies.get(page);
+        if (kept !== undefined) return kept;
+        const reply = pageReply('/v1/pets', petQuery, page);
+        if (reply.isKept === true) replies.set(page, reply);
+        return reply;
+      });
     },
     document: {
       operationId: 'listPets',
@@ -63,12 +67,12 @@ function listPets(pets: PetTexts): Operation {
 function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   return {
     readsBody: true,
-    handler: async ({ body, keyName = '', idempotencyKey }) => {
+    handler: ({ body, keyName = '', idempotencyKey }) => {
       const once = idempotencyKey === undefined ? undefined : parseInsertOnce({ idempotencyKey, keyName, body }, clock());
       const draft = parseDraft(parseJson(body));
-      const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
+      const added = once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once);
       // A Location that leads nowhere is worse than none (C30).
-      return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
+      return andThen(added, ({ id, json }) => jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]));
     },
     document: {
       operationId: 'createPet',
@@ -99,11 +103,10 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
 function getPet(pets: PetTexts): Operation {
   const announced = { Deprecation: 'Since when (RFC 9745).', Sunset: 'Until when (RFC 8594).', Link: 'What to use instead.' };
   return {
-    handler: async ({ params: { petId = '' } }) => {
+    handler: ({ params: { petId = '' } }) => {
       const id = parseInt64(petId);
-      const json = id === undefined ? undefined : await pets.get(id);
-      if (json === undefined) throw noSuchPet;
-      return jsonReply(200, json);
+      if (id === undefined) return noSuchPet;
+      return andThen(pets.get(id), (json) => (json === undefined ? noSuchPet : jsonReply(200, json)));
     },
     document: {
       operationId: 'getPet',
@@ -122,9 +125,8 @@ function getPet(pets: PetTexts): Operation {
 
 /** @throws PetstoreError `invalid_parameter` (C1 to C3). */
 function parsePetQuery(query: Query): PetQuery {
-  const page = parsePage(query);
+  const { limit, after } = parsePage(query);
   const status = query.get('status');
-  if (status === undefined) return page;
-  if (!isPetStatus(status)) throw invalidParameter(`status must be one of ${petStatuses.join(', ')}.`);
-  return { ...page, status };
+  if (status !== undefined && !isPetStatus(status)) throw badStatus;
+  return { limit, after, status };
 }

@@ -3,17 +3,17 @@ import { PetstoreError } from '../errors.js';
 
 /** The query of a request; names that nobody asks for are ignored (C4). */
 export class Query {
-  readonly #values = new Map<string, string>();
-  readonly #repeated = new Set<string>();
+  // Lists, as a handful of names is found sooner than hashed.
+  readonly #names: string[] = [];
+  readonly #values: string[] = [];
 
   /** @throws PetstoreError, see `parseQuery`. */
   constructor(text: string) {
     if (text === '') return;
     for (const pair of text.split('&')) {
       const equals = pair.indexOf('=');
-      const name = decoded(equals < 0 ? pair : pair.slice(0, equals));
-      if (this.#values.has(name)) this.#repeated.add(name);
-      this.#values.set(name, equals < 0 ? '' : decoded(pair.slice(equals + 1)));
+      this.#names.push(decoded(equals < 0 ? pair : pair.slice(0, equals)));
+      this.#values.push(equals < 0 ? '' : decoded(pair.slice(equals + 1)));
     }
   }
 
@@ -22,10 +22,15 @@ export class Query {
    * @throws PetstoreError `invalid_parameter` where it is given twice (C3).
    */
   get(name: string): string | undefined {
-    if (this.#repeated.has(name)) throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
-    return this.#values.get(name);
+    const at = this.#names.indexOf(name);
+    if (at < 0) return undefined;
+    if (this.#names.includes(name, at + 1)) throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
+    return this.#values[at];
   }
 }
+
+// Made once, as in `paging`.
+const badEscape = new PetstoreError('invalid_parameter', 'The query has a percent sign that begins no valid escape of UTF-8.');
 
 /** Most requests have none. */
 const emptyQuery = new Query('');
@@ -43,6 +48,6 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new PetstoreError('invalid_parameter', 'The query has a percent sign that begins no valid escape of UTF-8.');
+    throw badEscape;
   }
 }

@@ -13,6 +13,8 @@ export interface Reply {
   readonly contentType?: string;
   /** Whether the connection must end behind this answer. */
   readonly closes?: boolean;
+  /** Whether this very object is sent many times, so that its bytes are worth keeping. */
+  readonly isKept?: boolean;
 }
 
 const statuses: Readonly<Record<ReplyErrorCode, number>> = {
@@ -93,15 +95,20 @@ function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError,
   const status = statuses[code];
   return {
     status,
-    // Frozen, as their lines are kept for lists that cannot change.
-    headers: Object.freeze(passing.has(code) ? [...headers, ...retryAfter] : [...headers]),
+    headers: passing.has(code) ? [...headers, ...retryAfter] : headers,
     body: toByteString(JSON.stringify({ code, message, status })),
     closes: closing.has(code),
+    isKept: true,
   };
 }
 
+/** The reply to a failure that is no accident: to throw an error costs more than the rest of such a reply. */
+export function failedReply(code: ReplyErrorCode, message: string): Reply {
+  return replyOf(code, { message, headers: [] });
+}
+
 /** What a client hears of a failure that is ours. */
-export const internalErrorReply = replyOf('internal_error', { message: 'Something went wrong on our side.', headers: [] });
+export const internalErrorReply = failedReply('internal_error', 'Something went wrong on our side.');
 
 function isReplyCode(code: string): code is ReplyErrorCode {
   return Object.hasOwn(statuses, code);

@@ -85,14 +85,14 @@ function resourceOf({ path, methods, deprecation }: Route): Resource {
   };
 }
 
-/** Replies with headers of their own are mostly errors, of which many are made once: what those come to is kept too. */
+/** What a kept reply comes to is kept too. */
 function completing(headers: readonly string[]): (reply: Reply) => Reply {
   const kept = new WeakMap<Reply, Reply>();
   return (reply) => {
-    if (reply.headers.length === 0) return { ...reply, headers };
+    if (reply.isKept !== true) return { ...reply, headers: reply.headers.length === 0 ? headers : [...headers, ...reply.headers] };
     let completed = kept.get(reply);
     if (completed === undefined) {
-      completed = { ...reply, headers: Object.freeze([...headers, ...reply.headers]) };
+      completed = { ...reply, headers: [...headers, ...reply.headers] };
       kept.set(reply, completed);
     }
     return completed;

@@ -1,4 +1,5 @@
 /** Owns what stands at a path: its methods, what each of them needs and answers. Knows no path's meaning. */
+import type { Awaitable } from '../awaitable.js';
 import type { OpenApiOperation } from './openapi.js';
 import type { Query } from './query.js';
 import type { Reply } from './reply.js';
@@ -21,7 +22,7 @@ export interface OperationRequest {
 /** One method of a route. */
 export interface Operation {
   /** Answers the request, or throws a `PetstoreError` that becomes the answer. */
-  readonly handler: (request: OperationRequest) => Reply | Promise<Reply>;
+  readonly handler: (request: OperationRequest) => Awaitable<Reply>;
   /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
   readonly isPublic?: boolean;
   /** Whether it takes a JSON body; only then are media type and size checked and the body read. */

@@ -10,6 +10,7 @@ import { Connection, type Service } from './connection.js';
 import { Intake } from './intake.js';
 import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
+import { WholeRequest } from './whole-request.js';
 import { WholeResponse } from './whole-response.js';
 import { keepAliveMs } from './wire.js';
 
@@ -25,6 +26,7 @@ export interface ListenOptions {
 
 /** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
 const serverOptions = {
+  IncomingMessage: WholeRequest,
   ServerResponse: WholeResponse,
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.

@@ -31,9 +31,23 @@ export function wireHeaders(reply: Reply): string[] {
  * @throws TypeError for a header that is none.
  */
 export function replyText(reply: Reply, method: string): string {
+  const now = Math.floor(Date.now() / 1000);
+  if (reply.isKept !== true || method === 'HEAD') return madeText(reply, method, now);
+  let kept = keptTexts.get(reply);
+  if (kept?.second !== now) {
+    kept = { text: madeText(reply, method, now), second: now };
+    keptTexts.set(reply, kept);
+  }
+  return kept.text;
+}
+
+/** The texts of kept replies, and the second of their date: to join a page and its head costs as much as finding it. */
+const keptTexts = new WeakMap<Reply, { readonly text: string; readonly second: number }>();
+
+function madeText(reply: Reply, method: string, now: number): string {
   const { status, headers, body } = reply;
   const head = statusLines(status) + keptLinesOf(headers) + contentLines(reply);
-  const tail = endLines(reply.closes === true);
+  const tail = endLines(reply.closes === true, now);
   return body === undefined || method === 'HEAD' ? head + tail : head + tail + body;
 }
 
@@ -87,8 +101,7 @@ let keptOpenEnd = '';
 let closedEnd = '';
 
 /** The date (RFC 9110 section 6.6.1), made once a second, and how the connection goes on. */
-function endLines(closes: boolean): string {
-  const now = Math.floor(Date.now() / 1000);
+function endLines(closes: boolean, now: number): string {
   if (now !== second) {
     second = now;
     const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
