@@ -7,7 +7,7 @@ import { Exchange } from './message.js';
 import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
 import { Pipeline } from './pipeline.js';
 import { errorReply, type Reply } from './reply.js';
-import { replyText } from './wire.js';
+import { keepAliveMs, replyText } from './wire.js';
 
 /** What a connection needs of the petstore. */
 export interface Service {
@@ -36,6 +36,8 @@ export class Connection {
   #method: { readonly failure: MethodFailure; readonly since: number } | undefined;
   #sentBytes = 0;
   #sentAt = performance.now();
+  #readBytes = 0;
+  #busyAt = performance.now();
 
   constructor(socket: Socket, service: Service, intake: Intake) {
     this.#socket = socket;
@@ -95,8 +97,12 @@ export class Connection {
     if (this.#pipeline.isIdle && !isFirstArriving) this.#hangUp('');
   }
 
-  /** Ends what has waited too long; called every second with the milliseconds of `performance.now()`. */
+  /** Ends what has waited too long; called twice a second with the milliseconds of `performance.now()`. */
   sweep(now: number): void {
+    if (!this.#pipeline.isIdle || this.#socket.bytesRead !== this.#readBytes) {
+      this.#readBytes = this.#socket.bytesRead;
+      this.#busyAt = now;
+    } else if (now - this.#busyAt > keepAliveMs) this.endIfIdle();
     if (this.#method !== undefined && now - this.#method.since > requestLineMs) {
       this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
     }

@@ -6,7 +6,7 @@ import { parseHead, type Head } from './head.js';
 import { errorReply, type Reply } from './reply.js';
 import { WholeRequest } from './whole-request.js';
 import { WholeResponse } from './whole-response.js';
-import { replyText, wireHeaders } from './wire.js';
+import { keptOpenHeaders, replyText, wireHeaders } from './wire.js';
 
 /** A request as the pipeline sees it, from a socket or from `fetch`. */
 export interface Message {
@@ -127,8 +127,11 @@ export class Exchange implements Message {
       response.sendWhole(replyText(actual, this.method), this.#onSent);
       return actual;
     }
+    const headers = wireHeaders(isLast ? { ...actual, closes: true } : actual);
+    // Another server than ours says its own time.
+    if (response instanceof WholeResponse && !isLast) headers.push(...keptOpenHeaders);
     // Its words again, or a second try would go out with those of a first that Node refused.
-    response.writeHead(actual.status, STATUS_CODES[actual.status], wireHeaders(isLast ? { ...actual, closes: true } : actual));
+    response.writeHead(actual.status, STATUS_CODES[actual.status], headers);
     this.isLast = isLast;
     // Before Node's own listener, as in `sendWhole`.
     if (!isLast) response.prependListener('finish', this.#onSent);

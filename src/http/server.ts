@@ -12,7 +12,6 @@ import { Exchange } from './message.js';
 import type { ParserError } from './parse-failure.js';
 import { WholeRequest } from './whole-request.js';
 import { WholeResponse } from './whole-response.js';
-import { keepAliveMs } from './wire.js';
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -34,7 +33,8 @@ const serverOptions = {
   // Times of C44.
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  keepAliveTimeout: keepAliveMs,
+  // Connections look for that themselves, twice a second: Node's timer is set and ended anew for each request.
+  keepAliveTimeout: 0,
   // Twice as often as C44 says, so that a second is not missed by milliseconds.
   connectionsCheckingInterval: 500,
 };

@@ -5,10 +5,13 @@ import type { Reply } from './reply.js';
 /** How long a connection may be idle before it is closed (C44). */
 export const keepAliveMs = 72_000;
 
+/** What a reply of our own server says of a connection that goes on. */
+export const keptOpenHeaders = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${keepAliveMs / 1000}`] as const;
+
 /** What every answer carries (C47), and what it says of its connection. */
 const always = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'] as const;
 const alwaysLines = linesOf(always);
-const keptOpen = linesOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${keepAliveMs / 1000}`]);
+const keptOpen = linesOf(keptOpenHeaders);
 const closed = linesOf(['Connection', 'close']);
 
 const jsonType = 'application/json';

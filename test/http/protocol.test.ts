@@ -390,6 +390,17 @@ test('C52 a request that reads sees what those before it on the socket added, ho
   assert.equal(JSON.parse((await client.answer()).body).length, 2);
 });
 
+test('C52 an answer that waited for the one before it says the same of its connection', async (t) => {
+  const keys = async (token: string): Promise<string> => (await sleep(token === 'slow' ? 30 : 0), token);
+  const running = await start(t, { keys });
+  const client = await connect(t, running);
+  client.send(['slow', 'quick', 'quick'].map((token) => bytesOf('GET', '/v1/pets', { authorization: `Bearer ${token}` })).join(''));
+  for (let i = 0; i < 3; i++) {
+    const { headers } = await client.answer();
+    assert.deepEqual([headers.get('connection'), headers.get('keep-alive')], [['keep-alive'], ['timeout=72']]);
+  }
+});
+
 for (const [flooders, what] of [
   [1, 'one socket'],
   [12, 'twelve sockets, more than start in a turn,'],
