@@ -30,6 +30,9 @@ export const bare: Contestant = { ...peer('bare'), name: 'bare node:http', isBar
 /** Bare once more: how far its ratio is from 1 is how far all others may be off. */
 export const bareAgain: Contestant = { ...bare, name: 'bare again' };
 
+/** `node:http` that sends as many bytes as the petstore and does nothing else: what no server on it can exceed. */
+export const limit: Contestant = { ...peer('limit'), name: 'limit of node:http', isBare: true };
+
 export const fastify = peer('fastify');
 export const bun: Contestant = { name: 'bun', command: [join(peersFolder, 'node_modules/.bin/bun'), join(peersFolder, 'bun.js')] };
 

@@ -1,11 +1,12 @@
 /** How the figures of a race are shown. */
 import { svgOf } from './chart.js';
-import { bun, fastify, petstore } from './contestants.js';
+import { bun, fastify, limit, petstore } from './contestants.js';
 import type { Picture, Table } from './part.js';
 import type { Race, RaceRow } from './race.js';
 import { decimal, none, whole } from './words.js';
 
 const ours = petstore('memory:').name;
+const rivals = [limit.name, fastify.name, bun.name];
 
 /** Processor time by request, as a ratio to bare: a row for each operation. */
 export function ratiosTable({ entry: { client, goals }, names, selfCheck, rows }: Race): Table {
@@ -16,18 +17,11 @@ export function ratiosTable({ entry: { client, goals }, names, selfCheck, rows }
     note:
       "Bare's processor time for each request by the server's own; above 1 is better; medians of all rounds. " +
       `Self-check: bare against itself ${decimal(selfCheck.ratio)} (rounds ${decimal(least)} to ${decimal(most)}).`,
-    head: ['', ours, 'wanted', ...names.filter((name) => name !== ours), `${ours} by ${fastify.name}`, `${ours} by ${bun.name}`],
+    head: ['', ours, 'wanted', ...names.filter((name) => name !== ours), ...rivals.map((name) => `${ours} by ${name}`)],
     rows: rows.map((row) => {
       const ratio = (name: string): number | undefined => row.figures.get(name)?.ratio;
       const peers = names.filter((name) => name !== ours).map((name) => show(ratio(name)));
-      return [
-        row.operation.name,
-        show(ratio(ours)),
-        show(wanted(row)),
-        ...peers,
-        quotient(ratio(ours), ratio(fastify.name)),
-        quotient(ratio(ours), ratio(bun.name)),
-      ];
+      return [row.operation.name, show(ratio(ours)), show(wanted(row)), ...peers, ...rivals.map((name) => quotient(ratio(ours), ratio(name)))];
     }),
   };
 }

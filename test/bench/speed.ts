@@ -1,5 +1,5 @@
 /** How fast each operation is, against bare `node:http` and the peers (issue 4, items 1 and 2). */
-import { bun, fastify, peers } from './contestants.js';
+import { bun, fastify, limit, peers } from './contestants.js';
 import { goals, neverSleepingGoals, oneConnectionGoals } from './goals.js';
 import { clients } from './load.js';
 import { reading } from './operations.js';
@@ -14,7 +14,7 @@ export const speed: Part = {
   name: 'speed',
   title: 'Speed of each operation',
   measure: async (bench) => {
-    const result = await race(bench, { client: clients.sleeping, peers, reading: Object.values(reading), goals });
+    const result = await race(bench, { client: clients.sleeping, peers: [limit, ...peers], reading: Object.values(reading), goals });
     return { tables: [ratiosTable(result), figuresTable(result)], pictures: [chartOf(result)] };
   },
 };
@@ -30,7 +30,7 @@ function against(name: string, { client, goals: wanted }: Pick<Entry, 'client' |
     title: `Speed with ${client.name}`,
     measure: async (bench) => {
       if (!bench.load.can(client)) return { tables: [], missing: `${bench.load.name} cannot be such a client here (never sleeping needs wrk and cc)` };
-      const entry = { client, peers: [fastify, bun], reading: [one, list20, list100, byStatus, noKey, notFound], goals: wanted };
+      const entry = { client, peers: [limit, fastify, bun], reading: [one, list20, list100, byStatus, noKey, notFound], goals: wanted };
       const result = await race(bench, entry);
       return { tables: [ratiosTable(result), figuresTable(result)] };
     },

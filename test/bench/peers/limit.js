@@ -1,0 +1,35 @@
+// The most that `node:http` can do here: the petstore's own request and response classes, its replies of a turn together, each
+// one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no animal, no body.
+import { createServer } from 'node:http';
+import { WholeRequest } from '../../../dist/http/whole-request.js';
+import { WholeResponse } from '../../../dist/http/whole-response.js';
+
+/** About how many bytes the petstore answers to each target, to all others as to an animal. */
+const bytes = new Map([
+  ['/v1/pets', 1_560],
+  ['/v1/pets?limit=100', 6_900],
+  ['/v1/pets?status=sold', 1_470],
+]);
+const texts = new Map([...bytes].map(([target, size]) => [target, textOf(size)]));
+const usual = textOf(430);
+const added = textOf(330);
+
+function textOf(size) {
+  const head = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ';
+  const body = 'x'.repeat(size - head.length - 8);
+  return Buffer.from(`${head}${body.length}\r\n\r\n${body}`).toString('latin1');
+}
+
+let ready = [];
+function flush() {
+  const leaving = ready;
+  ready = [];
+  for (const response of leaving) response.sendWhole(response.req.method === 'POST' ? added : (texts.get(response.req.url) ?? usual), () => undefined);
+}
+
+const server = createServer({ IncomingMessage: WholeRequest, ServerResponse: WholeResponse, keepAliveTimeout: 0 }, (_request, response) => {
+  if (ready.push(response) === 1) setImmediate(flush);
+});
+server.listen(0, '127.0.0.1', () => {
+  console.log(JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${server.address().port}` }));
+});
