@@ -148,6 +148,8 @@ export class Connection {
     if (this.#isHungUp) return;
     this.#isHungUp = true;
     this.#socket.end(text, 'latin1');
-    setTimeout(() => this.#socket.destroy(), lingerMs).unref();
+    const timer = setTimeout(() => this.#socket.destroy(), lingerMs).unref();
+    // Or all that ended in the last second would be kept: with connections of one request each, most of the memory.
+    this.#socket.once('close', () => clearTimeout(timer));
   }
 }
