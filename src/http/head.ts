@@ -26,32 +26,36 @@ export class Head {
     // The length tells almost every header apart, so that few names are ever put in lower case.
     switch (name.length) {
       case 4:
-        if (name.toLowerCase() === 'host') this.host = joined(this.host, value);
+        if (isNamed(name, 'Host')) this.host = joined(this.host, value);
         break;
       case 6:
-        if (name.toLowerCase() === 'expect') this.expect = joined(this.expect, value);
+        if (isNamed(name, 'Expect')) this.expect = joined(this.expect, value);
         break;
       case 12:
-        if (name.toLowerCase() === 'content-type') this.contentType = joined(this.contentType, value);
+        if (isNamed(name, 'Content-Type')) this.contentType = joined(this.contentType, value);
         break;
       case 13:
-        if (name.toLowerCase() === 'authorization') this.authorization = joined(this.authorization, value);
+        if (isNamed(name, 'Authorization')) this.authorization = joined(this.authorization, value);
         break;
       case 14:
-        if (name.toLowerCase() === 'content-length') this.contentLength = joined(this.contentLength, value);
+        if (isNamed(name, 'Content-Length')) this.contentLength = joined(this.contentLength, value);
         break;
       case 15:
-        // Accept-Encoding and Accept-Language are as long, and come with almost every request.
-        if ((name.charCodeAt(0) | 0x20) === 0x69 && name.toLowerCase() === 'idempotency-key') this.idempotencyKey = joined(this.idempotencyKey, value);
+        if (isNamed(name, 'Idempotency-Key')) this.idempotencyKey = joined(this.idempotencyKey, value);
         break;
       case 16:
-        if (name.toLowerCase() === 'content-encoding') this.contentEncoding = joined(this.contentEncoding, value);
+        if (isNamed(name, 'Content-Encoding')) this.contentEncoding = joined(this.contentEncoding, value);
         break;
       case 17:
-        if (name.toLowerCase() === 'transfer-encoding') this.transferEncoding = joined(this.transferEncoding, value);
+        if (isNamed(name, 'Transfer-Encoding')) this.transferEncoding = joined(this.transferEncoding, value);
         break;
     }
   }
+}
+
+/** Header names are equal in any case, but almost all come in the usual one. */
+function isNamed(name: string, usual: string): boolean {
+  return name === usual || name.toLowerCase() === usual.toLowerCase();
 }
 
 /** What Node's parser hands over, as far as it is looked at here. */
