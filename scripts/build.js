@@ -30,6 +30,8 @@ const modules = await rollup({
   input: Object.fromEntries(names.map((name) => [name, `build/${name}.js`])),
   external: [/^node:/, ...Object.keys(peerDependencies)],
   plugins: [compiled],
+  // With hoistTransitiveImports below: a file requires what it uses itself, and not what others in turn do.
+  treeshake: { moduleSideEffects: 'no-external' },
   onLog: (_level, { message }) => {
     throw new Error(message);
   },
@@ -41,6 +43,7 @@ const { output } = await modules.write({
   interop: 'default',
   exports: 'named',
   esModule: false,
+  hoistTransitiveImports: false,
   sourcemap: !process.argv.includes('--without-maps'),
   chunkFileNames: 'parts/[name].js',
   // Each with all that it imports. Without them, each set of users that a module may have would be one more file.
