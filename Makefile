@@ -43,7 +43,7 @@ build: node_modules/.package-lock.json ## Install and build into dist
 	npm run --silent build
 
 clean: ## Remove what was installed, built and measured
-	rm -rf node_modules dist coverage test/bench/peers/node_modules test/ecosystem/node_modules test/ecosystem/generated
+	rm -rf node_modules build dist coverage test/bench/peers/node_modules test/ecosystem/node_modules test/ecosystem/generated
 
 # npm writes this file last, so it is there only after a whole install.
 node_modules/.package-lock.json: package.json package-lock.json

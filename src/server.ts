@@ -81,9 +81,8 @@ function tell(error: unknown): number {
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
-try {
-  process.exitCode = await main(process.argv.slice(2), process.env);
-} catch (error) {
+main(process.argv.slice(2), process.env).then(
+  (code) => (process.exitCode = code),
   // At once, for a plugin's timers may be running already.
-  process.exit(tell(error));
-}
+  (error: unknown) => process.exit(tell(error)),
+);

@@ -35,6 +35,6 @@ test('the idempotency record of the README is that of its curl line, for a key c
 });
 
 test('the error codes of the README are those of the code', async () => {
-  const { replyErrorCodes } = await import('../dist/http/reply.js');
+  const { replyErrorCodes } = await import('../build/http/reply.js');
   for (const code of replyErrorCodes) assert.ok(readme.includes(`\`${code}\``), code);
 });

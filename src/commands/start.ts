@@ -21,7 +21,7 @@ const stopTimeoutMs = 9_500;
  * @throws Refusal for what the operator gave; PetstoreError `storage_…` for a storage that cannot be used.
  */
 export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
-  const options = readStartOptions(settings);
+  const options = await readStartOptions(settings);
   const log: Log = options.log === 'silent' ? () => undefined : jsonLog(process.stdout);
   const loaded = await loadPlugins(options.plugins, options);
   const plugins = loaded.map(({ plugin }) => plugin);

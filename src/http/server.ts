@@ -1,7 +1,6 @@
 /** Owns one listening port: Node's server, its limits and its end. Knows no route; connections do the talking. */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { checkNames } from '../calling.js';
@@ -60,16 +59,15 @@ export class HttpServer {
   readonly #scheme: string;
   readonly #sweeper: NodeJS.Timeout;
 
-  private constructor(service: Service, tls: ListenOptions['tls']) {
+  private constructor(service: Service, scheme: 'http' | 'https', server: Server) {
     this.#service = service;
-    this.#scheme = tls === undefined ? 'http' : 'https';
-    const server = tls === undefined ? createServer(serverOptions) : createTlsServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+    this.#scheme = scheme;
     this.#server = server;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
     // A client may close its sending side behind its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.on('connection', (socket: Socket) => this.#keep(socket));
-    server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
+    server.on(scheme === 'http' ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
     server.on('request', (request, response) => this.#accept(request, response, false));
     server.on('checkContinue', (request, response) => this.#accept(request, response, true));
     server.on('checkExpectation', (request, response) => this.#accept(request, response, false));
@@ -83,7 +81,7 @@ export class HttpServer {
   static async listen(service: Service, options: ListenOptions): Promise<HttpServer> {
     checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
     const { port = 3000, host = '127.0.0.1', tls } = options;
-    const listening = new HttpServer(service, tls);
+    const listening = tls === undefined ? new HttpServer(service, 'http', createServer(serverOptions)) : new HttpServer(service, 'https', await tlsServer(tls));
     await new Promise<void>((resolve, reject) => {
       listening.#server.once('error', reject);
       listening.#server.listen(port, host, maxPending, () => {
@@ -159,6 +157,12 @@ export class HttpServer {
     const now = performance.now();
     for (const connection of this.#connections.values()) connection.sweep(now);
   }
+}
+
+/** Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own. */
+async function tlsServer(tls: Required<ListenOptions>['tls']): Promise<Server> {
+  const https = await import('node:https');
+  return https.createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
 }
 
 /** How many files the process may open; 10,000 and more where the system doesn't say. */

@@ -1,5 +1,7 @@
 /** Owns the page at `/docs` that shows the OpenAPI document and tries it out: Swagger UI, all of it from this machine. */
 import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { toByteString, type Operation, type Plugin } from '../index.js';
 
 const [html, css, script] = ['text/html; charset=utf-8', 'text/css; charset=utf-8', 'text/javascript; charset=utf-8'];
@@ -29,8 +31,8 @@ const policy =
  * @throws Error where `swagger-ui-dist` is not installed.
  */
 export function docsPlugin(): Plugin {
-  const library = new URL('.', import.meta.resolve('swagger-ui-dist/package.json'));
-  const file = (name: string) => readFile(new URL(name, library), 'latin1');
+  const library = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+  const file = (name: string) => readFile(join(library, name), 'latin1');
   return ({ route }) => {
     route({ path: '/docs', methods: { GET: serve(html, () => toByteString(page)) } });
     route({ path: '/docs/start.js', methods: { GET: serve(script, () => toByteString(start)) } });

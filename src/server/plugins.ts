@@ -52,10 +52,15 @@ async function loadShipped(
   try {
     return await load(options);
   } catch (error) {
-    if (!reasonOf(error).startsWith('Cannot find package')) throw error;
+    if (!isNotInstalled(error)) throw error;
     if (isOptional === true) return undefined;
     throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${library}`);
   }
+}
+
+/** Whether a package is missing, as `import` or as `require` says it. */
+function isNotInstalled(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND');
 }
 
 async function loadForeign({ text, from }: Setting): Promise<(host: PluginHost) => unknown> {

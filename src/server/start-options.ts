@@ -27,8 +27,8 @@ export interface StartOptions {
   readonly isDev: boolean;
 }
 
-/** @throws Refusal for the first bad one. */
-export function readStartOptions(settings: Settings): StartOptions {
+/** Rejects with a Refusal for the first bad one. */
+export async function readStartOptions(settings: Settings): Promise<StartOptions> {
   const baseUrl = settings.find('baseUrl');
   const stagingBaseUrl = settings.find('stagingBaseUrl');
   return {
@@ -44,7 +44,7 @@ export function readStartOptions(settings: Settings): StartOptions {
       ...(baseUrl && { baseUrl: readUrl(baseUrl) }),
       ...(stagingBaseUrl && { stagingBaseUrl: readUrl(stagingBaseUrl) }),
     },
-    tls: readTlsFiles(settings.find('tlsCert'), settings.find('tlsKey')),
+    tls: await readTlsFiles(settings.find('tlsCert'), settings.find('tlsKey')),
     log: readWord(settings.get('log'), ['silent', 'info', 'requests']),
     isDev: settings.has('dev'),
   };

@@ -1,6 +1,5 @@
 /** Owns reading the certificate and the private key, and refusing what the server could not use. */
 import { readFileSync } from 'node:fs';
-import { createSecureContext } from 'node:tls';
 import { reasonOf, Refusal } from './refusal.js';
 import type { Setting } from './settings.js';
 
@@ -11,15 +10,16 @@ export interface TlsFiles {
 }
 
 /**
- * Reads both files; undefined where neither is given.
- * @throws Refusal for one without the other, or that can't be read, is not PEM, or doesn't fit the other.
+ * Reads both files; undefined where neither is given. Rejects with a Refusal for one without the other, or that can't be
+ * read, is not PEM, or doesn't fit the other.
  */
-export function readTlsFiles(certFile: Setting | undefined, keyFile: Setting | undefined): TlsFiles | undefined {
+export async function readTlsFiles(certFile: Setting | undefined, keyFile: Setting | undefined): Promise<TlsFiles | undefined> {
   if (certFile === undefined && keyFile === undefined) return undefined;
   if (certFile === undefined) throw new Refusal(`${keyFile?.from} needs a certificate too; give --tls-cert FILE`);
   if (keyFile === undefined) throw new Refusal(`${certFile.from} needs a private key too; give --tls-key FILE`);
   const cert = read(certFile);
   const key = read(keyFile);
+  const { createSecureContext } = await import('node:tls');
   refuseUnless(() => createSecureContext({ cert }), `${certFile.from} ${certFile.text} holds no certificate in PEM; give one, its chain behind it`);
   refuseUnless(() => createSecureContext({ key }), `${keyFile.from} ${keyFile.text} holds no private key in PEM without a passphrase; give one`);
   refuseUnless(

@@ -1,6 +1,5 @@
 /** Owns noticing that a file changed, came or went. Knows nothing of what is in it. */
-import { statSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { stat, statSync } from 'node:fs';
 
 const intervalMs = 1_000;
 
@@ -11,15 +10,16 @@ const intervalMs = 1_000;
  */
 export function watchFile(path: string, onChange: () => void): void {
   let seen = identityNow(path);
-  const look = async (): Promise<void> => {
-    const found = identityOf(await stat(path, { bigint: true }).catch(() => undefined));
-    if (found !== seen) {
-      seen = found;
-      onChange();
-    }
-    lookLater();
-  };
-  const lookLater = (): void => void setTimeout(() => void look(), intervalMs).unref();
+  const look = (): void =>
+    stat(path, { bigint: true }, (error, facts) => {
+      const found = identityOf(error === null ? facts : undefined);
+      if (found !== seen) {
+        seen = found;
+        onChange();
+      }
+      lookLater();
+    });
+  const lookLater = (): void => void setTimeout(look, intervalMs).unref();
   lookLater();
 }
 

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { errnoOf } from './disk.js';
-import { inUse } from './lock-owner.js';
+import { inUse } from './unusable.js';
 
 /** Time, as a lease needs it. */
 export interface LeaseTime {

@@ -1,12 +1,5 @@
-/** Owns saying who has a file; finds the holder of the kernel's lock in Linux's /proc. Takes no lock itself. */
+/** Owns finding the holder of the kernel's lock on a file, in Linux's /proc. Takes no lock itself. */
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { PetstoreError } from '../errors.js';
-
-/** The refusal of a file that the process of this pid has (F4); undefined is one that cannot be told. */
-export function inUse(path: string, owner: number | undefined): PetstoreError {
-  const who = owner === undefined ? 'another process' : `process ${owner}`;
-  return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);
-}
 
 /** The pid of the process that holds a flock on the file of this descriptor; undefined where that cannot be seen. */
 export async function ownerOf(descriptor: number): Promise<number | undefined> {

@@ -6,8 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { messageOf } from '../errors.js';
 import { errnoOf } from './disk.js';
-import { takeLease } from './lease.js';
-import { inUse, ownerOf } from './lock-owner.js';
+import { inUse } from './unusable.js';
 
 /** A hold on a file. */
 export interface Lock {
@@ -45,8 +44,9 @@ export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
     openFlags: 0,
     lock: async (descriptor, path) => {
       const outcome = platform === 'win32' ? 'none' : lockByProgram(flock, descriptor);
-      if (outcome === 'held') throw inUse(path, await ownerOf(descriptor));
-      return outcome === 'locked' ? kernelLock : takeLease(path);
+      if (outcome === 'locked') return kernelLock;
+      if (outcome === 'none') return (await import('./lease.js')).takeLease(path);
+      throw inUse(path, await (await import('./lock-owner.js')).ownerOf(descriptor));
     },
   };
 }

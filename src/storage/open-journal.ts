@@ -11,10 +11,9 @@ import { openDataFile, syncFolder } from './data-file.js';
 import { writeAll, type Disk } from './disk.js';
 import { Journal, type JournalFile } from './journal.js';
 import { isHeldElsewhere, type Lock, type Locking } from './lock.js';
-import { inUse } from './lock-owner.js';
 import { replay, type AcceptLine, type Progress, type ReplayProblem } from './replay.js';
 import { setTornTailAside } from './torn-tail.js';
-import { unusable } from './unusable.js';
+import { inUse, unusable } from './unusable.js';
 
 /** What a journal is opened with. */
 export interface OpenJournalOptions {

@@ -1,4 +1,4 @@
-/** Owns turning what a system call threw at opening into one line with its mend (F7). */
+/** Owns saying in one line why a file cannot be had, and the mend: another process has it (F4), or a system call threw (F7). */
 import { messageOf, PetstoreError } from '../errors.js';
 import { errnoOf } from './disk.js';
 
@@ -22,4 +22,10 @@ export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
   const mend = mends.get(errnoOf(thrown) ?? '') ?? 'see to the disk, or name another file';
   return new PetstoreError('storage_unusable', `${path} cannot be used: ${mend} (${messageOf(thrown)})`, { cause: thrown });
+}
+
+/** The refusal of a file that the process of this pid has (F4); undefined is one that cannot be told. */
+export function inUse(path: string, owner: number | undefined): PetstoreError {
+  const who = owner === undefined ? 'another process' : `process ${owner}`;
+  return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { checkFile, fileStorage } from '../../dist/index.js';
+import { checkFile, fileStorage } from '../../build/index.js';
 import { rarestCount, writeCatalogue } from './catalogue.js';
 import { svgOf } from './chart.js';
 import { interleaved, median, type Racer } from './figures.js';

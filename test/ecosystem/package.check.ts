@@ -10,7 +10,7 @@ const libraries = Object.keys(manifest.peerDependencies);
 
 /** All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. */
 const belongs =
-  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/(?!types\/)[\w/-]+\.c?js|dist\/types\/(package\.json|(?!server|commands)[\w/-]+\.d\.m?ts))$/;
+  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/package\.json|dist\/(?!types\/)[\w/-]+\.m?js|dist\/types\/(?!server|commands)[\w/-]+\.d\.m?ts)$/;
 const largest = { packed: 160_000, unpacked: 500_000 };
 
 interface Packed {
@@ -35,14 +35,14 @@ async function pack(t: TestContext): Promise<Packed> {
 
 /** Every way into the package, with the module behind it. */
 const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, faces]) => {
-  const module = /^\.\/dist\/(.*)\.js$/.exec(Object(Object(faces).import).default)?.[1];
+  const module = /^\.\/dist\/(.*)\.mjs$/.exec(Object(Object(faces).import).default)?.[1];
   return module === undefined ? [] : [{ specifier: name.replace('.', 'petstore'), module }];
 });
 
 /** A module that hands on every public name, and so compiles only where each is there. */
 async function handOn(specifier: string, module: string): Promise<string> {
-  const values = Object.keys(await import(join(root, `dist/${module}.js`)));
-  const declarations = readFileSync(join(root, `dist/${module}.d.ts`), 'utf8');
+  const values = Object.keys(await import(join(root, `dist/${module}.mjs`)));
+  const declarations = readFileSync(join(root, `dist/types/${module}.d.ts`), 'utf8');
   const listed = [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) => names.split(','));
   const declared = [...declarations.matchAll(/^export (?:interface|type) (\w+)/gm)].map(([, name = '']) => name);
   const types = [...listed, ...declared].map((name) => name.replace('type ', '').trim()).filter((name) => !values.includes(name));

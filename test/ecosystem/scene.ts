@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { createPetstore, type Petstore } from '../../dist/index.js';
-import { ordersPlugin } from '../../dist/plugins/orders.js';
+import { createPetstore, type Petstore } from '../../build/index.js';
+import { ordersPlugin } from '../../build/plugins/orders.js';
 import { atEnd } from '../at-end.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));

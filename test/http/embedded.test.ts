@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { createPetstore, PetstoreError, type PetstoreOptions } from '../../dist/index.js';
+import { createPetstore, PetstoreError, type PetstoreOptions } from '../../build/index.js';
 import { Client, header } from './client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from './fixture.js';
 

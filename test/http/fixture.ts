@@ -1,7 +1,7 @@
 /** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from '../at-end.js';
-import { createPetstore, memoryStorage, type Petstore, type PetstoreOptions, type PetStorage } from '../../dist/index.js';
+import { createPetstore, memoryStorage, type Petstore, type PetstoreOptions, type PetStorage } from '../../build/index.js';
 import { Client, type Answer } from './client.js';
 
 /** Runs all of these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */

@@ -5,7 +5,7 @@ import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { digestOfKey, KeyRing } from '../../dist/index.js';
+import { digestOfKey, KeyRing } from '../../build/index.js';
 import { assertError, header } from './client.js';
 import { ask, exchange, key, start } from './fixture.js';
 

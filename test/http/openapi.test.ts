@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
-import { memoryStorage, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
+import { memoryStorage, parseDraft, parseJson, PetstoreError, toByteString } from '../../build/index.js';
 import { add, ask, bytesOf, key, start } from './fixture.js';
 import { Client, header, type Answer } from './client.js';
 

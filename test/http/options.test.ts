@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { createPetstore, memoryStorage, PetstoreError, type PetStorage, type PetstoreOptions } from '../../dist/index.js';
+import { createPetstore, memoryStorage, PetstoreError, type PetStorage, type PetstoreOptions } from '../../build/index.js';
 import { assertError } from './client.js';
 import { add, ask, key, start } from './fixture.js';
 

@@ -13,7 +13,7 @@ import {
   type PluginHost,
   type Reply,
   type ReplyEvent,
-} from '../../dist/index.js';
+} from '../../build/index.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { ask, bytesOf, exchange, key, start } from './fixture.js';
 

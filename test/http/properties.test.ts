@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonNumber, parseJson, PetstoreError, toByteString, type JsonValue } from '../../dist/index.js';
-import { Query } from '../../dist/http/query.js';
-import { Router } from '../../dist/http/router.js';
-import { splitTarget } from '../../dist/http/target.js';
-import { int64OfJsonNumber, parseInt64 } from '../../dist/int64.js';
-import { parseDraft, parsePet, petJson } from '../../dist/pet.js';
+import { JsonNumber, parseJson, PetstoreError, toByteString, type JsonValue } from '../../build/index.js';
+import { Query } from '../../build/http/query.js';
+import { Router } from '../../build/http/router.js';
+import { splitTarget } from '../../build/http/target.js';
+import { int64OfJsonNumber, parseInt64 } from '../../build/int64.js';
+import { parseDraft, parsePet, petJson } from '../../build/pet.js';
 
 /** The same value in the terms of JSON.parse. */
 function plain(value: JsonValue): unknown {

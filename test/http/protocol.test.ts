@@ -7,8 +7,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import net from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { atEnd, type Ending } from '../at-end.js';
-import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
-import { replyErrorCodes } from '../../dist/http/reply.js';
+import { memoryStorage, PetstoreError, type PetStorage } from '../../build/index.js';
+import { replyErrorCodes } from '../../build/http/reply.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { add, ask, behindBalancer, bytesOf, exchange, key, start, stored, type Running } from './fixture.js';
 
@@ -565,7 +565,7 @@ test('C53 a client gone while its animal is being stored does no harm', async (t
 
 test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {
   const script = `
-    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
+    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.mjs', import.meta.url).href)};
     import { connect } from 'node:net';
     import { readFileSync } from 'node:fs';
     const petstore = createPetstore({ keys: ['k'] });

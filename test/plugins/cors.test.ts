@@ -1,7 +1,7 @@
 /** The cors plugin: whose pages a browser lets read which answer, and how a preflight goes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { corsPlugin } from '../../dist/plugins/cors.js';
+import { corsPlugin } from '../../build/plugins/cors.js';
 import { header, type Answer } from '../http/client.js';
 import { ask, exchange, key, start, type Words } from '../http/fixture.js';
 import { assertRefused, folder, run, start as startProcess } from '../standalone/process.js';

@@ -1,13 +1,13 @@
 /** The metrics plugin: what Prometheus reads, read by its grammar; the storage's figures on a disk whose syncs we hold. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileStorage, memoryStorage } from '../../dist/index.js';
-import { metricsPlugin } from '../../dist/plugins/metrics.js';
+import { fileStorage, memoryStorage } from '../../build/index.js';
+import { metricsPlugin } from '../../build/plugins/metrics.js';
 import { Client, header } from '../http/client.js';
 import { add, ask, bytesOf, start } from '../http/fixture.js';
 import { assertRefused, folder, start as startProcess, until } from '../standalone/process.js';
 import { diskWith, gate, newPath } from '../storage/scene.js';
-import { nodeDisk } from '../../dist/storage/disk.js';
+import { nodeDisk } from '../../build/storage/disk.js';
 import { serverWithoutLibraries } from './bare.js';
 import { readExposition, figureOf, type Family } from './exposition.js';
 

@@ -8,7 +8,7 @@ import { after, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
-import { migratePostgres } from '../../dist/postgres.js';
+import { migratePostgres } from '../../build/postgres.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;

@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
-import { migratePostgres } from '../../dist/postgres.js';
+import { migratePostgres } from '../../build/postgres.js';
 import { folder, start, type RunningServer } from '../standalone/process.js';
 import { Cluster } from './cluster.js';
 import { newSchemaAt, query, withoutServer } from './database.js';

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../at-end.js';
-import type { PetStorage } from '../../dist/index.js';
-import { postgresStorage } from '../../dist/postgres.js';
-import { Connections } from '../../dist/storage/postgres/connections.js';
-import { poolFor, servingLimits } from '../../dist/storage/postgres/pool.js';
-import { PostgresRecords } from '../../dist/storage/postgres/records.js';
-import { recordTable } from '../../dist/storage/postgres/table.js';
+import type { PetStorage } from '../../build/index.js';
+import { postgresStorage } from '../../build/postgres.js';
+import { Connections } from '../../build/storage/postgres/connections.js';
+import { poolFor, servingLimits } from '../../build/storage/postgres/pool.js';
+import { PostgresRecords } from '../../build/storage/postgres/records.js';
+import { recordTable } from '../../build/storage/postgres/table.js';
 import { until } from '../standalone/process.js';
 import { dayMs, inFlight, insertOnce, mismatch, onceOf } from '../storage/once.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';

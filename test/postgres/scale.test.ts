@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
-import type { PetQuery, PetStorage } from '../../dist/index.js';
-import { postgresStorage, type PostgresClient, type PostgresPool, type PostgresQuery } from '../../dist/postgres.js';
-import { textsOf } from '../../dist/storage/texts.js';
+import type { PetQuery, PetStorage } from '../../build/index.js';
+import { postgresStorage, type PostgresClient, type PostgresPool, type PostgresQuery } from '../../build/postgres.js';
+import { textsOf } from '../../build/storage/texts.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
 
 const count = 200_000;

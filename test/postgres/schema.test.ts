@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
-import { isMigrated, migratePostgres, postgresStorage } from '../../dist/postgres.js';
+import { isMigrated, migratePostgres, postgresStorage } from '../../build/postgres.js';
 import { assertRefused, folder, root, run, Running, serverFile, start, until } from '../standalone/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';

@@ -3,7 +3,7 @@
  * HTTP is ours, so that the database alone makes the difference.
  */
 import pg from 'pg';
-import { createPetstore, type Pet } from '../../dist/index.js';
+import { createPetstore, type Pet } from '../../build/index.js';
 
 const [connectionString = '', connections = ''] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString, max: Number(connections) });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { DriverSocket } from '../../dist/storage/postgres/socket.js';
+import { DriverSocket } from '../../build/storage/postgres/socket.js';
 import { atEnd } from '../at-end.js';
 
 test('what the reader of a socket throws ends the socket as an error of its own, and nothing else', async (t) => {

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migratePostgres } from '../../dist/postgres.js';
+import { migratePostgres } from '../../build/postgres.js';
 import { clients, openLoad } from '../bench/load.js';
 import { adding, apiKey } from '../bench/operations.js';
 import { root, RunningServer, serverFile } from '../standalone/process.js';

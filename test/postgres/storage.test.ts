@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
 import { atEnd } from '../at-end.js';
-import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres.js';
+import { migratePostgres, postgresStorage, type PostgresPool } from '../../build/postgres.js';
 import { testStorage } from '../storage/conformance.js';
 import { testInsertOnce } from '../storage/once.js';
 import { notes, testRecords } from '../storage/records.js';

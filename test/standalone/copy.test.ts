@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type TextTarget } from '../../dist/index.js';
+import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type TextTarget } from '../../build/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
 import { assertRefused, folder, run, Running, serverFile, start, until, type Ended } from './process.js';
 

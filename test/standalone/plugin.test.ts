@@ -1,10 +1,10 @@
 // Plugins of the operator: by path, by package, and refused.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { apiKey, assertRefused, folder, run, start } from './process.js';
+import { apiKey, assertRefused, folder, root, run, start } from './process.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
 const counting = `
@@ -67,6 +67,22 @@ describe('plugins', { concurrency: 4 }, () => {
     const server = await start(t, flags, { cwd, env: { ...env, PETSTORE_PLUGINS: './nowhere.js' } });
     for (const path of ['/one', '/two', '/three']) assert.equal((await fetch(server.url + path)).status, 200, path);
   });
+
+  for (const [file, importing] of [
+    ['failing.mjs', "import { PetstoreError } from 'petstore'; export { plugin };"],
+    ['failing.cjs', "const { PetstoreError } = require('petstore'); exports.plugin = plugin;"],
+  ] as const) {
+    test(`a PetstoreError that a plugin has from the package is the server's own, and its status reaches the client: ${file}`, async (t) => {
+      const cwd = folder(t);
+      mkdirSync(join(cwd, 'node_modules'));
+      symlinkSync(root, join(cwd, 'node_modules/petstore'));
+      const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
+      writeFileSync(join(cwd, file), `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`);
+      const server = await start(t, ['--plugin', `./${file}`], { cwd, env });
+      const response = await fetch(`${server.url}/fail`);
+      assert.deepEqual([response.status, await response.json()], [415, { code: 'unsupported_media_type', message: 'Not this one.', status: 415 }]);
+    });
+  }
 
   test('PETSTORE_PLUGINS holds several with commas between', async (t) => {
     const cwd = folder(t);

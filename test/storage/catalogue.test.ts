@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Catalogue } from '../../dist/storage/catalogue.js';
-import { petStatuses } from '../../dist/pet.js';
+import { Catalogue } from '../../build/storage/catalogue.js';
+import { petStatuses } from '../../build/pet.js';
 
 const status = fc.constantFrom(...petStatuses, undefined);
 const gaps = fc.array(fc.tuple(fc.bigInt({ min: 1n, max: 5n }), status), { maxLength: 60 });

@@ -1,10 +1,10 @@
 /** The contract of a storage as a suite: every backend passes all of it, with no switch and no list of exceptions. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import type { PetDraft } from '../../dist/pet.js';
-import { petStatuses } from '../../dist/pet.js';
-import type { PetQuery, PetStorage } from '../../dist/storage.js';
-import { textsOf } from '../../dist/storage/texts.js';
+import type { PetDraft } from '../../build/pet.js';
+import { petStatuses } from '../../build/pet.js';
+import type { PetQuery, PetStorage } from '../../build/storage.js';
+import { textsOf } from '../../build/storage/texts.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };

@@ -3,12 +3,12 @@ import { appendFileSync, chmodSync, copyFileSync, mkdirSync, readFileSync, renam
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { checkFile } from '../../dist/storage/check.js';
-import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
-import { fileStorage } from '../../dist/storage/file.js';
-import { memoryStorage } from '../../dist/storage/memory.js';
-import type { Commit, PetStorage } from '../../dist/storage.js';
-import { whenOpen } from '../../dist/storage/opening.js';
+import { checkFile } from '../../build/storage/check.js';
+import { nodeDisk, type Disk } from '../../build/storage/disk.js';
+import { fileStorage } from '../../build/storage/file.js';
+import { memoryStorage } from '../../build/storage/memory.js';
+import type { Commit, PetStorage } from '../../build/storage.js';
+import { whenOpen } from '../../build/storage/opening.js';
 import { commitOf } from './commit-line.js';
 import { testStorage } from './conformance.js';
 import { notes, testRecords } from './records.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GroupCommit, type GroupCommitOptions } from '../../dist/storage/group-commit.js';
+import { GroupCommit, type GroupCommitOptions } from '../../build/storage/group-commit.js';
 import { gate } from './scene.js';
 
 const unavailable = { code: 'unavailable' };

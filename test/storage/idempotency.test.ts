@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { IdempotencyKeys } from '../../dist/storage/idempotency.js';
-import type { StoredText } from '../../dist/storage.js';
+import { IdempotencyKeys } from '../../build/storage/idempotency.js';
+import type { StoredText } from '../../build/storage.js';
 import { dayMs, inFlight, mismatch, onceOf } from './once.js';
 
 const pet = (id: number): StoredText => ({ id: BigInt(id), json: `{"id":${id}}` });

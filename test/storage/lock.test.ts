@@ -5,12 +5,12 @@ import { dirname } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { checkFile } from '../../dist/storage/check.js';
-import { fileStorage } from '../../dist/storage/file.js';
-import { takeLease, type Lease, type LeaseTime } from '../../dist/storage/lease.js';
-import { isHeldElsewhere, lockingOn } from '../../dist/storage/lock.js';
-import { openJournal } from '../../dist/storage/open-journal.js';
-import { nodeDisk } from '../../dist/storage/disk.js';
+import { checkFile } from '../../build/storage/check.js';
+import { fileStorage } from '../../build/storage/file.js';
+import { takeLease, type Lease, type LeaseTime } from '../../build/storage/lease.js';
+import { isHeldElsewhere, lockingOn } from '../../build/storage/lock.js';
+import { openJournal } from '../../build/storage/open-journal.js';
+import { nodeDisk } from '../../build/storage/disk.js';
 import { fileWith, newPath } from './scene.js';
 import { systemError } from './system-errors.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryStorage } from '../../dist/storage/memory.js';
+import { memoryStorage } from '../../build/storage/memory.js';
 import { testStorage } from './conformance.js';
 import { testInsertOnce } from './once.js';
 import { testRecords } from './records.js';

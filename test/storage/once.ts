@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import type { PetDraft } from '../../dist/pet.js';
-import type { InsertOnce, PetStorage, StoredText } from '../../dist/storage.js';
-import { textsOf } from '../../dist/storage/texts.js';
+import type { PetDraft } from '../../build/pet.js';
+import type { InsertOnce, PetStorage, StoredText } from '../../build/storage.js';
+import { textsOf } from '../../build/storage/texts.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 const tom: PetDraft = { name: 'Tom', categoryId: 7n };

@@ -1,7 +1,7 @@
 /** The contract of records beside the animals as a suite, for every storage that keeps such. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { int64OfJsonNumber, JsonNumber, parseJson, PetstoreError, toByteString, type PetStorage, type RecordKind } from '../../dist/index.js';
+import { int64OfJsonNumber, JsonNumber, parseJson, PetstoreError, toByteString, type PetStorage, type RecordKind } from '../../build/index.js';
 
 /** Notes: the simplest kind, a text each. */
 export const notes: RecordKind<string> = {

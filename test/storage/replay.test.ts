@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { PetstoreError } from '../../dist/errors.js';
-import { petJson, petStatuses, parsePet } from '../../dist/pet.js';
-import { fileStorage } from '../../dist/storage/file.js';
-import { nodeDisk } from '../../dist/storage/disk.js';
-import { petLines } from '../../dist/storage/pet-lines.js';
-import { readPieces } from '../../dist/storage/pieces.js';
+import { PetstoreError } from '../../build/errors.js';
+import { petJson, petStatuses, parsePet } from '../../build/pet.js';
+import { fileStorage } from '../../build/storage/file.js';
+import { nodeDisk } from '../../build/storage/disk.js';
+import { petLines } from '../../build/storage/pet-lines.js';
+import { readPieces } from '../../build/storage/pieces.js';
 import { commitOf } from './commit-line.js';
 import { batches, fileWith, petLine, tornTails } from './scene.js';
 

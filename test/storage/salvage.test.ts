@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { test } from 'node:test';
-import { checkFile } from '../../dist/storage/check.js';
-import { fileStorage } from '../../dist/storage/file.js';
-import { salvageFile } from '../../dist/storage/salvage.js';
+import { checkFile } from '../../build/storage/check.js';
+import { fileStorage } from '../../build/storage/file.js';
+import { salvageFile } from '../../build/storage/salvage.js';
 import { batches, fileWith, newPath, petLine } from './scene.js';
 
 const sound = String(batches(2, 3, 2));

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { nodeDisk, type Disk } from '../../dist/storage/disk.js';
+import { nodeDisk, type Disk } from '../../build/storage/disk.js';
 import { commitOf } from './commit-line.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));

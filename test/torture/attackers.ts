@@ -1,6 +1,6 @@
 /** Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no server's inside. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { messageOf } from '../../dist/errors.js';
+import { messageOf } from '../../build/errors.js';
 import { assertError, Client as BareClient } from '../http/client.js';
 import { hold, Violation, type Share } from './row.js';
 import { requestBytes } from './wire.js';

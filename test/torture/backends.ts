@@ -1,7 +1,7 @@
 /** The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and let fail. */
-import { fileStorage } from '../../dist/storage/file.js';
-import { memoryStorage } from '../../dist/storage/memory.js';
-import type { PetStorage } from '../../dist/storage.js';
+import { fileStorage } from '../../build/storage/file.js';
+import { memoryStorage } from '../../build/storage/memory.js';
+import type { PetStorage } from '../../build/storage.js';
 import { Machine } from './machine.js';
 import type { Process } from './process.js';
 import type { Random } from './random.js';

@@ -1,5 +1,5 @@
 /** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside; never an animal without its record. */
-import { PetstoreError } from '../../dist/errors.js';
+import { PetstoreError } from '../../build/errors.js';
 import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';

@@ -1,6 +1,6 @@
 /** Whether the time of a comparison tells how much of a digest is right. Knows no place where a key may be found. */
 import { randomBytes } from 'node:crypto';
-import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
+import { digestOfKey, KeyRing, type KeyEntry } from '../../build/index.js';
 import { medianOf, medianRangeOf } from './figures.js';
 import { hold, number, Skip, type Share } from './row.js';
 

@@ -1,5 +1,5 @@
 /** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
-import { messageOf } from '../../dist/errors.js';
+import { messageOf } from '../../build/errors.js';
 import { errnos } from '../storage/system-errors.js';
 import { made, openTexts, petText, startTexts } from './files.js';
 import { Machine } from './machine.js';

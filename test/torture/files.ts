@@ -1,10 +1,10 @@
 /** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
 import { hash } from 'node:crypto';
-import type { Journal } from '../../dist/storage/journal.js';
-import { openJournal } from '../../dist/storage/open-journal.js';
-import type { Disk } from '../../dist/storage/disk.js';
-import { petLines } from '../../dist/storage/pet-lines.js';
-import type { InsertOnce } from '../../dist/storage.js';
+import type { Journal } from '../../build/storage/journal.js';
+import { openJournal } from '../../build/storage/open-journal.js';
+import type { Disk } from '../../build/storage/disk.js';
+import { petLines } from '../../build/storage/pet-lines.js';
+import type { InsertOnce } from '../../build/storage.js';
 import { commitOf } from '../storage/commit-line.js';
 
 /** A file and what is in it. */

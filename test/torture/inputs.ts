@@ -1,6 +1,6 @@
 /** R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored without a 201. */
 import { join } from 'node:path';
-import { messageOf } from '../../dist/errors.js';
+import { messageOf } from '../../build/errors.js';
 import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../http/client.js';
 import { badInputs } from './cases.js';
 import type { Client } from './client.js';

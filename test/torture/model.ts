@@ -1,9 +1,9 @@
 /** R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what a plain map would. */
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { messageOf, PetstoreError } from '../../dist/errors.js';
-import { petStatuses, type Pet, type PetDraft } from '../../dist/pet.js';
-import type { PetStorage } from '../../dist/storage.js';
+import { messageOf, PetstoreError } from '../../build/errors.js';
+import { petStatuses, type Pet, type PetDraft } from '../../build/pet.js';
+import type { PetStorage } from '../../build/storage.js';
 import { errnos } from '../storage/system-errors.js';
 import { insertOnce, onceOf } from '../storage/once.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';

@@ -1,7 +1,7 @@
 /** What the contract says to any bytes on a connection that is then half-closed: written a second time, the slow and plain way. */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
-import { petStatuses } from '../../dist/pet.js';
+import { petStatuses } from '../../build/pet.js';
 import { apiKey } from './server.js';
 
 /** One answer as it must be. */

@@ -1,7 +1,7 @@
 /** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
 import { closeSync, constants, openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Disk } from '../../dist/storage/disk.js';
+import type { Disk } from '../../build/storage/disk.js';
 import { systemError } from '../storage/system-errors.js';
 import { blockBytes, Inode } from './inode.js';
 

@@ -1,7 +1,7 @@
 /** A file storage at work on a machine whose calls fail; after each step it must be in the state that F5 and F6 name. */
-import { PetstoreError } from '../../dist/errors.js';
-import { fileStorage } from '../../dist/storage/file.js';
-import type { PetStorage } from '../../dist/storage.js';
+import { PetstoreError } from '../../build/errors.js';
+import { fileStorage } from '../../build/storage/file.js';
+import type { PetStorage } from '../../build/storage.js';
 import { keyedText, onceOf, petText } from './files.js';
 import type { Machine } from './machine.js';
 import type { CallName, Fault, Process } from './process.js';

@@ -1,8 +1,8 @@
 // The most that `node:http` can do here: the petstore's own request and response classes, its replies of a turn together, each
 // one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no animal, no body.
 import { createServer } from 'node:http';
-import { WholeRequest } from '../../../dist/http/whole-request.js';
-import { WholeResponse } from '../../../dist/http/whole-response.js';
+import { WholeRequest } from '../../../build/http/whole-request.js';
+import { WholeResponse } from '../../../build/http/whole-response.js';
 
 /** About how many bytes the petstore answers to each target, to all others as to an animal. */
 const bytes = new Map([
