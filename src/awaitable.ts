@@ -5,10 +5,10 @@ export type Awaitable<Value> = Value | PromiseLike<Value>;
 
 /** Whether the value is still to come. */
 export function isPending<Value>(value: Awaitable<Value>): value is PromiseLike<Value> {
-  return typeof value === 'object' && value !== null && 'then' in value;
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 /** Goes on with a value as soon as it is there; at once where it is: a promise costs as much as finding an animal. */
-export function andThen<Value, Next>(value: Awaitable<Value>, next: (value: Value) => Next): Next | PromiseLike<Next> {
-  return isPending(value) ? value.then(next) : next(value);
+export function andThen<Value, Next>(value: Awaitable<Value>, next: (value: Value) => Next): Next | Promise<Next> {
+  return isPending(value) ? Promise.resolve(value).then(next) : next(value);
 }

@@ -61,7 +61,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   let answering = 0;
   let whenIdle: (() => void) | undefined;
 
-  const path: RequestPathOptions = { resources, verifyKey, clock, maxBodyBytes, checkServing, failureReply };
+  const requestPath: RequestPathOptions = { resources, verifyKey, clock, maxBodyBytes, checkServing, failureReply };
 
   const host: PluginHost = {
     route: (route) => {
@@ -99,9 +99,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** Answers a message, and tells those who watch what left. */
   function respond(message: Message, send: Send): void {
-    const startedAt = watchers.now();
+    const startedAt = performance.now();
     answering++;
-    void answer(message, path, ({ reply, resource, keyName }) => {
+    void answer(message, requestPath, ({ reply, resource, keyName }) => {
       answering--;
       if (answering === 0) whenIdle?.();
       send(replyHeaders.complete(reply, message), ({ status }) => watchers.tell(message.method, status, startedAt, resource?.path, keyName));
@@ -110,7 +110,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   const service: Service = {
     serve: (exchange) => respond(exchange, (reply, onLeft) => outbox.put(exchange, reply, onLeft)),
-    refused: (reply) => watchers.tell('', reply.status, watchers.now()),
+    refused: (reply) => watchers.tell('', reply.status, performance.now()),
   };
 
   async function ready(): Promise<void> {

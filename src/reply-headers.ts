@@ -29,7 +29,7 @@ export class ReplyHeaders {
     let completed = reply;
     for (const make of this.#makers) {
       try {
-        completed = checkReply({ ...completed, headers: [...completed.headers, ...make(request)] });
+        completed = checkReply({ ...completed, isKept: false, headers: [...completed.headers, ...make(request)] });
       } catch (error) {
         this.#log('error', 'a plugin failed to add headers', { error: messageOf(error) });
       }

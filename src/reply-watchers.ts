@@ -17,12 +17,7 @@ export class ReplyWatchers {
     this.#watchers.push(watcher);
   }
 
-  /** The moment that a request comes in, in the milliseconds of `performance.now()`; 0 where nobody watches. */
-  now(): number {
-    return this.#watchers.length === 0 ? 0 : performance.now();
-  }
-
-  /** Tells of a reply to a request that came in at `startedAt`, a moment of `now`. */
+  /** Tells of a reply to a request that came in at `startedAt`, in the milliseconds of `performance.now()`. */
   tell(method: string, status: number, startedAt: number, route?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
     const event: ReplyEvent = {

@@ -1,6 +1,6 @@
 /** Owns the one path of a request, from its message to its reply. Knows no socket, no plugin and no storage. */
 import { isPending } from './awaitable.js';
-import { challenge, keyNameOf, type VerifyKey } from './http/auth.js';
+import { keyNameOf, refusalOf, type VerifyKey } from './http/auth.js';
 import { checkContent, checkExpectation } from './http/content.js';
 import type { Message } from './http/message.js';
 import { parseQuery } from './http/query.js';
@@ -48,7 +48,7 @@ export async function answer(message: Message, options: RequestPathOptions, done
       const name = keyNameOf(head.authorization, options.verifyKey);
       keyName = knownName(isPending(name) ? await name : name);
     }
-    if (needsKey && keyName === undefined) reply = options.failureReply(challenge(head.authorization));
+    if (needsKey && keyName === undefined) reply = options.failureReply(refusalOf(head.authorization));
     else {
       if (needsKey) options.checkServing(message);
       checkExpectation(head);

@@ -1,7 +1,7 @@
 /** Owns the contract between the petstore and whatever keeps its animals: types only. Knows no backend. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
-/** A page: the first `limit` of those with an id above `after`. */
+/** A page: the first `limit` of those with an id above `after`; undefined counts as absent. */
 export interface PageQuery {
   /** At least 1. */
   readonly limit: number;
@@ -9,7 +9,7 @@ export interface PageQuery {
   readonly after?: bigint | undefined;
 }
 
-/** Which animals to list. */
+/** Which animals to list; a member that is undefined counts as absent. */
 export interface PetQuery extends PageQuery {
   /** Only animals with exactly this status. */
   readonly status?: PetStatus | undefined;

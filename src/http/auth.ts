@@ -22,7 +22,7 @@ export function keyNameOf(authorization: string | undefined, verifyKey: VerifyKe
 }
 
 /** The `unauthorized` to a header that names no key, with its challenge (C36, C37). Not thrown: that costs a microsecond. */
-export function challenge(authorization: string | undefined): PetstoreError {
+export function refusalOf(authorization: string | undefined): PetstoreError {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
 }

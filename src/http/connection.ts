@@ -99,7 +99,8 @@ export class Connection {
 
   /** Ends what has waited too long; called twice a second with the milliseconds of `performance.now()`. */
   sweep(now: number): void {
-    if (!this.#pipeline.isIdle || this.#socket.bytesRead !== this.#readBytes) {
+    // An answer that is on its way is not idleness either: whoever reads slowly has its own time.
+    if (!this.#pipeline.isIdle || this.#socket.writableLength > 0 || this.#socket.bytesRead !== this.#readBytes) {
       this.#readBytes = this.#socket.bytesRead;
       this.#busyAt = now;
     } else if (now - this.#busyAt > keepAliveMs) this.endIfIdle();
@@ -140,7 +141,7 @@ export class Connection {
 
   #hangUpWith(error: PetstoreError): void {
     const reply = errorReply(error);
-    this.#hangUp(reply === undefined ? '' : replyText({ ...reply, closes: true }, ''));
+    this.#hangUp(reply === undefined ? '' : replyText({ ...reply, closes: true, isKept: false }, ''));
     if (reply !== undefined) this.#service.refused(reply);
   }
 

@@ -26,36 +26,36 @@ export class Head {
     // The length tells almost every header apart, so that few names are ever put in lower case.
     switch (name.length) {
       case 4:
-        if (isNamed(name, 'Host')) this.host = joined(this.host, value);
+        if (isNamed(name, 'Host', 'host')) this.host = joined(this.host, value);
         break;
       case 6:
-        if (isNamed(name, 'Expect')) this.expect = joined(this.expect, value);
+        if (isNamed(name, 'Expect', 'expect')) this.expect = joined(this.expect, value);
         break;
       case 12:
-        if (isNamed(name, 'Content-Type')) this.contentType = joined(this.contentType, value);
+        if (isNamed(name, 'Content-Type', 'content-type')) this.contentType = joined(this.contentType, value);
         break;
       case 13:
-        if (isNamed(name, 'Authorization')) this.authorization = joined(this.authorization, value);
+        if (isNamed(name, 'Authorization', 'authorization')) this.authorization = joined(this.authorization, value);
         break;
       case 14:
-        if (isNamed(name, 'Content-Length')) this.contentLength = joined(this.contentLength, value);
+        if (isNamed(name, 'Content-Length', 'content-length')) this.contentLength = joined(this.contentLength, value);
         break;
       case 15:
-        if (isNamed(name, 'Idempotency-Key')) this.idempotencyKey = joined(this.idempotencyKey, value);
+        if (isNamed(name, 'Idempotency-Key', 'idempotency-key')) this.idempotencyKey = joined(this.idempotencyKey, value);
         break;
       case 16:
-        if (isNamed(name, 'Content-Encoding')) this.contentEncoding = joined(this.contentEncoding, value);
+        if (isNamed(name, 'Content-Encoding', 'content-encoding')) this.contentEncoding = joined(this.contentEncoding, value);
         break;
       case 17:
-        if (isNamed(name, 'Transfer-Encoding')) this.transferEncoding = joined(this.transferEncoding, value);
+        if (isNamed(name, 'Transfer-Encoding', 'transfer-encoding')) this.transferEncoding = joined(this.transferEncoding, value);
         break;
     }
   }
 }
 
 /** Header names are equal in any case, but almost all come in the usual one. */
-function isNamed(name: string, usual: string): boolean {
-  return name === usual || name.toLowerCase() === usual.toLowerCase();
+function isNamed(name: string, usual: string, lower: string): boolean {
+  return name === usual || name.toLowerCase() === lower;
 }
 
 /** What Node's parser hands over, as far as it is looked at here. */

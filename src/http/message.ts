@@ -21,7 +21,7 @@ export interface Message {
   header(name: string): string | undefined;
   /**
    * The body as a byte string. Call it once, and only once the body is wanted: it answers `Expect: 100-continue` (C45).
-   * @throws PetstoreError `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
+   * @throws PetstoreError, at once or by the promise: `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
 }

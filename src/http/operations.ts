@@ -9,7 +9,7 @@ import { idempotencyKeySchema, parseInsertOnce } from './idempotency-key.js';
 import { errorResponse, jsonResponse, schemaRef } from './openapi.js';
 import { afterParameter, invalidParameter, limitParameter, pageReply, parsePage, queryParameter } from './paging.js';
 import type { Query } from './query.js';
-import { failedReply, jsonReply, type Reply } from './reply.js';
+import { constantReply, jsonReply, type Reply } from './reply.js';
 import type { Operation, Route } from './route.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
@@ -19,7 +19,7 @@ export const getPetDeprecation: Deprecation = {
   successor: '/v1/pets',
 };
 
-const noSuchPet = failedReply('not_found', 'There is no pet with this id.');
+const noSuchPet = constantReply('not_found', 'There is no pet with this id.');
 
 const badStatus = invalidParameter(`status must be one of ${petStatuses.join(', ')}.`);
 
@@ -43,8 +43,10 @@ function listPets(pets: PetTexts): Operation {
         const kept = replies.get(page);
         if (kept !== undefined) return kept;
         const reply = pageReply('/v1/pets', petQuery, page);
-        if (reply.isKept === true) replies.set(page, reply);
-        return reply;
+        if (page.next === undefined) return reply;
+        const keptReply = { ...reply, isKept: true };
+        replies.set(page, keptReply);
+        return keptReply;
       });
     },
     document: {

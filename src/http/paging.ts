@@ -30,7 +30,7 @@ export function pageReply(path: string, { limit, status }: PageQuery & { readonl
   if (next === undefined) return jsonReply(200, body);
   const filter = status === undefined ? '' : `&status=${status}`;
   // RFC 8288: the same query, from the last shown record on.
-  return { ...jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]), isKept: true };
+  return jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]);
 }
 
 /** A Parameter Object of a query. */

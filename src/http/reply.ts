@@ -13,7 +13,7 @@ export interface Reply {
   readonly contentType?: string;
   /** Whether the connection must end behind this answer. */
   readonly closes?: boolean;
-  /** Whether this very object is sent many times, so that its bytes are worth keeping. */
+  /** Whether this very object is answered many times and never changes, so that its bytes are worth keeping for a second. */
   readonly isKept?: boolean;
 }
 
@@ -83,11 +83,11 @@ const errorReplies = new WeakMap<PetstoreError, Reply>();
 /** The Error body of the specification, with its status; undefined for an error that is not for clients (C49). */
 export function errorReply(error: unknown): Reply | undefined {
   if (!(error instanceof PetstoreError) || !isReplyCode(error.code)) return undefined;
-  let reply = errorReplies.get(error);
-  if (reply === undefined) {
-    reply = replyOf(error.code, error);
-    errorReplies.set(error, reply);
-  }
+  const known = errorReplies.get(error);
+  if (known !== undefined) return known;
+  const reply = replyOf(error.code, error);
+  // What is thrown once more was made once, to be thrown often.
+  errorReplies.set(error, { ...reply, isKept: true });
   return reply;
 }
 
@@ -98,17 +98,16 @@ function replyOf(code: ReplyErrorCode, { message, headers }: Pick<PetstoreError,
     headers: passing.has(code) ? [...headers, ...retryAfter] : headers,
     body: toByteString(JSON.stringify({ code, message, status })),
     closes: closing.has(code),
-    isKept: true,
   };
 }
 
-/** The reply to a failure that is no accident: to throw an error costs more than the rest of such a reply. */
-export function failedReply(code: ReplyErrorCode, message: string): Reply {
-  return replyOf(code, { message, headers: [] });
+/** A reply to a failure that is no accident, made once: to throw an error costs more than the rest of such a reply. */
+export function constantReply(code: ReplyErrorCode, message: string): Reply {
+  return { ...replyOf(code, { message, headers: [] }), isKept: true };
 }
 
 /** What a client hears of a failure that is ours. */
-export const internalErrorReply = failedReply('internal_error', 'Something went wrong on our side.');
+export const internalErrorReply = constantReply('internal_error', 'Something went wrong on our side.');
 
 function isReplyCode(code: string): code is ReplyErrorCode {
   return Object.hasOwn(statuses, code);

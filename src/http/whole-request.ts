@@ -10,7 +10,7 @@ export class WholeRequest extends IncomingMessage {
   #isDirect = false;
   #hasEnded = false;
 
-  /** Whether all of it has come, and nothing of it was kept. */
+  /** Whether all of it has come, and nothing of it waits to be read. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -25,7 +25,7 @@ export class WholeRequest extends IncomingMessage {
     return true;
   }
 
-  /** Is called once somebody listens, and by Node behind the answer, so that an unread body is out of the way. */
+  /** Is called once somebody listens, and by most Nodes behind the answer, so that an unread body is out of the way. */
   override resume(): this {
     if (this.#isStream && !this.#isDirect) return super.resume();
     this.#isDirect = true;

@@ -2,7 +2,7 @@
 import type { PetStatus } from '../pet.js';
 import type { PetQuery, TextPage } from '../storage.js';
 
-/** How many pages are kept, and how many bytes of texts each may have: 8 MiB in all, and as much again for their replies. */
+/** How many pages are kept, and how many bytes of texts each may have: 8 MiB in all, and twice as much again for their replies. */
 const maxPages = 512;
 const maxPageBytes = 2 ** 14;
 

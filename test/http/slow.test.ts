@@ -150,7 +150,7 @@ test('C44 a client that reads nothing of its answer for 60 s is dropped; one tha
   assert.ok(socket.writableLength > 0);
   sweep(63);
   sweep(122);
-  assert.equal(socket.destroyed, false);
+  assert.deepEqual([socket.destroyed, socket.writableEnded], [false, false], 'to read slowly is not to be idle');
   const before = socket.writableLength;
   client.resume();
   while (socket.writableLength === before) await sleep(1);
