@@ -3,6 +3,7 @@
 /** Texts by position, each cut out of its source when it is asked for: to make a million of them would take half of a start. */
 export class Cuttings {
   readonly #sources: string[] = [];
+  #lastSource: string | undefined;
   /** Three numbers a text: which source, where it begins there, where it ends. */
   #cuts = new Uint32Array(3 * 1024);
   #count = 0;
@@ -12,7 +13,10 @@ export class Cuttings {
    * is kept once, whole, for those that are added from it one behind the other.
    */
   push(source: string, from: number, to: number): void {
-    if (source !== this.#sources.at(-1)) this.#sources.push(source);
+    if (source !== this.#lastSource) {
+      this.#sources.push(source);
+      this.#lastSource = source;
+    }
     const at = 3 * this.#count++;
     if (at === this.#cuts.length) {
       const grown = new Uint32Array(2 * at);
