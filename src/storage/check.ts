@@ -46,7 +46,7 @@ export async function checkFile(path: string): Promise<FileReport> {
 async function report(descriptor: number): Promise<FileReport> {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
   let idempotencyKeys = 0;
-  const count = petLines((_id, status, _json, once) => {
+  const count = petLines((_id, status, once) => {
     byStatus[status ?? 'none']++;
     if (once !== undefined) idempotencyKeys++;
   });

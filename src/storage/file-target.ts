@@ -22,7 +22,7 @@ import { isRecordName } from './record-set.js';
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
   const options = { disk: nodeDisk, locking: lockingOn(process.platform), log: () => undefined, clock: Date.now };
-  const keep: TakePet = (id) => (lastId = id);
+  const keep: TakePet = (id) => (lastId = BigInt(id));
   const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
   const journal = await openJournal(whole, options, records === undefined ? petLines(keep) : recordLines(anyRecords)(keep));
   return {

@@ -6,8 +6,8 @@ import type { PetQuery, TextPage } from '../storage.js';
 const maxPages = 512;
 const maxPageBytes = 2 ** 14;
 
-/** Pages of one status and limit, by the id that they come behind. */
-type PagesAfter = Map<bigint | undefined, TextPage>;
+/** Pages of one status and limit, by the id that they come behind; undefined where one was asked for once. */
+type PagesAfter = Map<bigint | undefined, TextPage | undefined>;
 
 /** Pages that never change. A map in a map: one text made of a query's parts costs six times as much to look up. */
 export class PageCache {
@@ -19,16 +19,21 @@ export class PageCache {
     return this.#byStatus.get(status)?.get(limit)?.get(after);
   }
 
-  /** Keeps the page of a query that has none yet, unless it is a large one. */
+  /**
+   * Keeps the page of a query that has none yet, unless it is a large one, from the second time on: whoever walks through
+   * all of them asks once for each, and to keep what nobody asks for again costs more than to make it.
+   */
   keep({ limit, after, status }: PetQuery, page: TextPage): void {
     if (bytesOf(page) > maxPageBytes) return;
     if (this.#count === maxPages) {
       this.#byStatus.clear();
       this.#count = 0;
     }
-    this.#count++;
     const byLimit = getOrInsert(this.#byStatus, status, () => new Map<number, PagesAfter>());
-    getOrInsert(byLimit, limit, () => new Map<bigint | undefined, TextPage>()).set(after, page);
+    const pages = getOrInsert(byLimit, limit, (): PagesAfter => new Map());
+    const isAskedAgain = pages.has(after);
+    if (!isAskedAgain) this.#count++;
+    pages.set(after, isAskedAgain ? page : undefined);
   }
 }
 

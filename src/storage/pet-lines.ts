@@ -2,14 +2,15 @@
 import { PetstoreError } from '../errors.js';
 import { parsePet, petJson, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
-import { canonicalPet } from './canonical.js';
+import { canonicalId, canonicalStatus } from './canonical.js';
+import type { Id } from './id-runs.js';
 import type { AcceptLine } from './replay.js';
 
 /**
- * Takes an animal of the journal: its id, its status, its one JSON text, a byte string of its own, and the idempotency
- * record before it.
+ * Takes an animal of the journal: its id, its status, the idempotency record before it, and its one JSON text, which is
+ * `source` from `from` to `to`: a byte string that it may share with others.
  */
-export type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: InsertOnce | undefined) => void;
+export type TakePet = (id: Id, status: PetStatus | undefined, once: InsertOnce | undefined, source: string, from: number, to: number) => void;
 
 /**
  * An `AcceptLine` that hands on each animal. A line that a person wrote in another order, with white space, escapes or
@@ -17,12 +18,17 @@ export type TakePet = (id: bigint, status: PetStatus | undefined, json: string, 
  */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
-  return (bytes, from, to, once) => {
-    const line = bytes.toString('latin1', from, to);
-    const ours = canonicalPet(bytes, from, to);
-    if (ours !== undefined) return takeInOrder(ours.id, ours.status, line, once);
-    const pet = parsePet(line);
-    takeInOrder(pet.id, pet.status, petJson(pet.id, pet), once);
+  return (piece, from, to, once) => {
+    const id = canonicalId(piece, from, to);
+    if (id === undefined) {
+      const pet = parsePet(piece.bytes.toString('latin1', from, to));
+      takeInOrder(pet.id, pet.status, once, petJson(pet.id, pet));
+    } else if (once === undefined) {
+      takeInOrder(id, canonicalStatus(piece, to), once, piece.text, from, to);
+    } else {
+      // A text of its own, for with the record it would hold three times as much.
+      takeInOrder(id, canonicalStatus(piece, to), once, piece.bytes.toString('latin1', from, to));
+    }
   };
 }
 
@@ -30,18 +36,19 @@ export function petLines(take: TakePet): AcceptLine {
 export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);
-    return (bytes, from, to, once) => {
-      const { id, draft } = parse(bytes.toString('latin1', from, to));
-      takeInOrder(id, undefined, json(id, draft), once);
+    return (piece, from, to, once) => {
+      const { id, draft } = parse(piece.bytes.toString('latin1', from, to));
+      takeInOrder(id, undefined, once, json(id, draft));
     };
   };
 }
 
-function inOrder(take: TakePet): TakePet {
-  let lastId = 0n;
-  return (id, status, json, once) => {
+/** Refuses an id that does not grow; a source alone is all text. */
+function inOrder(take: TakePet): (id: Id, status: PetStatus | undefined, once: InsertOnce | undefined, source: string, from?: number, to?: number) => void {
+  let lastId: Id = 0;
+  return (id, status, once, source, from = 0, to = source.length) => {
     if (id <= lastId) throw new PetstoreError('invalid_body', `id ${id} stands behind id ${lastId}; ids must grow.`);
     lastId = id;
-    take(id, status, json, once);
+    take(id, status, once, source, from, to);
   };
 }

@@ -6,13 +6,14 @@ import { readCommitLine, type CommitLine } from './commit-line.js';
 import { explainedByCrash } from './damage.js';
 import type { Disk } from './disk.js';
 import { readIdempotencyLine } from './idempotency-line.js';
+import { Piece } from './piece.js';
 import { readPieces } from './pieces.js';
 
 /**
- * Takes the bytes of one line, its newline not included, before they are used again, and the idempotency record before it.
+ * Takes one line of a piece, its newline not included, before the bytes are used again, and the idempotency record before it.
  * @throws PetstoreError with what is wrong with the line.
  */
-export type AcceptLine = (bytes: Buffer, from: number, to: number, once?: InsertOnce) => void;
+export type AcceptLine = (piece: Piece, from: number, to: number, once?: InsertOnce) => void;
 
 /** Why a journal is not sound all through. */
 export interface ReplayProblem {
@@ -80,23 +81,24 @@ class Reading {
   }
 
   /** Takes every whole line of a piece, and the unfinished one at the end of the file; see `readPieces`. */
-  read(piece: Buffer, at: number, last: boolean): number | undefined {
+  read(bytes: Buffer, at: number, last: boolean): number | undefined {
+    const piece = new Piece(bytes);
     let from = 0;
     let sumFrom = 0;
-    while (from < piece.length) {
+    while (from < bytes.length) {
       // A record and the line behind it are read as one, so that neither is ever kept or cut without the other.
-      const record = readIdempotencyLine(piece, from);
+      const record = readIdempotencyLine(bytes, from);
       const lineFrom = record?.end ?? from;
-      const newline = piece.indexOf(0x0a, lineFrom);
-      if (newline < 0 && !last && piece.length - lineFrom <= maxLineBytes) break;
-      const to = newline < 0 ? piece.length : newline;
+      const newline = bytes.indexOf(0x0a, lineFrom);
+      if (newline < 0 && !last && bytes.length - lineFrom <= maxLineBytes) break;
+      const to = newline < 0 ? bytes.length : newline;
       this.#lines += record === undefined ? 1 : 2;
-      const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
-      if (commit !== undefined) this.#sum(piece, sumFrom, from);
+      const commit = newline < 0 ? undefined : readCommitLine(bytes, from, to);
+      if (commit !== undefined) this.#sum(bytes, sumFrom, from);
       const what = commit === undefined ? this.#lineProblem(piece, lineFrom, to, record?.once) : this.#commitProblem(commit);
       if (what !== undefined) {
         this.problem = { line: this.#lines, byte: at + lineFrom, what };
-        if (commit === undefined) this.#sum(piece, sumFrom, from);
+        if (commit === undefined) this.#sum(bytes, sumFrom, from);
         return undefined;
       }
       this.endsInLine = newline < 0;
@@ -109,13 +111,13 @@ class Reading {
         sumFrom = from;
       }
     }
-    this.#sum(piece, sumFrom, from);
+    this.#sum(bytes, sumFrom, from);
     return from;
   }
 
-  #lineProblem(piece: Buffer, from: number, to: number, once: InsertOnce | undefined): string | undefined {
+  #lineProblem(piece: Piece, from: number, to: number, once: InsertOnce | undefined): string | undefined {
     if (to - from > maxLineBytes) return `a line of more than ${maxLineBytes} bytes`;
-    if (isBlank(piece, from, to)) return once && 'nothing behind an idempotency record';
+    if (isBlank(piece.bytes, from, to)) return once && 'nothing behind an idempotency record';
     try {
       this.#accept(piece, from, to, once);
       return undefined;
@@ -134,15 +136,15 @@ class Reading {
   }
 
   /** Adds to the checksum in long stretches: a call for each line would cost more than reading it. */
-  #sum(piece: Buffer, from: number, to: number): void {
-    this.crc = crc32(piece.subarray(from, to), this.crc);
+  #sum(bytes: Buffer, from: number, to: number): void {
+    this.crc = crc32(bytes.subarray(from, to), this.crc);
   }
 }
 
 /** Whether a line is only white space, as an editor may leave between or behind what a person wrote. */
-function isBlank(piece: Buffer, from: number, to: number): boolean {
+function isBlank(bytes: Buffer, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
-    const byte = piece[at];
+    const byte = bytes[at];
     if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
   }
   return true;

@@ -7,7 +7,8 @@ import { batchBytes, readCommitLine } from './commit-line.js';
 import { syncFolder } from './data-file.js';
 import { nodeDisk, writeAll } from './disk.js';
 import { readIdempotencyLine } from './idempotency-line.js';
-import { petLines } from './pet-lines.js';
+import { petLines, type TakePet } from './pet-lines.js';
+import { Piece } from './piece.js';
 import { readPieces } from './pieces.js';
 import { unusable } from './unusable.js';
 
@@ -85,17 +86,18 @@ class Salvage {
   #beforeLastBad = 0;
 
   /** Takes the whole lines of a piece; see `readPieces`. */
-  read(piece: Buffer, last: boolean): number {
+  read(bytes: Buffer, last: boolean): number {
+    const piece = new Piece(bytes);
     let from = 0;
-    while (from < piece.length) {
-      const newline = piece.indexOf(0x0a, from);
+    while (from < bytes.length) {
+      const newline = bytes.indexOf(0x0a, from);
       if (newline < 0 && !last) break;
-      const to = newline < 0 ? piece.length : newline;
+      const to = newline < 0 ? bytes.length : newline;
       this.#number++;
-      const commit = newline < 0 ? undefined : readCommitLine(piece, from, to);
+      const commit = newline < 0 ? undefined : readCommitLine(bytes, from, to);
       const end = newline < 0 ? to : to + 1;
       if (commit !== undefined) this.#commit(commit.crc32);
-      else if (readIdempotencyLine(piece, from) !== undefined) this.#takeRecord(piece.subarray(from, end));
+      else if (readIdempotencyLine(bytes, from) !== undefined) this.#takeRecord(bytes.subarray(from, end));
       else this.#line(piece, from, to, end);
       from = end;
     }
@@ -110,17 +112,19 @@ class Salvage {
     return { batches: this.#batches, leftOut: this.#leftOut, greatestId: this.#greatestId };
   }
 
-  #line(piece: Buffer, from: number, to: number, end: number): void {
-    this.#sum(piece.subarray(from, end));
+  #line(piece: Piece, from: number, to: number, end: number): void {
+    this.#sum(piece.bytes.subarray(from, end));
     const number = this.#number;
     const before = this.#record?.text ?? '';
     try {
-      petLines((id, _status, text) => this.#batch.push({ number, id, text: before + text }))(piece, from, to);
+      const keep: TakePet = (id, _status, _once, source, textFrom, textTo) =>
+        this.#batch.push({ number, id: BigInt(id), text: before + source.slice(textFrom, textTo) });
+      petLines(keep)(piece, from, to);
       this.#record = undefined;
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
       this.#leaveOutRecord();
-      if (/\S/.test(piece.toString('latin1', from, to))) this.#bad(number, messageOf(error));
+      if (/\S/.test(piece.bytes.toString('latin1', from, to))) this.#bad(number, messageOf(error));
     }
   }
 

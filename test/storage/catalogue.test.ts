@@ -39,3 +39,22 @@ test('a catalogue grows past the room that it begins with', () => {
   assert.deepEqual(catalogue.page({ limit: 2, status: 'sold', after: 4998n }), { texts: ['4999', '5000'] });
   assert.deepEqual(catalogue.page({ limit: 1, after: 4998n }), { texts: ['4999'], next: 4999n });
 });
+
+test('texts are cut out of the sources that they share, each of which may come back behind another', () => {
+  const catalogue = new Catalogue();
+  for (const [index, [source, from, to]] of ([['one,two', 0, 3], ['one,two', 4, 7], ['alone'], ['one,two', 0, 7], ['x', 0, 1]] as const).entries()) {
+    catalogue.add(2 ** 53 - 2 + index < 2 ** 53 ? 2 ** 53 - 2 + index : 2n ** 53n - 2n + BigInt(index), undefined, source, from, to);
+  }
+  assert.deepEqual(catalogue.page({ limit: 9 }).texts, ['one', 'two', 'alone', 'one,two', 'x']);
+  assert.equal(catalogue.lastId, 2n ** 53n + 2n);
+  assert.equal(catalogue.get(2n ** 53n), 'alone');
+});
+
+test('a full page is kept from the second time on that somebody asks for it', () => {
+  const catalogue = new Catalogue();
+  for (let id = 1n; id <= 5n; id++) catalogue.add(id, 'sold', String(id));
+  const [first, second, third] = Array.from({ length: 3 }, () => catalogue.page({ limit: 2, status: 'sold', after: 1n }));
+  assert.deepEqual(first, { texts: ['2', '3'], next: 3n });
+  assert.notEqual(second, first);
+  assert.equal(third, second);
+});

@@ -7,6 +7,7 @@ import { petJson, petStatuses, parsePet } from '../../build/pet.js';
 import { fileStorage } from '../../build/storage/file.js';
 import { nodeDisk } from '../../build/storage/disk.js';
 import { petLines } from '../../build/storage/pet-lines.js';
+import { Piece } from '../../build/storage/piece.js';
 import { readPieces } from '../../build/storage/pieces.js';
 import { commitOf } from './commit-line.js';
 import { batches, fileWith, petLine, tornTails } from './scene.js';
@@ -129,7 +130,7 @@ function viaLines(line: Buffer): unknown {
   let seen: unknown;
   const padded = Buffer.concat([Buffer.from('}'), line, Buffer.from('}')]);
   try {
-    petLines((id, status, json) => (seen = { id, status, json }))(padded, 1, 1 + line.length);
+    petLines((id, status, _once, source, from, to) => (seen = { id: BigInt(id), status, json: source.slice(from, to) }))(new Piece(padded), 1, 1 + line.length);
     return seen;
   } catch (error) {
     assert.ok(error instanceof PetstoreError);

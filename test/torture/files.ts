@@ -61,9 +61,9 @@ const noLock = { openFlags: 0, lock: async () => ({ lost: () => false, release: 
  */
 export async function openTexts(disk: Disk, path: string): Promise<{ readonly texts: readonly string[]; readonly journal: Journal }> {
   const texts: string[] = [];
-  const keep = petLines((_id, _status, json, once) => {
+  const keep = petLines((_id, _status, once, source, from, to) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
-    texts.push(record + Buffer.from(json, 'latin1').toString());
+    texts.push(record + Buffer.from(source.slice(from, to), 'latin1').toString());
   });
   const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => 0 }, keep);
   return { texts, journal };
