@@ -30,7 +30,12 @@ export function metricsPlugin(): Plugin {
     });
 
     const batches = new Histogram({ name: 'petstore_commit_pets', help: 'Animals that one commit wrote.', buckets: batchBuckets, registers });
-    const syncs = new Histogram({ name: 'petstore_commit_sync_seconds', help: 'How long the disk took for a sync.', buckets: secondBuckets, registers });
+    const syncs = new Histogram({
+      name: 'petstore_commit_sync_seconds',
+      help: 'How long the disk took to write and sync a commit.',
+      buckets: secondBuckets,
+      registers,
+    });
     storage.onCommit?.(({ count, syncMilliseconds }) => {
       batches.observe(count);
       syncs.observe(syncMilliseconds / 1000);

@@ -4,12 +4,12 @@ import { dirname } from 'node:path';
 import { errnoOf, type Disk } from './disk.js';
 
 /**
- * Opens a file for reading and appending; makes it with mode 600 where missing, and its folder with mode 700. Its name
+ * Opens a file for reading and for a disk's `append`; makes it with mode 600 where missing, and its folder with mode 700. Its name
  * outlasts a power cut only after `syncFolder`. `lockFlags` are further `O_` flags. The caller owns the descriptor.
  * @throws what the disk throws.
  */
 export async function openDataFile(disk: Disk, path: string, lockFlags: number): Promise<number> {
-  const flags = constants.O_RDWR | constants.O_APPEND | lockFlags;
+  const flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | lockFlags;
   return (await openExisting(disk, path, flags)) ?? create(disk, path, flags);
 }
 

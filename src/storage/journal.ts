@@ -1,11 +1,11 @@
 /**
- * Owns a journal's writing: lines and their commit line go out in one write and one fdatasync, and whatever goes wrong
+ * Owns a journal's writing: lines and their commit line go out in one write with its fdatasync, and whatever goes wrong
  * turns it full (F5) or broken (F6). Knows no animal.
  */
 import { messageOf, PetstoreError } from '../errors.js';
 import type { Log } from '../log.js';
 import { batchBytes } from './commit-line.js';
-import { errnoOf, writeAll, type Disk, type FileFacts } from './disk.js';
+import { errnoOf, type Disk, type FileFacts } from './disk.js';
 import type { Lock } from './lock.js';
 
 /** An open file of which every byte is read, sound and on the disk; the journal closes it and lets go of the lock. */
@@ -55,7 +55,7 @@ export class Journal {
 
   /**
    * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1), to the
-   * milliseconds that the disk took for its sync. Lines are byte strings. No lines write a commit line alone.
+   * milliseconds that the disk took for its write and sync. Lines are byte strings. No lines write a commit line alone.
    * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
    */
   append(lines: readonly string[]): Promise<number> {
@@ -100,26 +100,39 @@ export class Journal {
     const { disk, descriptor } = this.#file;
     const bytes = batchBytes(lines, this.#end);
     await this.#orBroken(this.#checkUntouched());
-    try {
-      await writeAll(disk, descriptor, bytes);
-    } catch (error) {
-      if (!fullErrnos.has(errnoOf(error) ?? '')) throw this.#fail('broken', error);
-      await this.#orBroken(disk.truncate(descriptor, this.#end));
-      throw this.#fail('full', error);
+    const startedAt = performance.now();
+    // One call, unless the disk takes only a part.
+    for (let appended = 0; appended < bytes.length; ) {
+      try {
+        const count = await disk.append(descriptor, bytes.subarray(appended));
+        if (count === 0) throw new Error('the disk takes no more bytes and does not say why');
+        appended += count;
+      } catch (error) {
+        throw await this.#undo(error, this.#end + appended);
+      }
     }
-    const syncedFrom = performance.now();
-    try {
-      await disk.datasync(descriptor);
-    } catch (error) {
-      // Nobody knows now what is on the disk, and a second fdatasync would say that all is well. Nor may the next start
-      // read from memory, and serve, what the disk never took; a disk that does not even undo this must be mounted anew.
-      await disk.truncate(descriptor, this.#end).catch(() => undefined);
-      throw this.#fail('broken', error);
-    }
-    const syncMilliseconds = performance.now() - syncedFrom;
     this.#end += bytes.length;
     if (this.#state === 'full') this.#recover();
-    return syncMilliseconds;
+    return performance.now() - startedAt;
+  }
+
+  /** What a failed append makes of the journal; `from` is the file's size from before the call that failed. */
+  async #undo(error: unknown, from: number): Promise<PetstoreError> {
+    const { disk, descriptor } = this.#file;
+    const size = await disk.factsOf(descriptor).then(
+      (facts) => facts.size,
+      () => undefined,
+    );
+    if (size !== from) {
+      // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well, whatever
+      // is on the disk. Nor may the next start read from memory, and serve, what the disk never took; a disk that does not
+      // even undo this must be mounted anew.
+      await disk.truncate(descriptor, this.#end).catch(() => undefined);
+      return this.#fail('broken', error);
+    }
+    if (!fullErrnos.has(errnoOf(error) ?? '')) return this.#fail('broken', error);
+    await this.#orBroken(disk.truncate(descriptor, this.#end));
+    return this.#fail('full', error);
   }
 
   /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */

@@ -1,10 +1,24 @@
 import assert from 'node:assert/strict';
-import { appendFileSync, chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  constants,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { checkFile } from '../../build/storage/check.js';
-import { nodeDisk, type Disk } from '../../build/storage/disk.js';
+import { appendingOn, appendInSteps, nodeDisk, type Disk } from '../../build/storage/disk.js';
 import { fileStorage } from '../../build/storage/file.js';
 import { memoryStorage } from '../../build/storage/memory.js';
 import type { Commit, PetStorage } from '../../build/storage.js';
@@ -126,6 +140,56 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
     },
     disk,
   );
+});
+
+test('F1 this machine appends by one call, which on Linux is a write to a descriptor of O_DSYNC', async () => {
+  const path = newPath();
+  const calls: string[] = [];
+  const disk: Disk = {
+    ...nodeDisk,
+    write: async () => assert.fail('a write without its sync'),
+    append: (descriptor, bytes) => (calls.push(String(bytes)), nodeDisk.append(descriptor, bytes)),
+  };
+  await using(
+    path,
+    async (storage) => {
+      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      assert.deepEqual(calls, [readFileSync(path, 'utf8')]);
+      if (process.platform === 'linux')
+        assert.deepEqual(
+          flagsOf(path).map((flags) => flags & constants.O_DSYNC),
+          [constants.O_DSYNC],
+        );
+    },
+    disk,
+  );
+});
+
+/** The `O_` flags of this process's descriptors of a file, as the kernel has them. */
+function flagsOf(path: string): readonly number[] {
+  const ours = readdirSync('/proc/self/fd').filter((descriptor) => pathOf(descriptor) === realpathSync(path));
+  return ours.map((descriptor) => Number.parseInt(/^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8'))?.[1] ?? '', 8));
+}
+
+/** Undefined for the descriptor that lists the others, and is gone. */
+function pathOf(descriptor: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return undefined;
+  }
+}
+
+test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatasync', async () => {
+  for (const platform of ['darwin', 'win32', 'freebsd'] as const) {
+    const path = newPath();
+    const { append, appendFlags } = appendingOn(platform);
+    assert.equal(appendFlags, 0);
+    await using(path, (storage) => storage.insert(draft), { ...nodeDisk, append, appendFlags });
+    assert.equal((await checkFile(path)).animals, 1);
+  }
+  const failing = appendInSteps({ write: async () => 7, datasync: () => Promise.reject(systemError('EIO')) });
+  await assert.rejects(failing(0, Buffer.alloc(7)), { code: 'EIO' });
 });
 
 test('F1 short writes are finished', async () => {
@@ -312,9 +376,30 @@ test('F5 an undo that fails is F6', async () => {
   assert.equal(writes, 0);
 });
 
+/** Takes 20 bytes of a write. */
+const part: Disk['write'] = (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 20));
+
+/** A write fails as a full disk does, and then nobody knows whether it took anything. */
+function fullAndUnseen(): Partial<Disk> {
+  let isFull = false;
+  return {
+    write: async () => {
+      isFull = true;
+      throw systemError('ENOSPC');
+    },
+    factsOf: async (descriptor) => {
+      if (isFull) throw systemError('EIO');
+      return nodeDisk.factsOf(descriptor);
+    },
+  };
+}
+
 const faults: readonly (readonly [string, Partial<Disk>])[] = [
   ['a failed fdatasync', { datasync: () => Promise.reject(systemError('EIO')) }],
   ['a full disk found by fdatasync', { datasync: () => Promise.reject(systemError('ENOSPC')) }],
+  ['a quota found by fdatasync', { datasync: () => Promise.reject(systemError('EDQUOT')) }],
+  ['a full disk found by fdatasync, a part being written', { write: part, datasync: () => Promise.reject(systemError('ENOSPC')) }],
+  ['a full disk whose file cannot be looked at any more', fullAndUnseen()],
   ['a failed write', { write: () => Promise.reject(systemError('EIO')) }],
   ['a write that takes nothing', { write: async () => 0 }],
   ['a read-only disk', { write: () => Promise.reject(systemError('EROFS')) }],
@@ -498,13 +583,14 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
             call++;
             return call === failAt || (forever && call > failAt) ? Promise.reject(systemError(code)) : work(...args);
           };
+        const steps = { write: fault(nodeDisk.write), datasync: fault(nodeDisk.datasync) };
         const disk: Disk = {
           ...nodeDisk,
+          ...steps,
+          append: appendInSteps(steps),
           open: fault(async (...args) => (open++, nodeDisk.open(...args))),
           close: async (descriptor) => (open--, nodeDisk.close(descriptor)),
           read: fault(nodeDisk.read),
-          write: fault(nodeDisk.write),
-          datasync: fault(nodeDisk.datasync),
           sync: fault(nodeDisk.sync),
           truncate: fault(nodeDisk.truncate),
           factsOf: fault(nodeDisk.factsOf),

@@ -5,6 +5,10 @@ import { gate } from './scene.js';
 
 const unavailable = { code: 'unavailable' };
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** More turns than a commit lets pass at most before the next begins. */
+const nextCommit = async (): Promise<void> => {
+  for (let turns = 0; turns < 8; turns++) await tick();
+};
 
 /** A group commit of texts whose commits end when `gates` say so; `batches` shows what was committed. */
 function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
@@ -32,13 +36,57 @@ test('what one turn adds goes together, what comes meanwhile into the next batch
   assert.deepEqual(batches, [['a', 'b']]);
   gates[0]?.open();
   assert.deepEqual(await Promise.all(first), ['A', 'B']);
-  await tick();
+  await nextCommit();
   assert.deepEqual(batches, [
     ['a', 'b'],
     ['c', 'd'],
   ]);
   gates[1]?.open();
   assert.deepEqual(await Promise.all(second), ['C', 'D']);
+});
+
+test('whoever is answered and asks again in the next turns travels along with those who waited', async () => {
+  const { group, batches, gates } = scene();
+  const first = group.add('a');
+  await tick();
+  const all = [group.add('b')];
+  gates[0]?.open();
+  await first;
+  await tick();
+  all.push(group.add('c'));
+  await tick();
+  all.push(group.add('d'));
+  await nextCommit();
+  assert.deepEqual(batches, [['a'], ['b', 'c', 'd']]);
+  gates[1]?.open();
+  assert.deepEqual(await Promise.all(all), ['B', 'C', 'D']);
+});
+
+test('more in each turn holds no commit up for longer than five turns, and where nobody comes it begins behind two', async () => {
+  for (const [each, turns] of [
+    // Of which the first is the test's own.
+    ['more', 6],
+    ['', 3],
+  ] as const) {
+    const { group, batches, gates } = scene();
+    const first = group.add('a');
+    await tick();
+    const all = [group.add('b')];
+    gates[0]?.open();
+    await first;
+    let passed = 0;
+    for (; batches.length < 2; passed++) {
+      assert.ok(passed < 20, 'the next commit never begins');
+      if (each !== '') all.push(group.add(each));
+      await tick();
+    }
+    assert.equal(passed, turns);
+    gates[1]?.open();
+    await all[0];
+    await nextCommit();
+    gates[2]?.open();
+    await Promise.all(all);
+  }
 });
 
 test('a commit that fails fails its own batch only', async () => {
@@ -70,13 +118,13 @@ test('C48 beyond the bound of items, of bytes and of age an add is refused at on
   await assert.rejects(group.add(''), unavailable, 'items');
   gates[0]?.open();
   await kept[0];
-  await tick();
+  await nextCommit();
   kept.push(group.add('waits'));
   now = 101;
   await assert.rejects(group.add('x'), unavailable, 'age');
   gates[1]?.open();
   await kept[1];
-  await tick();
+  await nextCommit();
   gates[2]?.open();
   assert.equal((await Promise.all(kept)).length, 4);
 });
@@ -101,7 +149,7 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   await tick();
   assert.equal(group.hung, false);
   const next = group.add('next');
-  await tick();
+  await nextCommit();
   gates[1]?.open();
   assert.equal(await next, 'NEXT');
   assert.deepEqual(batches, [['hangs'], ['next']], 'what was refused while waiting is never committed');

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { nodeDisk, type Disk } from '../../build/storage/disk.js';
+import { appendInSteps, nodeDisk, type Disk } from '../../build/storage/disk.js';
 import { commitOf } from './commit-line.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
@@ -45,9 +45,14 @@ export function tornTails(path: string): readonly Buffer[] {
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
 
-/** This machine's disk with some functions replaced. */
+/**
+ * This machine's disk with some functions replaced, now or later. It appends by `write` and then `datasync`: to the journal
+ * that is what one call of Linux is, which fails by its write or by its sync and does not say by which.
+ */
 export function diskWith(changes: Partial<Disk>): Disk {
-  return { ...nodeDisk, ...changes };
+  const disk: Disk = { ...nodeDisk, ...changes };
+  disk.append = (descriptor, bytes) => appendInSteps(disk)(descriptor, bytes);
+  return disk;
 }
 
 /** A promise with its ends in hand. */

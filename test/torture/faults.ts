@@ -16,13 +16,14 @@ const adds = 20;
 
 export const faults: Row = {
   id: 'R6',
-  title: 'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, disk read-only, `fsfreeze` for 15 s',
+  title:
+    'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, a disk that has less room than it promised, read-only, `fsfreeze` for 15 s',
   fullS: 20,
   isAlwaysFull: true,
   run: async (share) => {
     const slowest: number[] = [];
     const skipped: string[] = [];
-    for (const fault of [full, limited, ...intruders, readOnly, frozen]) {
+    for (const fault of [full, limited, ...intruders, unsynced, readOnly, frozen]) {
       try {
         slowest.push(await fault(share));
       } catch (error) {
@@ -97,6 +98,38 @@ const intruders = (
   await startsAgain(share, path, ledger);
   return ms;
 });
+
+/**
+ * F6: a disk that promised more than it has, as thin ones do. The file system takes the write, and only its sync finds that
+ * there is no room: the same errno as of a full disk, but what is on the disk then nobody knows. Room changes nothing.
+ */
+async function unsynced(share: Share): Promise<number> {
+  needRoot();
+  const scratch = share.folder();
+  tool('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', scratch);
+  share.onEnd(() => tool('umount', '--lazy', scratch));
+  // With a journal, that would fail first, and the file system with it.
+  const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
+  const path = join(fileSystem.folder, 'pets.jsonl');
+  const filler = join(scratch, 'filler');
+  const ledger = new Ledger();
+  const watched = await Watched.start(share, path, ledger);
+  writeFileSync(filler, '');
+  fill(filler);
+  const ms = await watched.refuses(refusalMs, adds);
+  rmSync(filler);
+  hold(
+    watched.server.log.some((line) => /not to be trusted.*ENOSPC/.test(line)),
+    () => `not a sync that finds no room: ${watched.server.log.join('\n')}`,
+  );
+  const behind = await watched.refuses(refusalMs, adds);
+  await watched.end();
+  await fileSystem.unmount();
+  fileSystem.mount('rw');
+  await startsAgain(share, path, ledger);
+  await fileSystem.unmount();
+  return Math.max(ms, behind);
+}
 
 /** F6, and F7 behind it: a file system that turns read-only by an error, as most are set to do. */
 async function readOnly(share: Share): Promise<number> {

@@ -32,15 +32,17 @@ export class FileSystem {
     this.folder = folder;
   }
 
-  /** A new one, mounted. @throws Skip where this machine lets nobody mount it. */
-  static create(share: Share, options: string): FileSystem {
+  /**
+   * A new one, mounted; its image is in `scratch`, and made with the features of mkfs.ext4 that are named.
+   * @throws Skip where this machine lets nobody mount it.
+   */
+  static create(share: Share, options: string, { scratch = share.folder(), features = 'has_journal' } = {}): FileSystem {
     needRoot();
     needPrograms('mkfs.ext4', 'mount', 'umount', 'perl', 'truncate');
-    const scratch = share.folder();
     const made = new FileSystem(join(scratch, 'image'), join(scratch, 'mounted'));
     mkdirSync(made.folder);
     tool('truncate', '-s', '256M', made.#image);
-    tool('mkfs.ext4', '-q', '-F', made.#image);
+    tool('mkfs.ext4', '-q', '-F', '-O', features, made.#image);
     try {
       made.mount(options);
     } catch (error) {

@@ -1,13 +1,13 @@
 /** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
 import { closeSync, constants, openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Disk } from '../../build/storage/disk.js';
+import { appendInSteps, type Disk } from '../../build/storage/disk.js';
 import { systemError } from '../storage/system-errors.js';
 import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
 export type Fault = string | number | undefined;
-export type CallName = keyof Disk;
+export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags'>;
 
 /** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
 export class Process {
@@ -80,6 +80,9 @@ export class Process {
         inode.put(inode.cache.length, taken);
         return taken.length;
       },
+      // To whoever appends, one call whose write fails or whose sync: each may, and the process may die between them.
+      appendFlags: 0,
+      append: (descriptor, bytes) => appendInSteps(this.disk)(descriptor, bytes),
       datasync: step('datasync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
       sync: step('sync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
       truncate: step('truncate', (descriptor: number, size: number) => of(descriptor).inode.put(size, Buffer.alloc(0))),
