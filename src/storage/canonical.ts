@@ -3,7 +3,6 @@
  * Whatever it does not recognise may still be an animal; `parsePet` decides.
  */
 import { petStatuses, type PetStatus } from '../pet.js';
-import type { Piece } from './piece.js';
 
 const beforeId = '{"id":';
 
@@ -17,20 +16,22 @@ const canonical = new RegExp(
 );
 
 /** The statuses by their last letters, all different. */
-const byLastLetter: ReadonlyMap<number | undefined, PetStatus> = new Map(petStatuses.map((status) => [status.charCodeAt(status.length - 1), status]));
+const byLastLetter: ReadonlyMap<number, PetStatus> = new Map(petStatuses.map((status) => [status.charCodeAt(status.length - 1), status]));
 
-/** The animal's id, where `petJson` would write the line from `from` to `to` byte for byte; else undefined. */
-export function canonicalId(piece: Piece, from: number, to: number): number | undefined {
+/**
+ * The id of the animal whose line stands in a byte string from `from` to `to`, where `petJson` would write that line byte
+ * for byte, provided that it is UTF-8; else undefined.
+ */
+export function canonicalId(source: string, from: number, to: number): number | undefined {
   canonical.lastIndex = from;
-  if (!canonical.test(piece.text) || canonical.lastIndex !== to || !piece.isUtf8(from, to)) return undefined;
-  const { bytes } = piece;
+  if (!canonical.test(source) || canonical.lastIndex !== to) return undefined;
   let id = 0;
   let at = from + beforeId.length;
-  for (let byte = bytes[at]; byte !== undefined && byte !== 0x2c; byte = bytes[++at]) id = id * 10 + byte - 0x30;
+  for (let byte = source.charCodeAt(at); byte !== 0x2c; byte = source.charCodeAt(++at)) id = id * 10 + byte - 0x30;
   return id;
 }
 
 /** The status of an animal whose canonical line ends at `to`: no letter stands there, before two bytes, unless it has one. */
-export function canonicalStatus({ bytes }: Piece, to: number): PetStatus | undefined {
-  return byLastLetter.get(bytes[to - 3]);
+export function canonicalStatus(source: string, to: number): PetStatus | undefined {
+  return byLastLetter.get(source.charCodeAt(to - 3));
 }

@@ -19,16 +19,13 @@ export type TakePet = (id: Id, status: PetStatus | undefined, once: InsertOnce |
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
   return (piece, from, to, once) => {
-    const id = canonicalId(piece, from, to);
-    if (id === undefined) {
-      const pet = parsePet(piece.bytes.toString('latin1', from, to));
-      takeInOrder(pet.id, pet.status, once, petJson(pet.id, pet));
-    } else if (once === undefined) {
-      takeInOrder(id, canonicalStatus(piece, to), once, piece.text, from, to);
-    } else {
-      // A text of its own, for with the record it would hold three times as much.
-      takeInOrder(id, canonicalStatus(piece, to), once, piece.bytes.toString('latin1', from, to));
-    }
+    // Behind a record, a text of its own: cut out of the piece, it would keep three times as much.
+    const own = once === undefined ? undefined : piece.bytes.toString('latin1', from, to);
+    const [source, start, end] = own === undefined ? [piece.text, from, to] : [own, 0, own.length];
+    const id = canonicalId(source, start, end);
+    if (id !== undefined && piece.isUtf8(from, to)) return takeInOrder(id, canonicalStatus(source, end), once, source, start, end);
+    const pet = parsePet(source.slice(start, end));
+    takeInOrder(pet.id, pet.status, once, petJson(pet.id, pet));
   };
 }
 
