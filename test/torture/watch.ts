@@ -11,6 +11,9 @@ const adders = 4;
 /** As an add on a disk that hangs. */
 const probeMs = 10_000;
 
+/** By how much a busy machine may make one answer of ten later than it would be. */
+const busyMs = 1_000;
+
 /** A server with some animals, one reader that never pauses for long, and the book of what was acknowledged. */
 export class Watched {
   readonly server: Server;
@@ -56,8 +59,10 @@ export class Watched {
     }
     for (const { status, ms } of met) {
       hold(status === 503, `an add is answered ${status}`);
-      hold(ms <= withinMs, `a refusal takes ${Math.round(ms)} ms`);
+      hold(ms <= withinMs + busyMs, `a refusal takes ${Math.round(ms)} ms`);
     }
+    const late = met.filter(({ ms }) => ms > withinMs);
+    hold(late.length <= met.length / 10, () => `${late.length} of ${met.length} refusals take more than ${withinMs} ms`);
     hold((await client.get('/readyz')).status === 503, 'it says that it is ready');
     return Math.max(...met.map(({ ms }) => ms));
   }
