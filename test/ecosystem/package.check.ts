@@ -11,7 +11,7 @@ const libraries = Object.keys(manifest.peerDependencies);
 /** All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. */
 const belongs =
   /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/package\.json|dist\/(?!types\/)[\w/-]+\.m?js|dist\/types\/(?!server|commands)[\w/-]+\.d\.m?ts)$/;
-const largest = { packed: 160_000, unpacked: 500_000 };
+const largest = { packed: 160_000, unpacked: 540_000 };
 
 interface Packed {
   readonly file: string;
