@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { PetstoreError } from '../errors.js';
-import type { PetStorage, StoredText, TextPage, Texts } from '../storage.js';
-import { anyRecords, idOfText } from './any-records.js';
+import type { PetStorage, StoredText } from '../storage.js';
+import { anyRecords } from './any-records.js';
+import { lastIdOf, Pace, pagesOf, type Readable } from './text-pages.js';
 import { textsOf } from './texts.js';
 
 /** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
@@ -34,14 +35,6 @@ export interface CopyReport {
 
 /** How far it is: `done` is from 0 to 1. */
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', done: number, count: number) => void;
-
-/** How many texts share a commit; fewer where they are long, so that about so many bytes are held, and waited for, at once. */
-const pageSize = 500;
-const pageBytes = 4 * 2 ** 20;
-/** The first page cannot know how long they are. */
-const firstPageSize = 16;
-
-type Readable = Pick<Texts<never>, 'list'>;
 
 /** What is copied, where to, and what one of them is called. */
 interface Work {
@@ -150,19 +143,6 @@ class Tally {
   }
 }
 
-/** How long the pages are: the same texts make the same ones, whatever they are kept in, and however often it is begun again. */
-class Pace {
-  limit = firstPageSize;
-
-  /** Takes a page into account. */
-  follow(texts: readonly string[]): void {
-    if (texts.length === 0) return;
-    const bytes = texts.reduce((sum, json) => sum + json.length, 0);
-    const fitting = Math.floor((pageBytes * texts.length) / bytes);
-    this.limit = Math.max(1, Math.min(2 * this.limit, pageSize, fitting));
-  }
-}
-
 /** A page at a time what both have, which must be the beginning of `from` and all of `to`. */
 async function* commonOf(from: Readable, to: Readable, pace: Pace, one: string): AsyncGenerator<readonly StoredText[], void, undefined> {
   const theirs = pagesOf(from, 0n, new Pace());
@@ -174,31 +154,4 @@ async function* commonOf(from: Readable, to: Readable, pace: Pace, one: string):
     }
     yield ours;
   }
-}
-
-/** All texts above an id, a page at a time. */
-async function* pagesOf(texts: Readable, after: bigint, pace: Pace): AsyncGenerator<readonly StoredText[], undefined, undefined> {
-  for (let last: bigint | undefined = after; last !== undefined; ) {
-    const page: TextPage = await texts.list({ limit: pace.limit, after: last });
-    pace.follow(page.texts);
-    if (page.texts.length > 0) yield page.texts.map((json) => ({ id: idOfText(json), json }));
-    last = page.next;
-  }
-  return undefined;
-}
-
-/** The greatest id, 0 where there is none, by some hundred questions at most. */
-async function lastIdOf(texts: Readable): Promise<bigint> {
-  const isAny = async (after: bigint): Promise<boolean> => (await texts.list({ limit: 1, after })).texts.length > 0;
-  if (!(await isAny(0n))) return 0n;
-  let [low, high] = [0n, 1n];
-  // Some animal is above `low`, none above `high`.
-  while (high < 2n ** 62n && (await isAny(high))) [low, high] = [high, 2n * high];
-  if (high >= 2n ** 62n) high = 2n ** 63n - 1n;
-  while (high - low > 1n) {
-    const middle = (low + high) / 2n;
-    if (await isAny(middle)) low = middle;
-    else high = middle;
-  }
-  return high;
 }
