@@ -88,13 +88,13 @@ function resourceOf({ path, methods, deprecation }: Route): Resource {
 /** What a kept reply comes to is kept too. */
 function completing(headers: readonly string[]): (reply: Reply) => Reply {
   const kept = new WeakMap<Reply, Reply>();
+  const complete = (reply: Reply): Reply => ({ ...reply, headers: reply.headers.length === 0 ? headers : [...headers, ...reply.headers] });
   return (reply) => {
-    if (reply.isKept !== true) return { ...reply, headers: reply.headers.length === 0 ? headers : [...headers, ...reply.headers] };
-    let completed = kept.get(reply);
-    if (completed === undefined) {
-      completed = { ...reply, headers: [...headers, ...reply.headers] };
-      kept.set(reply, completed);
-    }
+    if (reply.isKept !== true) return complete(reply);
+    const known = kept.get(reply);
+    if (known !== undefined) return known;
+    const completed = complete(reply);
+    kept.set(reply, completed);
     return completed;
   };
 }

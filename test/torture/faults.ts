@@ -45,14 +45,20 @@ async function full(share: Share): Promise<number> {
   tool('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder);
   share.onEnd(() => tool('umount', '--lazy', folder));
   const path = join(folder, 'pets.jsonl');
-  const filler = join(folder, 'filler');
   const ledger = new Ledger();
   const watched = await Watched.start(share, path, ledger);
+  const ms = await refusesWhileFull(watched, folder);
+  await recoversForGood(share, path, ledger, watched);
+  return ms;
+}
+
+/** Fills the disk of a folder, sees every add refused, and gives the room back; answers how long the slowest refusal took. */
+async function refusesWhileFull(watched: Watched, folder: string): Promise<number> {
+  const filler = join(folder, 'filler');
   writeFileSync(filler, '');
   fill(filler);
   const ms = await watched.refuses(refusalMs, adds);
   rmSync(filler);
-  await recoversForGood(share, path, ledger, watched);
   return ms;
 }
 
@@ -111,13 +117,9 @@ async function unsynced(share: Share): Promise<number> {
   // With a journal, that would fail first, and the file system with it.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
   const path = join(fileSystem.folder, 'pets.jsonl');
-  const filler = join(scratch, 'filler');
   const ledger = new Ledger();
   const watched = await Watched.start(share, path, ledger);
-  writeFileSync(filler, '');
-  fill(filler);
-  const ms = await watched.refuses(refusalMs, adds);
-  rmSync(filler);
+  const ms = await refusesWhileFull(watched, scratch);
   hold(
     watched.server.log.some((line) => /not to be trusted.*ENOSPC/.test(line)),
     () => `not a sync that finds no room: ${watched.server.log.join('\n')}`,

@@ -12,7 +12,8 @@ const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 /**
  * What every connection begins with: an acknowledged commit must outlive a crash of the server even where its settings say
  * otherwise; of those who wait for the counter's row, none should have to try again when they get it; and no statement may
- * last longer than we wait for it, or those that we gave up would heap up in the server. Not in the words of the connection's start, which a PgBouncer refuses.
+ * last longer than we wait for it, or those that we gave up would heap up in the server. Not in the words of the
+ * connection's start, which a PgBouncer refuses.
  */
 const greeting = `SELECT
   CASE WHEN current_setting('synchronous_commit', true) = 'off' THEN set_config('synchronous_commit', 'on', false) END,
