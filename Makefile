@@ -25,7 +25,7 @@ test-node: build ## Run every test on another Node, such as NODE=24, which the p
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
 	npx tsc --project test/ecosystem
-	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
+	node --import tsx --import ./test/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
 torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (all: thirteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)

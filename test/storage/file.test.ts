@@ -23,6 +23,7 @@ import { fileStorage } from '../../build/storage/file.js';
 import { memoryStorage } from '../../build/storage/memory.js';
 import type { Commit, PetStorage } from '../../build/storage.js';
 import { whenOpen } from '../../build/storage/opening.js';
+import { atEnd } from '../at-end.js';
 import { commitOf } from './commit-line.js';
 import { testStorage } from './conformance.js';
 import { notes, testRecords } from './records.js';
@@ -335,7 +336,7 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
   });
 }
 
-test('F5 when there is room again the storage is ready again by itself', async () => {
+test('F5 when there is room again the storage is ready again by itself', async (t) => {
   const path = newPath();
   let failing = true;
   const ready = gate();
@@ -346,11 +347,11 @@ test('F5 when there is room again the storage is ready again by itself', async (
     },
   });
   const alive = setInterval(() => undefined, 1000);
+  atEnd(t, () => clearInterval(alive));
   const storage = await fileStorage(path, { disk, log: (level) => level === 'info' && ready.open() });
   await assert.rejects(storage.insert(draft), unavailable);
   failing = false;
   await ready.opened;
-  clearInterval(alive);
   await storage.ready?.();
   assert.equal(readFileSync(path, 'utf8'), '{"commit":{"from":0,"crc32":"00000000"}}\n');
   assert.equal((await storage.insert(draft)).id, 1n);
@@ -649,8 +650,8 @@ test('closing does not wait for a disk that hangs for longer than 9 s, and whoev
   await refused;
   // The last second is a real one, whose timer keeps no process alive; the hung file function would.
   const alive = setInterval(() => undefined, 1000);
+  atEnd(t, () => clearInterval(alive));
   await closing;
-  clearInterval(alive);
   thawed.open();
 });
 

@@ -134,15 +134,16 @@ test('an item over the bound of bytes is let in where nothing waits', async () =
   assert.equal(await group.add('12345'), '12345');
 });
 
-test('a commit that hangs is answered for in time, and when it ends all is well again', async () => {
+test('a commit that hangs is answered for in time, and when it ends all is well again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { group, batches, gates } = scene({ commitTimeoutMs: 5 });
-  // The limit's timer keeps no process alive; the hung file function would, here this one does.
-  const alive = setInterval(() => undefined, 1000);
-  const under = group.add('hangs');
+  const under = assert.rejects(group.add('hangs'), unavailable);
   await tick();
-  const waits = group.add('waits');
-  await assert.rejects(under, unavailable);
-  await assert.rejects(waits, unavailable);
+  const waits = assert.rejects(group.add('waits'), unavailable);
+  t.mock.timers.tick(4);
+  assert.equal(group.hung, false);
+  t.mock.timers.tick(1);
+  await Promise.all([under, waits]);
   assert.equal(group.hung, true);
   await assert.rejects(group.add('new'), unavailable);
   gates[0]?.open();
@@ -153,18 +154,18 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   gates[1]?.open();
   assert.equal(await next, 'NEXT');
   assert.deepEqual(batches, [['hangs'], ['next']], 'what was refused while waiting is never committed');
-  clearInterval(alive);
 });
 
-test('what will never be committed is told once each: what was refused, and what waited while a commit hangs', async () => {
+test('what will never be committed is told once each: what was refused, and what waited while a commit hangs', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const abandoned: string[] = [];
   const { group, gates } = scene({ maxItems: 1, commitTimeoutMs: 5, abandoned: (item) => abandoned.push(item) });
-  const alive = setInterval(() => undefined, 1000);
   const under = assert.rejects(group.add('hangs'), unavailable);
   await tick();
   const waits = assert.rejects(group.add('waits'), unavailable);
   await assert.rejects(group.add('one too many'), unavailable);
   assert.deepEqual(abandoned, ['one too many']);
+  t.mock.timers.tick(5);
   await Promise.all([under, waits]);
   assert.deepEqual(abandoned, ['one too many', 'waits'], 'what hangs may still be committed');
   gates[0]?.open();
@@ -172,10 +173,10 @@ test('what will never be committed is told once each: what was refused, and what
   await group.close();
   await assert.rejects(group.add('late'), unavailable);
   assert.deepEqual(abandoned, ['one too many', 'waits', 'late']);
-  clearInterval(alive);
 });
 
-test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async () => {
+test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { group, gates } = scene();
   const kept = group.add('a');
   const closing = group.close();
@@ -186,10 +187,10 @@ test('close waits for what was accepted, also where a commit hangs, and refuses 
   assert.equal(await kept, 'A');
 
   const hanging = scene({ commitTimeoutMs: 5 });
-  const alive = setInterval(() => undefined, 1000);
   const refused = assert.rejects(hanging.group.add('a'), unavailable);
+  const closed = hanging.group.close();
+  await tick();
+  t.mock.timers.tick(5);
+  await Promise.all([closed, refused]);
   await hanging.group.close();
-  await refused;
-  await hanging.group.close();
-  clearInterval(alive);
 });
