@@ -40,7 +40,7 @@ export async function answer(message: Message, options: RequestPathOptions, done
     const { method, target } = message;
     const head = message.readHead();
     const { path, query } = splitTarget(target);
-    const { value, params } = options.resources.find(method, path, options.clock());
+    const { value, params } = options.resources.find(method, path, options.clock);
     resource = value;
     const operation = resource.operation(method);
     const needsKey = resource.needsKey && operation.isPublic !== true;

@@ -103,8 +103,18 @@ function checkFraming(version: string, target: string, head: Head): void {
   }
 }
 
+/** The last good Host: most clients say the same one, and to compare is faster than to match. */
+let lastHost = '';
+
 /** RFC 9110 section 7.2 with RFC 3986 section 3.2.2: a name or an address, in brackets if it is of IPv6, and perhaps a port. */
 function isHost(value: string): boolean {
+  if (value === lastHost) return true;
+  const fits = matchesHost(value);
+  if (fits) lastHost = value;
+  return fits;
+}
+
+function matchesHost(value: string): boolean {
   if (/^[A-Za-z0-9.-]+(?::[0-9]+)?$/.test(value)) return true;
   const bracketed = /^\[([^\]]*)\](?::[0-9]*)?$/.exec(value)?.[1];
   if (bracketed !== undefined) return isIPv6(bracketed);

@@ -47,15 +47,15 @@ export class Resources {
   }
 
   /**
-   * What stands at a path at a moment, in milliseconds since the epoch.
+   * What stands at a path; `clock` answers milliseconds since the epoch.
    * @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35).
    */
-  find(method: string, path: string, now: number): Match<Resource> {
+  find(method: string, path: string, clock: () => number): Match<Resource> {
     if (!knownMethods.has(method)) throw new PetstoreError('not_implemented', 'This method is not known here.');
     const match = path === '*' ? wholeServer : this.#router.find(path);
     if (match === undefined) throw notFound;
     const { deprecation } = match.value;
-    if (deprecation !== undefined && isGone(deprecation, now)) throw goneError(deprecation);
+    if (deprecation !== undefined && isGone(deprecation, clock())) throw goneError(deprecation);
     return match;
   }
 }

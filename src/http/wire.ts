@@ -61,7 +61,7 @@ function contentLines({ status, body, contentType }: Reply): string {
 }
 
 function contentTypeLines(contentType: string): string {
-  return `${linesOf(['Content-Type', contentType])}Content-Length: `;
+  return inOnePiece(`${linesOf(['Content-Type', contentType])}Content-Length: `);
 }
 
 const startLines = new Map<number, string>();
@@ -70,7 +70,7 @@ const startLines = new Map<number, string>();
 function statusLines(status: number): string {
   let lines = startLines.get(status);
   if (lines === undefined) {
-    lines = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${alwaysLines}`;
+    lines = inOnePiece(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${alwaysLines}`);
     startLines.set(status, lines);
   }
   return lines;
@@ -84,7 +84,7 @@ function keptLinesOf(headers: readonly string[]): string {
   const kept = keptLines.get(headers);
   if (kept !== undefined) return kept;
   const lines = linesOf(headers);
-  if (Object.isFrozen(headers)) keptLines.set(headers, lines);
+  if (Object.isFrozen(headers)) keptLines.set(headers, inOnePiece(lines));
   return lines;
 }
 
@@ -108,8 +108,16 @@ function endLines(closes: boolean, now: number): string {
   if (now !== second) {
     second = now;
     const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
-    keptOpenEnd = `${date}${keptOpen}\r\n`;
-    closedEnd = `${date}${closed}\r\n`;
+    keptOpenEnd = inOnePiece(`${date}${keptOpen}\r\n`);
+    closedEnd = inOnePiece(`${date}${closed}\r\n`);
   }
   return closes ? closedEnd : keptOpenEnd;
+}
+
+/**
+ * The same byte string as one piece of memory. V8 keeps what was put together as a tree of its parts, and walks all of it
+ * each time that it is written as part of a reply: 0.2 us.
+ */
+function inOnePiece(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
 }
