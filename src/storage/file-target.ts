@@ -1,19 +1,21 @@
 /** Owns a storage file as the source of names and the target of a copy: texts with their ids, a commit for each batch. Keeps none in memory. */
-import { createReadStream } from 'node:fs';
+import { constants } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
 import { messageOf, PetstoreError } from '../errors.js';
 import { parseJson, type JsonValue } from '../json.js';
 import type { Log } from '../log.js';
 import { parseDraft } from '../pet.js';
 import { anyRecords } from './any-records.js';
+import { readCommitLine } from './commit-line.js';
 import type { TextTarget } from './copy.js';
 import { nodeDisk } from './disk.js';
 import { lockingOn } from './lock.js';
 import { openJournal } from './open-journal.js';
 import { petLines, recordLines, type TakePet } from './pet-lines.js';
+import { readPieces } from './pieces.js';
 import { isRecordName } from './record-set.js';
+import { isBlank, maxLineBytes } from './replay.js';
 
 /**
  * Opens the file at a path, making it where missing, to copy animals to its end, or the file beside it for the records of
@@ -38,8 +40,8 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
 }
 
 /**
- * The names of the records that plugins keep beside the file at a path: those of files named so whose first line is a
- * record, but not one with all that an animal has and no more, as it is in a copy that somebody made of the file itself.
+ * The names of the records that plugins keep beside the file at a path: those of files named so whose first line,
+ * commits aside, is a record, but not one with all that an animal has and no more, as it is in a copy that somebody made of the file itself.
  * @param log Hears of every other file that is named so and holds something.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
@@ -56,21 +58,39 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
   return found;
 }
 
-/** No record is longer. */
-const maxLineBytes = 128 * 2 ** 20;
-
-/** The first line that is not blank; undefined for what is no file, or has none. */
+/** The first line that is neither blank nor a commit, which may stand first, of nothing; undefined for what is no file, or has none. */
 async function firstLineOf(path: string): Promise<string | undefined> {
-  if (!(await stat(path).catch(() => undefined))?.isFile()) return undefined;
-  const input = createReadStream(path, { encoding: 'latin1', end: maxLineBytes });
+  const facts = await stat(path).catch(() => undefined);
+  if (!facts?.isFile()) return undefined;
   try {
-    for await (const line of createInterface({ input })) if (/[^ \t\r]/.test(line)) return line;
-    return undefined;
+    const descriptor = await nodeDisk.open(path, constants.O_RDONLY, 0);
+    try {
+      return await firstLineIn(descriptor, facts.size);
+    } finally {
+      await nodeDisk.close(descriptor);
+    }
   } catch (error) {
     throw new PetstoreError('storage_unusable', `${path} cannot be read (${messageOf(error)})`, { cause: error });
-  } finally {
-    input.destroy();
   }
+}
+
+async function firstLineIn(descriptor: number, size: number): Promise<string | undefined> {
+  let line: string | undefined;
+  await readPieces({ disk: nodeDisk, descriptor, from: 0, to: size }, (bytes, _at, last) => {
+    for (let from = 0; from < bytes.length; ) {
+      const newline = bytes.indexOf(0x0a, from);
+      if (newline < 0 && !last && bytes.length - from <= maxLineBytes) return from;
+      const to = newline < 0 ? bytes.length : newline;
+      const isCommit = newline >= 0 && readCommitLine(bytes, from, to) !== undefined;
+      if (!isCommit && !isBlank(bytes, from, to)) {
+        line = bytes.toString('latin1', from, to);
+        return undefined;
+      }
+      from = to + 1;
+    }
+    return bytes.length;
+  });
+  return line;
 }
 
 /** Why a line is no record of a plugin; undefined for one. */

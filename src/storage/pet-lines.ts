@@ -18,10 +18,12 @@ export type TakePet = (id: Id, status: PetStatus | undefined, once: InsertOnce |
  */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
+  let hasRecords = false;
   return (piece, from, to, once) => {
-    // Behind a record, a text of its own: cut out of the piece, it would keep three times as much.
-    const own = once === undefined ? undefined : piece.bytes.toString('latin1', from, to);
-    const [source, start, end] = own === undefined ? [piece.text, from, to] : [own, 0, own.length];
+    // Once there are records, a text of its own: cut out of the piece, it would keep them too, three times as long as it is.
+    hasRecords ||= once !== undefined;
+    const shared = hasRecords ? undefined : piece.text;
+    const [source, start, end] = shared === undefined ? [piece.bytes.toString('latin1', from, to), 0, to - from] : [shared, from, to];
     const id = canonicalId(source, start, end);
     if (id !== undefined && piece.isUtf8(from, to)) return takeInOrder(id, canonicalStatus(source, end), once, source, start, end);
     const pet = parsePet(source.slice(start, end));

@@ -1,5 +1,6 @@
 /** Owns a piece of a journal in memory: its bytes, and the text that outlasts them. Knows of lines only where they end. */
 import { isUtf8 } from 'node:buffer';
+import { pieceBytes } from './pieces.js';
 
 /** Bytes that will be used again, and what is found out for all of them at once: for each line alone it costs far more. */
 export class Piece {
@@ -11,9 +12,12 @@ export class Piece {
     this.bytes = bytes;
   }
 
-  /** All of it as one byte string; a text that is cut out of it takes hardly any memory, and keeps all of it there. */
-  get text(): string {
-    this.#text ??= this.bytes.toString('latin1');
+  /**
+   * All of it as one byte string; a text that is cut out of it takes hardly any memory, and keeps all of it there. Undefined
+   * for a piece that has grown for one long line, which may be longer than a string can be.
+   */
+  get text(): string | undefined {
+    if (this.bytes.length <= pieceBytes) this.#text ??= this.bytes.toString('latin1');
     return this.#text;
   }
 

@@ -9,7 +9,8 @@ export interface Stretch {
   readonly to: number;
 }
 
-const pieceBytes = 2 ** 20;
+/** How long a piece is that has not grown, in bytes. */
+export const pieceBytes = 2 ** 20;
 
 /**
  * Hands over a stretch in pieces. `consume` answers how many bytes of the piece it is done with, undefined to stop; the

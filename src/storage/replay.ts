@@ -43,7 +43,7 @@ export interface Replay {
 }
 
 /** No animal is longer (see `checkDraft`); a line that goes on is not read, so that a file of something else cannot fill the memory. */
-const maxLineBytes = 128 * 2 ** 20;
+export const maxLineBytes = 128 * 2 ** 20;
 
 /** Hears between two pieces how many of the file's bytes have been read. */
 export type Progress = (read: number, size: number) => void;
@@ -142,7 +142,7 @@ class Reading {
 }
 
 /** Whether a line is only white space, as an editor may leave between or behind what a person wrote. */
-function isBlank(bytes: Buffer, from: number, to: number): boolean {
+export function isBlank(bytes: Buffer, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     const byte = bytes[at];
     if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;

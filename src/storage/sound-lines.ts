@@ -5,6 +5,7 @@ import { readCommitLine } from './commit-line.js';
 import { readIdempotencyLine } from './idempotency-line.js';
 import { petLines, type TakePet } from './pet-lines.js';
 import { Piece } from './piece.js';
+import { isBlank, maxLineBytes } from './replay.js';
 
 /** An animal's line, and before it its idempotency record where it has one. */
 export interface SoundLine {
@@ -67,6 +68,11 @@ export class SoundLines {
   #line(piece: Piece, from: number, to: number, end: number): void {
     this.#sum(piece.bytes.subarray(from, end));
     const number = this.#number;
+    if (to - from > maxLineBytes) {
+      this.#leaveOutRecord();
+      this.#bad(number, `a line of more than ${maxLineBytes} bytes`);
+      return;
+    }
     const before = this.#record?.text ?? '';
     try {
       const keep: TakePet = (id, _status, _once, source, textFrom, textTo) =>
@@ -76,7 +82,7 @@ export class SoundLines {
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
       this.#leaveOutRecord();
-      if (/\S/.test(piece.bytes.toString('latin1', from, to))) this.#bad(number, messageOf(error));
+      if (!isBlank(piece.bytes, from, to)) this.#bad(number, messageOf(error));
     }
   }
 

@@ -9,11 +9,20 @@ import { splitTarget } from '../../build/http/target.js';
 import { int64OfJsonNumber, parseInt64 } from '../../build/int64.js';
 import { parseDraft, parsePet, petJson } from '../../build/pet.js';
 
-/** The same value in the terms of JSON.parse. */
+/** The same value in the terms of JSON.parse, in lists as `asLists` has them. */
 function plain(value: JsonValue): unknown {
   if (value instanceof JsonNumber) return Number(value.text);
-  if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [name, plain(member)]));
-  return Array.isArray(value) ? value.map(plain) : value;
+  if (value instanceof Map) return ['object', [...value].flatMap(([name, member]) => [name, plain(member)])];
+  return Array.isArray(value) ? ['array', value.map(plain)] : value;
+}
+
+/**
+ * A JSON text with lists in place of its objects: V8 13.6 (Node 24) mistakes a name that begins with an escape for the
+ * name `\` where an object of the same names so far had that one before, so that its objects are no oracle.
+ */
+function asLists(text: string): string {
+  const lists: Readonly<Record<string, string>> = { '{': '["object",[', '}': ']]', '[': '["array",[', ']': ']]', ':': ',' };
+  return text.replace(/"(?:[^"\\]|\\.)*"|[{}[\]:]/gs, (token) => lists[token] ?? token);
 }
 
 /** What a reading comes to: a value, or the offset of what is wrong. */
@@ -57,8 +66,8 @@ function expected(bytes: string): { readonly value: unknown } | undefined {
   try {
     // It leaves a BOM out by itself, just one, and refuses what is no UTF-8, surrogates included.
     text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(bytes, 'latin1'));
-    const value: unknown = JSON.parse(text);
-    return strictness(text) === undefined ? { value } : undefined;
+    JSON.parse(text);
+    return strictness(text) === undefined ? { value: JSON.parse(asLists(text)) } : undefined;
   } catch {
     return undefined;
   }

@@ -1,22 +1,66 @@
-// A socket whose reader throws has failed; the process goes on.
+// What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:net';
-import { test } from 'node:test';
-import { DriverSocket } from '../../build/storage/postgres/socket.js';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { TLSSocket } from 'node:tls';
+import { postgresStorage } from '../../build/postgres.js';
+import { endWhereReaderThrows } from '../../build/storage/postgres/socket.js';
 import { atEnd } from '../at-end.js';
+import { makeCertificate } from '../certificate.js';
 
-test('what the reader of a socket throws ends the socket as an error of its own, and nothing else', async (t) => {
-  const server = createServer((socket) => socket.on('error', () => undefined).write('garbage'));
-  atEnd(t, () => server.close());
+/** The port of a server that does this with each connection. */
+async function listening(t: TestContext, serve: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    serve(socket);
+  });
+  atEnd(t, () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
-  const socket = new DriverSocket();
+  return address.port;
+}
+
+test('what the reader of a stream throws ends the stream as an error of its own, and nothing else', async (t) => {
+  const port = await listening(t, (socket) => socket.write('garbage'));
+  const socket = endWhereReaderThrows(new Socket());
   socket.on('data', () => {
     throw new RangeError('no message of PostgreSQL');
   });
-  socket.connect(address.port, '127.0.0.1');
+  socket.connect(port, '127.0.0.1');
   const error = await new Promise((resolve) => socket.once('error', resolve));
   assert.ok(error instanceof RangeError);
   assert.equal(socket.destroyed, true);
+});
+
+/** An authentication of a kind that there is not. */
+const noMessage = Buffer.from('R\0\0\0\x08\0\0\0\x63', 'latin1');
+
+test('a server that is no PostgreSQL is one line, without TLS and with it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'petstore-socket-'));
+  atEnd(t, () => rmSync(folder, { recursive: true, force: true }));
+  makeCertificate(folder, 'server');
+  const [cert, key] = ['server.crt', 'server.key'].map((name) => readFileSync(join(folder, name)));
+  const plain = await listening(t, (socket) => socket.once('data', () => socket.write(noMessage)));
+  const secure = await listening(t, (socket) =>
+    socket.once('data', () => {
+      // What its client asks for first is TLS, and this is a yes.
+      socket.write('S');
+      const behind = new TLSSocket(socket, { isServer: true, ...(cert && key && { cert, key }) });
+      behind.on('error', () => undefined).once('data', () => behind.write(noMessage));
+    }),
+  );
+  for (const [port, mode] of [
+    [plain, 'disable'],
+    [secure, 'no-verify'],
+  ] as const) {
+    await assert.rejects(postgresStorage(`postgres://u:p@127.0.0.1:${port}/d?sslmode=${mode}`), { code: 'storage_unusable', message: /authentication/i }, mode);
+  }
 });

@@ -140,6 +140,18 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
   });
 
+  test('records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const orders = ['{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2,"quantity":1}'];
+    const commit = '{"commit":{"from":0,"crc32":"00000000"}}';
+    writeAnimals(join(cwd, 'a.orders'), [commit, '', ...orders]);
+    writeAnimals(join(cwd, 'a.empty'), [commit]);
+    const { code, stdout, stderr } = await run(copying, { cwd });
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.match(stdout, /^1 animals .*\n2 orders .*\n$/);
+  });
+
   test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(1));

@@ -1,20 +1,17 @@
 // HTTPS: certificates that work and ones that are refused.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
+import { makeCertificate } from '../certificate.js';
 import { apiKey, assertRefused, folder, run, Running, start, until } from './process.js';
 
 let made = '';
 before(() => {
   made = mkdtempSync(join(tmpdir(), 'petstore-tls-'));
-  for (const name of ['one', 'two']) {
-    const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1`;
-    execFileSync('openssl', [...request.split(' '), '-keyout', join(made, `${name}.key`), '-out', join(made, `${name}.crt`)], { stdio: 'ignore' });
-  }
+  for (const name of ['one', 'two']) makeCertificate(made, name);
 });
 after(() => rmSync(made, { recursive: true, force: true }));
 

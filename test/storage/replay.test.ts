@@ -8,7 +8,7 @@ import { fileStorage } from '../../build/storage/file.js';
 import { nodeDisk } from '../../build/storage/disk.js';
 import { petLines } from '../../build/storage/pet-lines.js';
 import { Piece } from '../../build/storage/piece.js';
-import { readPieces } from '../../build/storage/pieces.js';
+import { pieceBytes, readPieces } from '../../build/storage/pieces.js';
 import { commitOf } from './commit-line.js';
 import { batches, fileWith, petLine, tornTails } from './scene.js';
 
@@ -123,6 +123,22 @@ test('pieces of any size hand over every byte once', async () => {
     { numRuns: 50 },
   );
   await nodeDisk.close(descriptor);
+});
+
+test('animals share the text of their piece until there are idempotency records, which it would keep too', () => {
+  const line = petLine(1).length - 1;
+  const lines = [1, 2, 3].map((id) => petLine(id)).join('');
+  const sources: number[] = [];
+  const accept = petLines((_id, _status, _once, source) => sources.push(source.length));
+  const piece = new Piece(Buffer.from(lines));
+  const once = { key: '', body: '', at: 0 };
+  for (const [index, record] of [undefined, once, undefined].entries()) accept(piece, index * (line + 1), index * (line + 1) + line, record);
+  assert.deepEqual(sources, [lines.length, line, line]);
+});
+
+test('a piece that has grown for one long line has no text, which may be longer than a string can be', () => {
+  assert.equal(new Piece(Buffer.alloc(pieceBytes)).text?.length, pieceBytes);
+  assert.equal(new Piece(Buffer.alloc(pieceBytes + 1)).text, undefined);
 });
 
 /** What `petLines` makes of one line, or the message of its refusal. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { checkFile } from '../../build/storage/check.js';
 import { fileStorage } from '../../build/storage/file.js';
@@ -63,6 +63,26 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
 test('F3 salvage names ids that were seen, though not soundly, behind the last that it saved', async () => {
   const { missing } = await salvageFile(fileWith(sound.replace('pet 7', 'pet 9')), newOut());
   assert.deepEqual(missing, [{ from: 6n, to: 7n }]);
+});
+
+test('F3 salvage reads lines that are longer than a piece, and names one that is longer than any animal', async () => {
+  const long = 'x'.repeat(3_000_000);
+  const path = fileWith(`${petLine(1, long)}${long}\n${petLine(2)}`);
+  const salvaged = newOut();
+  assert.deepEqual(await salvageFile(path, salvaged), {
+    animals: 1,
+    missing: [{ from: 2n, to: 2n }],
+    leftOut: [
+      { line: 2, what: 'Not valid JSON: expected a value, at byte 0.' },
+      { line: 3, what: 'animal 2 is left out: it stands behind a line that is no animal, without a commit' },
+    ],
+  });
+  assert.deepEqual(await animalsIn(salvaged), [1n]);
+
+  const hole = fileWith(petLine(1));
+  truncateSync(hole, 2 ** 27 + 1_000);
+  const { animals, leftOut } = await salvageFile(hole, newOut());
+  assert.deepEqual([animals, leftOut], [1, [{ line: 2, what: 'a line of more than 134217728 bytes' }]]);
 });
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {

@@ -1,7 +1,8 @@
 /** Owns what we use of `pg`, and finding it: an optional package, imported only here and only when asked for. */
+import { Socket } from 'node:net';
 import type { Client as DriverClient } from 'pg';
 import { messageOf, PetstoreError } from '../../errors.js';
-import { DriverSocket } from './socket.js';
+import { endWhereReaderThrows } from './socket.js';
 
 /** What is asked of a pool; one of `pg` has it. */
 export interface PostgresPool {
@@ -62,7 +63,7 @@ export async function poolFor(url: string, maxConnections: number, { connectMs }
     max: maxConnections,
     connectionTimeoutMillis: connectMs,
     keepAlive: true,
-    stream: () => new DriverSocket(),
+    stream: () => endWhereReaderThrows(new Socket()),
   });
 }
 
@@ -79,6 +80,8 @@ function endingClient(Client: typeof DriverClient): new () => DriverClient {
     override connect(): Promise<DriverClient>;
     override connect(connected: Connected): void;
     override connect(connected?: Connected): Promise<DriverClient> | undefined {
+      // With TLS its messages come on another stream, made around the socket.
+      this.connection.once('sslconnect', () => endWhereReaderThrows(this.connection.stream));
       if (connected === undefined) return super.connect();
       super.connect((error: Error | null) => {
         if (error) this.end(ignore);

@@ -1,18 +1,20 @@
-/** Owns the socket below a connection to a database, and keeps what is no PostgreSQL from ending the process. Knows no statement. */
-import { Socket } from 'node:net';
+/** Owns keeping what is no PostgreSQL from ending the process. Knows no statement. */
+import type { Duplex } from 'node:stream';
 
 /**
- * A socket whose reader may throw: the driver's parser does for bytes that no PostgreSQL sends, in the middle of an event that
- * nobody can catch. Then the connection has failed, like any other that breaks.
+ * Ends a stream whose reader throws: the driver's parser does for bytes that no PostgreSQL sends, in the middle of an event
+ * that nobody can catch. Then the connection has failed, like any other that breaks.
  */
-export class DriverSocket extends Socket {
-  override emit(event: string | symbol, ...values: unknown[]): boolean {
-    if (event !== 'data') return super.emit(event, ...values);
+export function endWhereReaderThrows<Stream extends Duplex>(stream: Stream): Stream {
+  const emit = stream.emit;
+  stream.emit = (event: string | symbol, ...values: unknown[]): boolean => {
+    if (event !== 'data') return Reflect.apply(emit, stream, [event, ...values]);
     try {
-      return super.emit(event, ...values);
+      return Reflect.apply(emit, stream, [event, ...values]);
     } catch (error) {
-      this.destroy(error instanceof Error ? error : new Error(String(error)));
+      stream.destroy(error instanceof Error ? error : new Error(String(error)));
       return true;
     }
-  }
+  };
+  return stream;
 }
