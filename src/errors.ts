@@ -1,4 +1,5 @@
 /** Owns the one error class and the closed list of its codes; knows neither HTTP nor files. */
+import { inspect } from 'node:util';
 
 /** What a client reads in the `code` of an Error body (C50). Their statuses stand in `http/reply`. */
 export type ReplyErrorCode =
@@ -55,5 +56,7 @@ export class PetstoreError extends Error {
 
 /** The text of anything thrown, for a log line or for the message of an error that wraps it. */
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  if (thrown instanceof Error) return thrown.message;
+  // Not `String`, which some objects have no answer to.
+  return typeof thrown === 'string' ? thrown : inspect(thrown);
 }

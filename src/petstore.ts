@@ -102,9 +102,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     const startedAt = performance.now();
     answering++;
     void answer(message, requestPath, ({ reply, resource, keyName }) => {
-      answering--;
-      if (answering === 0) whenIdle?.();
-      send(replyHeaders.complete(reply, message), ({ status }) => watchers.tell(message.method, status, startedAt, resource?.path, keyName));
+      send(replyHeaders.complete(reply, message), ({ status }) => {
+        watchers.tell(message.method, status, startedAt, resource?.path, keyName);
+        answering--;
+        if (answering === 0) whenIdle?.();
+      });
     });
   }
 

@@ -126,7 +126,7 @@ export interface StoredText {
 
 /**
  * At most `limit` texts, and where more records match, the last one's id: the `after` of the next page. A storage that
- * hands out the same object again promises that nothing in it has changed.
+ * hands out the same object again, to the same query, promises that nothing in it has changed.
  */
 export interface TextPage {
   readonly texts: readonly string[];

@@ -91,7 +91,7 @@ export class Connection {
     this.#endWith(() => this.#hangUpWith(error));
   }
 
-  /** Ends the connection if no request of it is under way; one whose head has begun to arrive is (C48). */
+  /** Ends the connection if no request of it is under way; its first is as soon as its head begins to arrive (C48). */
   endIfIdle(): void {
     const isFirstArriving = this.#latest === undefined && this.#socket.bytesRead > 0;
     if (this.#pipeline.isIdle && !isFirstArriving) this.#hangUp('');
@@ -148,9 +148,12 @@ export class Connection {
   #hangUp(text: string): void {
     if (this.#isHungUp) return;
     this.#isHungUp = true;
-    this.#socket.end(text, 'latin1');
-    const timer = setTimeout(() => this.#socket.destroy(), lingerMs).unref();
-    // Or all that ended in the last second would be kept: with connections of one request each, most of the memory.
-    this.#socket.once('close', () => clearTimeout(timer));
+    // Once all has left: whoever reads slowly has the time of an answer for what is still on its way.
+    this.#socket.end(text, 'latin1', () => {
+      if (this.#socket.destroyed) return;
+      const timer = setTimeout(() => this.#socket.destroy(), lingerMs).unref();
+      // Or all that ended in the last second would be kept: with connections of one request each, most of the memory.
+      this.#socket.once('close', () => clearTimeout(timer));
+    });
   }
 }

@@ -37,7 +37,7 @@ export class Exchange implements Message {
   isOverdue = false;
   /** Whether its connection has brought another request behind it. */
   isFollowed = false;
-  /** Whether its reply ends the connection, once it has been sent. */
+  /** Whether its reply ends the connection, once it is known. */
   isLast = false;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -124,7 +124,7 @@ export class Exchange implements Message {
     if (response.headersSent || response.writableEnded) return actual;
     const isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive || (isStopping && !this.isFollowed);
     if (response instanceof WholeResponse && response.isReady && !isLast) {
-      response.sendWhole(replyText(actual, this.method), this.#onSent);
+      response.sendWhole(actual.status, replyText(actual, this.method), this.#onSent);
       return actual;
     }
     const headers = wireHeaders(isLast ? { ...actual, closes: true } : actual);

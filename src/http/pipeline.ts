@@ -24,6 +24,8 @@ export class Pipeline implements Starter {
   readonly #socket: Socket;
   readonly #options: PipelineOptions;
   readonly #waiting: Exchange[] = [];
+  /** The one that was started last. */
+  #latest: Exchange | undefined;
   /** Since when the intake lets it wait. */
   #joinedAt: number | undefined;
   #underWay = 0;
@@ -73,18 +75,26 @@ export class Pipeline implements Starter {
   }
 
   #startWaiting(): void {
-    for (let next = this.#waiting[0]; next !== undefined && this.#mayStart(next); next = this.#waiting[0]) {
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
       if (!this.#options.intake.take()) {
         this.#joinedAt = performance.now();
         this.#options.intake.join(this);
         break;
       }
       this.#waiting.shift();
+      this.#latest = next;
       this.#underWay++;
       if (!safeMethods.has(next.method)) this.#isChanging = true;
       next.onSent(this.#onSent);
       this.#options.serve(next);
     }
+  }
+
+  /** Which one may start, if any. Behind a last answer nothing is a request: nobody could tell where it begins (RFC 9112 section 9.6). */
+  #next(): Exchange | undefined {
+    if (this.#latest?.isLast === true) this.#waiting.length = 0;
+    const next = this.#waiting[0];
+    return next !== undefined && this.#mayStart(next) ? next : undefined;
   }
 
   #pauseWhereFull(): void {

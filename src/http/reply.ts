@@ -66,10 +66,12 @@ const writtenByUs: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'c
  * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
  */
 export function checkReply(reply: Reply): Reply {
-  const isReply = reply?.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers) && reply.headers.length % 2 === 0;
+  const isReply =
+    Number.isInteger(reply?.status) && reply.status >= 200 && reply.status <= 599 && Array.isArray(reply.headers) && reply.headers.length % 2 === 0;
   if (!isReply) throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
   for (let i = 0; i < reply.headers.length; i += 2) {
-    const name = String(reply.headers[i]);
+    const [name, value]: unknown[] = [reply.headers[i], reply.headers[i + 1]];
+    if (typeof name !== 'string' || typeof value !== 'string') throw new TypeError('the names and values of headers must be strings');
     if (writtenByUs.has(name.toLowerCase())) throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
   }
   if (reply.body !== undefined && typeof reply.body !== 'string') throw new TypeError('the body of a reply must be a byte string');

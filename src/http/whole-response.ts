@@ -11,8 +11,12 @@ export class WholeResponse<Request extends IncomingMessage = IncomingMessage> ex
     return this.socket !== null && !this.finished;
   }
 
-  /** Sends head and body, a byte string, while `isReady`, of a reply behind which the connection stays open. */
-  sendWhole(text: string, onSent: () => void): void {
+  /**
+   * Sends head and body, a byte string, while `isReady`, of a reply behind which the connection stays open. Whoever observes
+   * Node's responses sees the status, but no header fields.
+   */
+  sendWhole(status: number, text: string, onSent: () => void): void {
+    this.statusCode = status;
     this.socket?.write(text, 'latin1');
     this.finished = true;
     // Before Node hears of it, and ends a connection that the client has half-closed behind its last request: the error

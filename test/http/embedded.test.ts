@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../at-end.js';
-import { createPetstore, PetstoreError, type PetstoreOptions } from '../../build/index.js';
+import { createPetstore, PetstoreError, type PetstoreOptions, type Plugin } from '../../build/index.js';
 import { Client, header } from './client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from './fixture.js';
 
@@ -191,6 +191,37 @@ test('fetch, handler, listen and close work unbound, and close may be called aga
   assert.equal(closing[0], closing[1]);
   await Promise.all([...closing, close()]);
   await assert.rejects(storage.get(1n), { code: 'unavailable' });
+});
+
+test('close waits until what handler answers has left', async (t) => {
+  let letIn = (): void => undefined;
+  let asked = (): void => undefined;
+  const isAsked = new Promise<void>((resolve) => (asked = resolve));
+  const keys = (): Promise<string> => {
+    asked();
+    return new Promise((resolve) => (letIn = () => resolve('me')));
+  };
+  let left = 0;
+  let leftAtClose = -1;
+  const plugin: Plugin = (host) => {
+    host.onReply(() => left++);
+    host.onClose(() => void (leftAtClose = left));
+  };
+  const petstore = createPetstore({ keys, storage: await emptyStorage(), plugins: [plugin] });
+  const server = createServer(petstore.handler);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(t, () => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const client = await Client.connect(address.port);
+  atEnd(t, () => client.destroy());
+  client.send(bytesOf('GET', '/v1/pets'));
+  await isAsked;
+  const closed = petstore.close();
+  letIn();
+  await closed;
+  assert.deepEqual([left, leftAtClose], [1, 1]);
+  assert.equal((await client.answer()).status, 503);
 });
 
 test('close waits for requests of fetch that are under way', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { atEnd } from '../at-end.js';
 import { assertError, Client, header } from './client.js';
-import { ask, exchange, key, start, stored } from './fixture.js';
+import { ask, bytesOf, exchange, key, start, stored } from './fixture.js';
 
 const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
 const body = '{"name":"a","categoryId":1}';
@@ -151,6 +151,25 @@ test('C42 what is no HTTP answers 400 bad_request and closes, whole and byte by 
       }),
     );
   }
+  assert.deepEqual(await stored(running), []);
+});
+
+test('C29 C42 C43 what the same packet brings behind an answer that closes is not carried out', async (t) => {
+  const running = await start(t);
+  const closing = {
+    ...noHttp,
+    '101 header lines': get('X: y\r\n'.repeat(101)),
+    'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
+  };
+  await Promise.all(
+    Object.entries(closing).map(async ([name, bytes]) => {
+      const client = await Client.connect(running.port);
+      client.send(bytes + bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) }));
+      const { status } = await client.answer();
+      await client.closed();
+      assert.ok(status === 400 || status === 413 || status === 431, `${name}: ${status}`);
+    }),
+  );
   assert.deepEqual(await stored(running), []);
 });
 

@@ -79,7 +79,7 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
 test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
   const logged: unknown[] = [];
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
-  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
+  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":299.5,"headers":[]}', '{"status":200,"headers":["Set-Cookie",["a=1","b=2"]]}', '{"status":200,"headers":["X",null]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
   const plugin: Plugin = (host) =>
     nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
@@ -209,6 +209,10 @@ test('headers that fail to be made, or would frame a reply, are left out and log
     host.addHeaders(() => {
       throw new Error('no headers today');
     });
+    host.addHeaders(() => {
+      // What has no text of its own.
+      throw Object.create(null);
+    });
     host.addHeaders(() => ['Content-Length', '3']);
     host.addHeaders(() => ['X-Odd']);
     host.addHeaders(() => JSON.parse('null'));
@@ -220,7 +224,7 @@ test('headers that fail to be made, or would frame a reply, are left out and log
     [response.status, response.headers.get('X-Fine'), response.headers.get('X-Odd'), await response.text()],
     [200, '1', null, '{"status":"ok"}'],
   );
-  assert.equal(logged.length, 4);
+  assert.equal(logged.length, 5);
 });
 
 test('waitFor keeps listen waiting, and from it where what is opened fails; an answer without a port does not wait', async (t) => {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
 import { atEnd, type Ending } from '../at-end.js';
-import { createPetstore } from '../../build/index.js';
+import { createPetstore, memoryStorage, type Petstore } from '../../build/index.js';
 import { Connection } from '../../build/http/connection.js';
 import { Intake } from '../../build/http/intake.js';
 import { assertError, Client, header } from './client.js';
@@ -160,6 +160,37 @@ test('C44 a client that reads nothing of its answer for 60 s is dropped; one tha
   assert.equal(socket.destroyed, false, 'it had read in between');
   sweep(184);
   assert.equal(socket.destroyed, true);
+});
+
+test('C44 C51 C52 an answer that is on its way is read whole, however slowly, though the connection ends behind it', { skip: behindBalancer }, async (t) => {
+  const storage = memoryStorage();
+  for (let i = 0; i < 100; i++) await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
+  const begin = async (bytes: string): Promise<{ petstore: Petstore; socket: Socket }> => {
+    const petstore = createPetstore({ keys: [key], storage });
+    const { port } = await petstore.listen({ port: 0 });
+    const socket = connectSocket({ port, host: '127.0.0.1', allowHalfOpen: true });
+    atEnd(t, () => petstore.close());
+    atEnd(t, () => socket.destroy());
+    socket.write(bytes);
+    await new Promise((resolve) => socket.once('readable', resolve));
+    return { petstore, socket };
+  };
+  const asked = bytesOf('GET', '/v1/pets?limit=100');
+  const garbage = await begin(`${asked}garbage\r\n\r\n`);
+  const stopping = await begin(asked);
+  const stopped = stopping.petstore.close();
+  // Longer than a client has behind its last answer (C51).
+  await sleep(1_500);
+  await Promise.all(
+    [garbage, stopping].map(async ({ socket }) => {
+      let bytes = 0;
+      socket.on('data', (chunk: Buffer) => (bytes += chunk.length));
+      await new Promise((resolve) => socket.once('end', resolve));
+      assert.ok(bytes > 20_000_000, `only ${bytes} bytes`);
+      socket.end();
+    }),
+  );
+  await stopped;
 });
 
 test('C44 a kept connection that is idle for 72 s is closed; one that asks or waits for an answer is not', { skip: behindBalancer }, async (t) => {

@@ -1,6 +1,9 @@
 // What a request and a reply are kept from being, a stream and a text anew, is seen by no client.
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { ServerResponse } from 'node:http';
 import { test } from 'node:test';
+import { atEnd } from '../at-end.js';
 import { ask, behindBalancer, bytesOf, start } from './fixture.js';
 import { Client } from './client.js';
 
@@ -20,6 +23,20 @@ function gate() {
   };
   return { keys, open, isAsked };
 }
+
+test('whoever observes Node’s responses sees the status of each', { skip: behindBalancer }, async (t) => {
+  const { port } = await start(t);
+  const seen: number[] = [];
+  const observe = (message: unknown): void => {
+    const response = typeof message === 'object' && message !== null && 'response' in message ? message.response : undefined;
+    if (response instanceof ServerResponse) seen.push(response.statusCode);
+  };
+  subscribe('http.server.response.finish', observe);
+  atEnd(t, () => unsubscribe('http.server.response.finish', observe));
+  for (const target of ['/v1/pets', '/v1/pets/9', '/healthz']) await ask(port, 'GET', target);
+  // Each time twice: `ask` tries whether the connection goes on.
+  assert.deepEqual(seen, [200, 200, 404, 200, 200, 200]);
+});
 
 for (const [when, cut] of [
   ['whole before anybody wants it', body.length],

@@ -24,7 +24,7 @@ let ready = [];
 function flush() {
   const leaving = ready;
   ready = [];
-  for (const response of leaving) response.sendWhole(response.req.method === 'POST' ? added : (texts.get(response.req.url) ?? usual), () => undefined);
+  for (const response of leaving) response.sendWhole(200, response.req.method === 'POST' ? added : (texts.get(response.req.url) ?? usual), () => undefined);
 }
 
 const server = createServer({ IncomingMessage: WholeRequest, ServerResponse: WholeResponse, keepAliveTimeout: 0 }, (_request, response) => {
