@@ -17,12 +17,17 @@ const { exports, peerDependencies } = JSON.parse(readFileSync('package.json', 'u
 const waysIn = Object.values(exports).filter((entry) => typeof entry !== 'string');
 
 rmSync('build', { recursive: true, force: true });
-compile();
+// Every start would read them; the declarations, below, keep theirs.
+compile('--removeComments');
+
+/** A file of pure ASCII is decoded faster, and held in half the memory: a start then clears its memory once less. */
+const escaped = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 /** Hands on the maps from build to src, and says in CommonJS where a file is. */
 const compiled = {
   name: 'compiled',
   load: (id) => ({ code: readFileSync(id, 'utf8'), map: readFileSync(`${id}.map`, 'utf8') }),
+  renderChunk: (code) => ({ code: code.replace(/[^\0-\x7f]/g, escaped), map: null }),
   resolveImportMeta: (property) => (property === 'url' ? "require('node:url').pathToFileURL(__filename).href" : null),
 };
 const names = ['server', ...waysIn.map(({ require }) => require.default.slice('./dist/'.length, -'.js'.length))];
@@ -50,7 +55,7 @@ const { output } = await modules.write({
   manualChunks: {
     library: ['build/index.js'],
     file: ['build/storage/file.js'],
-    program: readdirSync('build/server').flatMap((name) => (name.endsWith('.js') ? [`build/server/${name}`] : [])),
+    program: ['build/commands/start.js', ...readdirSync('build/server').flatMap((name) => (name.endsWith('.js') ? [`build/server/${name}`] : []))],
   },
 });
 writeFileSync('dist/package.json', '{ "type": "commonjs" }\n');

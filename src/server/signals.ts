@@ -1,5 +1,4 @@
 /** Owns the ends of the process, by a signal or by a fault of its own. Knows nothing of what is stopped. */
-import { constants } from 'node:os';
 
 /** What signals ask for. */
 export interface SignalHandlers {
@@ -11,6 +10,8 @@ export interface SignalHandlers {
   readonly crashed: (error: unknown) => void;
 }
 
+/** As a shell names the end by a signal: 128 and its number. */
+const signalCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 /** EX_SOFTWARE of sysexits(3). */
 const faultCode = 70;
 
@@ -18,8 +19,7 @@ const faultCode = 70;
 export function onSignals({ stop, reload, crashed }: SignalHandlers): void {
   let isStopping = false;
   const end = (signal: 'SIGTERM' | 'SIGINT'): void => {
-    // As a shell names the end by a signal.
-    if (isStopping) process.exit(128 + constants.signals[signal]);
+    if (isStopping) process.exit(signalCodes[signal]);
     isStopping = true;
     stop(signal).then(
       () => process.exit(0),

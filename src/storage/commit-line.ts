@@ -1,5 +1,5 @@
 /** Owns the text of a commit line: writing it, reading it, finding it in what is damaged. Knows no file. */
-import { crc32 } from 'node:zlib';
+import { crc32 } from './late-builtins.js';
 
 /** What stands behind each batch: the offset where the batch began and the CRC-32 of its bytes. */
 export interface CommitLine {

@@ -1,7 +1,7 @@
 /** Owns the few file functions that the file storage is built on, so that a test can fail any call. Knows no format. */
 import fs, { constants, type Stats } from 'node:fs';
-import { constants as os } from 'node:os';
 import { promisify } from 'node:util';
+import { quotaErrno } from './late-builtins.js';
 
 /** What the storage asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
@@ -86,7 +86,7 @@ export const nodeDisk: Disk = {
 export function errnoOf(error: unknown): string | undefined {
   if (!(error instanceof Error && 'code' in error && typeof error.code === 'string')) return undefined;
   // The one of ours that libuv has no name for: its `code` is a sentence.
-  return 'errno' in error && error.errno === -os.errno.EDQUOT ? 'EDQUOT' : error.code;
+  return 'errno' in error && error.errno === -quotaErrno() ? 'EDQUOT' : error.code;
 }
 
 /** Writes on where the disk took only a part. */

@@ -3,13 +3,13 @@
  * all of it on the disk (F2). Knows no animal.
  */
 import { dirname } from 'node:path';
-import { crc32 } from 'node:zlib';
 import { PetstoreError } from '../errors.js';
 import type { Log } from '../log.js';
 import { commitLine } from './commit-line.js';
 import { openDataFile, syncFolder } from './data-file.js';
 import { writeAll, type Disk } from './disk.js';
 import { Journal, type JournalFile } from './journal.js';
+import { crc32 } from './late-builtins.js';
 import { isHeldElsewhere, type Lock, type Locking } from './lock.js';
 import { replay, type AcceptLine, type Progress, type ReplayProblem } from './replay.js';
 import { setTornTailAside } from './torn-tail.js';

@@ -1,11 +1,11 @@
 /** Owns reading a journal from its beginning and telling what of it is sound. Changes nothing, knows no animal. */
-import { crc32 } from 'node:zlib';
 import { messageOf, PetstoreError } from '../errors.js';
 import type { InsertOnce } from '../storage.js';
 import { readCommitLine, type CommitLine } from './commit-line.js';
 import { explainedByCrash } from './damage.js';
 import type { Disk } from './disk.js';
 import { readIdempotencyLine } from './idempotency-line.js';
+import { crc32 } from './late-builtins.js';
 import { Piece } from './piece.js';
 import { readPieces } from './pieces.js';
 

@@ -1,8 +1,8 @@
 /** Owns which lines of a damaged file are sound, batch by batch. Knows no file but its bytes. */
-import { crc32 } from 'node:zlib';
 import { messageOf, PetstoreError } from '../errors.js';
 import { readCommitLine } from './commit-line.js';
 import { readIdempotencyLine } from './idempotency-line.js';
+import { crc32 } from './late-builtins.js';
 import { petLines, type TakePet } from './pet-lines.js';
 import { Piece } from './piece.js';
 import { isBlank, maxLineBytes } from './replay.js';
