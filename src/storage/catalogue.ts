@@ -8,7 +8,7 @@ import { Cuttings } from './cuttings.js';
 import { IdRuns, type Id } from './id-runs.js';
 import { PageCache } from './page-cache.js';
 
-/** Animals by ascending id, kept as byte strings; beside its text an animal takes some 16 bytes, with a text of its own 40. */
+/** Animals by ascending id, kept as byte strings; beside its text an animal takes some 30 bytes, with a text of its own 60. */
 export class Catalogue {
   readonly #ids = new IdRuns();
   /** The text of the id at the same position. */

@@ -7,7 +7,7 @@ import { quotaErrno } from './late-builtins.js';
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**
- * A disk, by numeric descriptors. Every function is asynchronous, because a disk that freezes must not freeze the
+ * A disk, by numeric descriptors. What may take long is asynchronous, because a disk that freezes must not freeze the
  * readers of what is in memory. Each rejects with Node's system error, whose `code` is the errno's name.
  */
 export interface Disk {

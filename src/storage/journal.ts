@@ -111,6 +111,7 @@ export class Journal {
         throw await this.#undo(error, this.#end + appended);
       }
     }
+    await this.#orBroken(this.#checkSize(this.#end + bytes.length));
     this.#end += bytes.length;
     if (this.#state === 'full') this.#recover();
     return performance.now() - startedAt;
@@ -137,12 +138,18 @@ export class Journal {
 
   /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
   async #checkUntouched(): Promise<void> {
-    const { disk, descriptor, path, lock } = this.#file;
+    const { disk, path, lock } = this.#file;
     if (lock.lost()) throw new Error('another process took the file over');
-    const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
-    if (ours.size !== this.#end) throw new Error(`another program changed its size from ${this.#end} to ${ours.size} bytes`);
+    const [, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
     const same = atPath.dev === this.#identity.dev && atPath.ino === this.#identity.ino;
     if (!same) throw new Error('another program put another file in its place');
+  }
+
+  /** Before a batch and behind it: what another program writes in between makes a file that would not start again. */
+  async #checkSize(expected: number): Promise<void> {
+    const { disk, descriptor } = this.#file;
+    const { size } = await disk.factsOf(descriptor);
+    if (size !== expected) throw new Error(`another program changed its size from ${expected} to ${size} bytes`);
   }
 
   async #orBroken(step: Promise<void>): Promise<void> {

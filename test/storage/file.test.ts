@@ -460,6 +460,22 @@ for (const [what, intrude] of intruders) {
   });
 }
 
+test('F6 what another program writes while a batch goes out is found before anyone is promised that batch', async () => {
+  const path = newPath();
+  const disk = diskWith({});
+  const storage = await fileStorage(path, { disk });
+  await storage.insert(draft);
+  const append = disk.append;
+  disk.append = (descriptor, bytes) => {
+    appendFileSync(path, 'x\n');
+    return append(descriptor, bytes);
+  };
+  await assert.rejects(storage.insert(draft), unavailable);
+  await assert.rejects(async () => storage.ready?.(), unavailable);
+  assert.equal((await storage.list({ limit: 5 })).length, 1);
+  await storage.close();
+});
+
 test('F7 what cannot be a data file is refused in one line, and no descriptor stays open', async () => {
   const folder = dirname(fileWith(''));
   writeFileSync(join(folder, 'file'), '');
