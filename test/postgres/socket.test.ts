@@ -1,13 +1,13 @@
 // What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { postgresStorage } from '../../build/postgres.js';
-import { endWhereReaderThrows } from '../../build/storage/postgres/socket.js';
+import { driverSocket } from '../../build/storage/postgres/socket.js';
 import { atEnd } from '../at-end.js';
 import { makeCertificate } from '../certificate.js';
 
@@ -30,7 +30,7 @@ async function listening(t: TestContext, serve: (socket: Socket) => void): Promi
 
 test('what the reader of a stream throws ends the stream as an error of its own, and nothing else', async (t) => {
   const port = await listening(t, (socket) => socket.write('garbage'));
-  const socket = endWhereReaderThrows(new Socket());
+  const socket = driverSocket();
   socket.on('data', () => {
     throw new RangeError('no message of PostgreSQL');
   });

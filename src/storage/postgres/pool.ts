@@ -1,8 +1,7 @@
 /** Owns what we use of `pg`, and finding it: an optional package, imported only here and only when asked for. */
-import { Socket } from 'node:net';
 import type { Client as DriverClient } from 'pg';
 import { messageOf, PetstoreError } from '../../errors.js';
-import { endWhereReaderThrows } from './socket.js';
+import { driverSocket, endWhereReaderThrows } from './socket.js';
 
 /** What is asked of a pool; one of `pg` has it. */
 export interface PostgresPool {
@@ -63,7 +62,7 @@ export async function poolFor(url: string, maxConnections: number, { connectMs }
     max: maxConnections,
     connectionTimeoutMillis: connectMs,
     keepAlive: true,
-    stream: () => endWhereReaderThrows(new Socket()),
+    stream: driverSocket,
   });
 }
 

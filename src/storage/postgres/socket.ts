@@ -1,5 +1,11 @@
-/** Owns keeping what is no PostgreSQL from ending the process. Knows no statement. */
+/** Owns the socket below a connection to a database, and keeps what is no PostgreSQL from ending the process. Knows no statement. */
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+
+/** A socket for the driver, not connected yet, that its reader cannot end the process by. */
+export function driverSocket(): Socket {
+  return endWhereReaderThrows(new Socket());
+}
 
 /**
  * Ends a stream whose reader throws: the driver's parser does for bytes that no PostgreSQL sends, in the middle of an event
