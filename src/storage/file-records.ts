@@ -140,15 +140,15 @@ export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
       // Before the animal: what a torn write leaves may be a record alone, which is cut, but no animal without its record.
       if (use !== undefined) lines.push(idempotencyLine(use));
       lines.push(json);
-      return { id, status: this.#kind.statusOf(draft), json, use };
+      return { stored: { id, json }, status: this.#kind.statusOf(draft), use };
     });
     const syncMilliseconds = await this.#journal.append(lines);
-    for (const { id, status, json, use } of records) {
-      this.#catalogue.add(id, status, json);
-      if (use !== undefined) this.#keys.keep(use, { id, json });
+    for (const { stored, status, use } of records) {
+      this.#catalogue.add(stored.id, status, stored.json);
+      if (use !== undefined) this.#keys.keep(use, stored);
     }
     this.#tell({ count: records.length, syncMilliseconds });
-    return records;
+    return records.map(({ stored }) => stored);
   }
 
   /** These records are kept: whoever fails to hear of it must not make a failure of that. */
