@@ -28,6 +28,18 @@ describe('PostgreSQL', { skip }, () => {
     ]);
   });
 
+  test('it is ready though a connection from before stays read-only', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    atEnd(t, () => pool.end());
+    const storage = await postgresStorage(pool);
+    atEnd(t, () => storage.close());
+    const client = await pool.connect();
+    await client.query('SET default_transaction_read_only = on');
+    client.release();
+    await storage.ready?.();
+    assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 1n);
+  });
+
   test('C31 the last id is given, and then no other', async (t) => {
     const url = await newDatabase();
     await query(url, 'UPDATE petstore_counters SET last_id = $1', [String(2n ** 63n - 3n)]);

@@ -7,7 +7,7 @@ import { GroupCommit } from '../group-commit.js';
 import { checkOnce, inFlight } from '../idempotency.js';
 import { closedError } from '../record-set.js';
 import { Batches, type Unnumbered } from './batches.js';
-import type { Connections } from './connections.js';
+import type { Connections, Row } from './connections.js';
 import { isKeyTaken } from './failure.js';
 import { UsedKeys } from './keys.js';
 import { Reads } from './reads.js';
@@ -101,13 +101,19 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   async #askReadiness(): Promise<void> {
     this.#opened();
     if (this.#commits.hung) throw new PetstoreError('unavailable', 'The database does not answer.');
-    const [row] = await this.#connections.read(selectReadiness, [this.#table.counter]);
+    let row = await this.#readReadiness();
     if (row?.['read_only'] !== 'off') {
-      // That may be true of the connection alone.
+      // That may be true of the connection alone, so a new one is asked.
       this.#connections.distrust();
-      throw new PetstoreError('unavailable', 'The database takes no writes.');
+      row = await this.#readReadiness();
     }
+    if (row?.['read_only'] !== 'off') throw new PetstoreError('unavailable', 'The database takes no writes.');
     if (BigInt(row['last_id'] ?? 0) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
+  }
+
+  async #readReadiness(): Promise<Row | undefined> {
+    const [row] = await this.#connections.read(selectReadiness, [this.#table.counter]);
+    return row;
   }
 
   /** Each record stored, or found where it was stored before by its key, or refused for that. */
