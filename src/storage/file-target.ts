@@ -10,12 +10,12 @@ import { anyRecords } from './any-records.js';
 import { readCommitLine } from './commit-line.js';
 import type { TextTarget } from './copy.js';
 import { nodeDisk } from './disk.js';
+import { isBlank, lineEnd } from './lines.js';
 import { lockingOn } from './lock.js';
 import { openJournal } from './open-journal.js';
 import { petLines, recordLines, type TakePet } from './pet-lines.js';
 import { readPieces } from './pieces.js';
 import { isRecordName } from './record-set.js';
-import { isBlank, maxLineBytes } from './replay.js';
 
 /**
  * Opens the file at a path, making it where missing, to copy animals to its end, or the file beside it for the records of
@@ -78,10 +78,9 @@ async function firstLineIn(descriptor: number, size: number): Promise<string | u
   let line: string | undefined;
   await readPieces({ disk: nodeDisk, descriptor, from: 0, to: size }, (bytes, _at, last) => {
     for (let from = 0; from < bytes.length; ) {
-      const newline = bytes.indexOf(0x0a, from);
-      if (newline < 0 && !last && bytes.length - from <= maxLineBytes) return from;
-      const to = newline < 0 ? bytes.length : newline;
-      const isCommit = newline >= 0 && readCommitLine(bytes, from, to) !== undefined;
+      const to = lineEnd(bytes, from, last);
+      if (to === undefined) return from;
+      const isCommit = to < bytes.length && readCommitLine(bytes, from, to) !== undefined;
       if (!isCommit && !isBlank(bytes, from, to)) {
         line = bytes.toString('latin1', from, to);
         return undefined;

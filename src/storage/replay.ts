@@ -6,6 +6,7 @@ import { explainedByCrash } from './damage.js';
 import type { Disk } from './disk.js';
 import { readIdempotencyLine } from './idempotency-line.js';
 import { crc32 } from './late-builtins.js';
+import { isBlank, lineEnd, maxLineBytes } from './lines.js';
 import { Piece } from './piece.js';
 import { readPieces } from './pieces.js';
 
@@ -41,9 +42,6 @@ export interface Replay {
   readonly endsInLine: boolean;
   readonly problem?: ReplayProblem;
 }
-
-/** No animal is longer (see `checkDraft`); a line that goes on is not read, so that a file of something else cannot fill the memory. */
-export const maxLineBytes = 128 * 2 ** 20;
 
 /** Hears between two pieces how many of the file's bytes have been read. */
 export type Progress = (read: number, size: number) => void;
@@ -89,11 +87,11 @@ class Reading {
       // A record and the line behind it are read as one, so that neither is ever kept or cut without the other.
       const record = readIdempotencyLine(bytes, from);
       const lineFrom = record?.end ?? from;
-      const newline = bytes.indexOf(0x0a, lineFrom);
-      if (newline < 0 && !last && bytes.length - lineFrom <= maxLineBytes) break;
-      const to = newline < 0 ? bytes.length : newline;
+      const to = lineEnd(bytes, lineFrom, last);
+      if (to === undefined) break;
+      const hasNewline = to < bytes.length;
       this.#lines += record === undefined ? 1 : 2;
-      const commit = newline < 0 ? undefined : readCommitLine(bytes, from, to);
+      const commit = hasNewline ? readCommitLine(bytes, from, to) : undefined;
       if (commit !== undefined) this.#sum(bytes, sumFrom, from);
       const what = commit === undefined ? this.#lineProblem(piece, lineFrom, to, record?.once) : this.#commitProblem(commit);
       if (what !== undefined) {
@@ -101,8 +99,8 @@ class Reading {
         if (commit === undefined) this.#sum(bytes, sumFrom, from);
         return undefined;
       }
-      this.endsInLine = newline < 0;
-      from = newline < 0 ? to : to + 1;
+      this.endsInLine = !hasNewline;
+      from = hasNewline ? to + 1 : to;
       this.end = at + from;
       if (commit !== undefined) {
         this.commits++;
@@ -139,13 +137,4 @@ class Reading {
   #sum(bytes: Buffer, from: number, to: number): void {
     this.crc = crc32(bytes.subarray(from, to), this.crc);
   }
-}
-
-/** Whether a line is only white space, as an editor may leave between or behind what a person wrote. */
-export function isBlank(bytes: Buffer, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) {
-    const byte = bytes[at];
-    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
-  }
-  return true;
 }

@@ -3,9 +3,9 @@ import { messageOf, PetstoreError } from '../errors.js';
 import { readCommitLine } from './commit-line.js';
 import { readIdempotencyLine } from './idempotency-line.js';
 import { crc32 } from './late-builtins.js';
+import { isBlank, maxLineBytes } from './lines.js';
 import { petLines, type TakePet } from './pet-lines.js';
 import { Piece } from './piece.js';
-import { isBlank, maxLineBytes } from './replay.js';
 
 /** An animal's line, and before it its idempotency record where it has one. */
 export interface SoundLine {

@@ -161,16 +161,25 @@ test('C29 C42 C43 what the same packet brings behind an answer that closes is no
     '101 header lines': get('X: y\r\n'.repeat(101)),
     'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
   };
+  const adding = (name: string): string => bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
   await Promise.all(
-    Object.entries(closing).map(async ([name, bytes]) => {
-      const client = await Client.connect(running.port);
-      client.send(bytes + bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) }));
-      const { status } = await client.answer();
-      await client.closed();
-      assert.ok(status === 400 || status === 413 || status === 431, `${name}: ${status}`);
-    }),
+    Object.entries(closing).flatMap(([name, bytes]) =>
+      // Behind an add it waits, and what follows is taken in before it is answered.
+      ['', adding('before')].map(async (before) => {
+        const client = await Client.connect(running.port);
+        client.send(before + bytes + adding(`behind ${name}`));
+        if (before !== '') assert.equal((await client.answer('POST')).status, 201);
+        const { status } = await client.answer();
+        await client.closed();
+        assert.ok(status === 400 || status === 413 || status === 431, `${name}: ${status}`);
+      }),
+    ),
   );
-  assert.deepEqual(await stored(running), []);
+  const names = (await stored(running)).map((pet) => pet.replace(/^\d+ | 1 -$/g, ''));
+  assert.deepEqual(
+    names,
+    Array.from(Object.keys(closing), () => 'before'),
+  );
 });
 
 test('C42 a client that closes its sending side behind half a request still gets its 400', async (t) => {
