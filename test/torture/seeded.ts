@@ -16,7 +16,7 @@ interface Fault {
   readonly caughtBy: string;
 }
 
-const faults: readonly Fault[] = [
+export const faults: readonly Fault[] = [
   {
     name: '201 before the sync',
     file: 'storage/disk.ts',
@@ -76,9 +76,9 @@ const faults: readonly Fault[] = [
   {
     name: 'visible before durable',
     file: 'storage/file-records.ts',
-    text: 'const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, status, json, use } of records) {\n      this.#catalogue.add(id, status, json);',
+    text: 'const syncMilliseconds = await this.#journal.append(lines);\n    for (const { stored, status, use } of records) {\n      this.#catalogue.add(stored.id, status, stored.json);',
     becomes:
-      'for (const { id, status, json } of records) this.#catalogue.add(id, status, json);\n    const syncMilliseconds = await this.#journal.append(lines);\n    for (const { id, json, use } of records) {',
+      'for (const { stored, status } of records) this.#catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await this.#journal.append(lines);\n    for (const { stored, use } of records) {',
     test: 'storage/file.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
