@@ -27,7 +27,7 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the
 	npx tsc --project test/ecosystem
 	node --import tsx --import ./test/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
-torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (all: thirteen minutes; some need root)
+torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on
