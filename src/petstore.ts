@@ -1,6 +1,5 @@
 /** Assembles the petstore: routes, the plugin host, listening and closing. The path of a request is in `request-path`. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { messageOf, PetstoreError } from './errors.js';
 import type { Service } from './http/connection.js';
@@ -126,11 +125,22 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return made;
   }
 
+  /** The timer keeps the process alive, or plugins and storage would not be closed where nothing else does. */
+  function allAnswered(): Promise<void> {
+    return new Promise((resolve) => {
+      if (answering === 0) return resolve();
+      const timer = setTimeout(resolve, closeTimeoutMs);
+      whenIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
   async function closeAll(): Promise<void> {
-    const idle = new Promise<void>((resolve) => (answering === 0 ? resolve() : (whenIdle = resolve)));
     await Promise.all(servers.map((server) => server.stop(closeTimeoutMs)));
     // Those of `fetch` and `handler` too, whose sockets are not ours.
-    await Promise.race([idle, wait(closeTimeoutMs, undefined, { ref: false })]);
+    await allAnswered();
     for (const closer of closers) {
       try {
         await closer();

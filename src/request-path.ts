@@ -55,6 +55,7 @@ export async function answer(message: Message, options: RequestPathOptions, done
       if (operation.readsBody === true) checkContent(head, options.maxBodyBytes);
       const body = operation.readsBody === true ? await message.readBody(options.maxBodyBytes) : '';
       const answered = operation.handler({ method, params, query: parseQuery(query), body, keyName, idempotencyKey: head.idempotencyKey });
+      if (isPending(answered)) message.staysOpen();
       reply = checkReply(isPending(answered) ? await answered : answered);
     }
   } catch (error) {

@@ -30,7 +30,7 @@ const floors: readonly (readonly string[])[] = [
 
 /** What http may know of the house, and who may open Node's own doors. */
 const builtinsOf: Readonly<Record<string, RegExp>> = {
-  'node:http': /^(http\/(message|server|connection|resources|wire|whole-request|whole-response)|petstore)$/,
+  'node:http': /^(http\/(message|drain|server|connection|resources|wire|whole-request|whole-response)|petstore)$/,
   'node:https': /^http\/server$/,
   'node:net': /^http\/(server|connection|pipeline|head)$|^storage\/postgres\/socket$/,
   'node:fs': /^(storage|server|commands)\b|^http\/server$/,

@@ -19,8 +19,8 @@ export interface Service {
 
 /** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
 const lingerMs = 1_000;
-/** How long an unknown method may take to show its request line, like a header (C44). */
-const requestLineMs = 10_000;
+/** How long a head may take, of a method that is unknown too (C44). */
+const headMs = 10_000;
 /** How long a client may leave its answer unread (C44). */
 const unreadMs = 60_000;
 
@@ -37,6 +37,10 @@ export class Connection {
   #sentBytes = 0;
   #sentAt = performance.now();
   #readBytes = 0;
+  /** When it was last seen that we did not read: the client's time for a head runs from there. */
+  #pausedAt = -Infinity;
+  /** Whether Node has given up a head of which we did not read the rest; it does so once for each. */
+  #isHeadLate = false;
   #busyAt = performance.now();
 
   constructor(socket: Socket, service: Service, intake: Intake) {
@@ -60,6 +64,7 @@ export class Connection {
     if (!this.#socket.writable || this.#latest?.isLast === true) return;
     if (this.#latest !== undefined) this.#latest.isFollowed = true;
     this.#latest = exchange;
+    this.#isHeadLate = false;
     this.#pipeline.add(exchange);
   }
 
@@ -76,6 +81,10 @@ export class Connection {
   fail(error: ParserError): void {
     // RFC 9112 section 9.6: nothing is read behind a request that asked for the end of the connection.
     if (error.code === 'HPE_CLOSED_CONNECTION') return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#latest?.isComplete !== false && this.#waitedForUs(performance.now())) {
+      this.#isHeadLate = true;
+      return;
+    }
     const isOfHttp = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     if (!isOfHttp || this.#socket.bytesRead === 0) this.#socket.destroy();
     else if (error.code === 'HPE_INVALID_METHOD') this.#failMethod(error);
@@ -104,7 +113,8 @@ export class Connection {
       this.#readBytes = this.#socket.bytesRead;
       this.#busyAt = now;
     } else if (now - this.#busyAt > keepAliveMs) this.endIfIdle();
-    if (this.#method !== undefined && now - this.#method.since > requestLineMs) {
+    const isHeadDue = !this.#waitedForUs(now) && this.#isHeadLate;
+    if (isHeadDue || (this.#method !== undefined && now - this.#method.since > headMs)) {
       this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
     }
     const sentBytes = this.#socket.bytesWritten - this.#socket.writableLength;
@@ -112,6 +122,12 @@ export class Connection {
       this.#sentBytes = sentBytes;
       this.#sentAt = now;
     } else if (now - this.#sentAt > unreadMs) this.#socket.destroy();
+  }
+
+  /** Whether a head that takes long may have waited for us: for requests before it whose answers are not read, for one. */
+  #waitedForUs(now: number): boolean {
+    if (this.#socket.isPaused()) this.#pausedAt = now;
+    return now - this.#pausedAt <= headMs;
   }
 
   /** Node has let go of the response before it by now. */

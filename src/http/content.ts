@@ -20,7 +20,7 @@ export function checkContent(head: Head, maxBodyBytes: number): void {
   if (head.contentType !== undefined && head.contentType !== 'application/json' && !isJson(head.contentType)) {
     throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');
   }
-  if (head.contentEncoding !== undefined && !/^identity(?:, identity)*$/i.test(head.contentEncoding)) {
+  if (head.contentEncoding !== undefined && !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(head.contentEncoding)) {
     throw unsupported('The body must come without Content-Encoding.');
   }
   if (head.contentLength !== undefined && Number(head.contentLength) > maxBodyBytes) throw tooLarge(maxBodyBytes);
@@ -33,9 +33,9 @@ export function tooLarge(maxBodyBytes: number): PetstoreError {
 
 /** `application/json` with any parameters but another charset (RFC 9110 section 8.3.1). */
 function isJson(mediaType: string): boolean {
-  const [, type, parameters = ''] = /^([^;]*?)[ \t]*((?:;[ \t]*(?:[^\s;="]+=(?:"[^"]*"|[^\s;"]+)[ \t]*)?)*)$/.exec(mediaType) ?? [];
+  const [, type, parameters = ''] = /^([^\s;]+)[ \t]*((?:;[ \t]*(?:[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)[ \t]*)?)*)$/.exec(mediaType) ?? [];
   if (type?.toLowerCase() !== 'application/json') return false;
-  const charsets = parameters.matchAll(/;[ \t]*charset=("[^"]*"|[^\s;"]+)|"[^"]*"/gi);
+  const charsets = parameters.matchAll(/;[ \t]*charset=("(?:[^"\\]|\\.)*"|[^\s;"]+)|"(?:[^"\\]|\\.)*"/gi);
   return [...charsets].every(([, charset]) => charset === undefined || /^"?utf-8"?$/i.test(charset));
 }
 

@@ -17,6 +17,7 @@ export function messageOfRequest(request: Request): Message {
     readHead: () => head,
     header: (name) => request.headers.get(name) ?? undefined,
     readBody: (maxBytes) => readBody(request, maxBytes),
+    staysOpen: () => undefined,
   };
 }
 
@@ -36,17 +37,29 @@ function targetOf(url: string): string {
   return url.slice(pathAt, hashAt < 0 ? undefined : hashAt);
 }
 
-async function readBody(request: Request, maxBytes: number): Promise<string> {
+async function readBody({ body: stream, signal }: Request, maxBytes: number): Promise<string> {
   let body = '';
-  if (request.body === null) return body;
+  if (stream === null) return body;
   try {
-    for await (const chunk of request.body) {
-      body += Buffer.from(chunk).toString('latin1');
-      if (body.length > maxBytes) break;
+    const reader = stream.getReader();
+    // A stream need not hear that its request was given up; reading ends here for it.
+    const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
+    if (signal.aborted) cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+    while (body.length <= maxBytes) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      body += Buffer.from(value).toString('latin1');
     }
+    cancel();
   } catch (cause) {
-    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
+    throw unreadable(cause);
   }
+  if (signal.aborted) throw unreadable(signal.reason);
   if (body.length > maxBytes) throw tooLarge(maxBytes);
   return body;
+}
+
+function unreadable(cause: unknown): PetstoreError {
+  return new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
 }

@@ -20,6 +20,7 @@ export class Head {
   transferEncoding: string | undefined;
   expect: string | undefined;
   idempotencyKey: string | undefined;
+  upgrade: string | undefined;
 
   /** Takes one header line in; names in any case. */
   add(name: string, value: string): void {
@@ -30,6 +31,9 @@ export class Head {
         break;
       case 6:
         if (isNamed(name, 'Expect', 'expect')) this.expect = joined(this.expect, value);
+        break;
+      case 7:
+        if (isNamed(name, 'Upgrade', 'upgrade')) this.upgrade = joined(this.upgrade, value);
         break;
       case 12:
         if (isNamed(name, 'Content-Type', 'content-type')) this.contentType = joined(this.contentType, value);
@@ -129,7 +133,8 @@ function isVisibleAscii(text: string): boolean {
   return true;
 }
 
-function joined(before: string | undefined, value: string): string {
+/** A header's values so far and one more. */
+export function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
 }
 

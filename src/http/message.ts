@@ -2,7 +2,8 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import { PetstoreError } from '../errors.js';
 import { tooLarge } from './content.js';
-import { parseHead, type Head } from './head.js';
+import { sendAndDrain } from './drain.js';
+import { joined, parseHead, type Head } from './head.js';
 import { errorReply, type Reply } from './reply.js';
 import { WholeRequest } from './whole-request.js';
 import { WholeResponse } from './whole-response.js';
@@ -24,11 +25,9 @@ export interface Message {
    * @throws PetstoreError, at once or by the promise: `content_too_large` past `maxBytes`; `bad_request` where it breaks off or is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
+  /** Hears that the reply, which is still to come, will not end the connection: what came behind need not wait for it. */
+  staysOpen(): void;
 }
-
-/** How much of an unread body is still taken in behind an early answer, and for how long (C51). */
-const drainBytes = 65_536;
-const drainMs = 1_000;
 
 /** One request of a socket and the way back for its reply. */
 export class Exchange implements Message {
@@ -37,15 +36,15 @@ export class Exchange implements Message {
   isOverdue = false;
   /** Whether its connection has brought another request behind it. */
   isFollowed = false;
-  /** Whether its reply ends the connection, once it is known. */
-  isLast = false;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #awaitsContinue: boolean;
   /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
   #failure: PetstoreError | undefined;
   #rejectBody: ((error: PetstoreError) => void) | undefined;
+  #isLast: boolean | undefined;
   #onSent: () => void = () => undefined;
+  #onDecided: () => void = () => undefined;
 
   /** @param awaitsContinue Whether the client waits for a `100 Continue` that nobody has sent yet. */
   constructor(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean) {
@@ -56,18 +55,51 @@ export class Exchange implements Message {
     this.#awaitsContinue = awaitsContinue;
   }
 
+  /** Whether all of it has come. */
+  get isComplete(): boolean {
+    return this.#request.complete;
+  }
+
+  /** Whether its reply ends the connection; undefined until that is known. */
+  get isLast(): boolean | undefined {
+    return this.#isLast;
+  }
+
   readHead(): Head {
-    return parseHead(this.#request);
+    const head = parseHead(this.#request);
+    // Node's parser drops what the same packet brought behind it, so that nobody could tell where the next request begins.
+    if (head.upgrade !== undefined) {
+      this.#response.shouldKeepAlive = false;
+      this.decide(true);
+    }
+    return head;
   }
 
   header(name: string): string | undefined {
-    const value = this.#request.headers[name];
-    return Array.isArray(value) ? value.join(', ') : value;
+    const { rawHeaders } = this.#request;
+    let value: string | undefined;
+    for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === name) value = joined(value, rawHeaders[i + 1] ?? '');
+    return value;
+  }
+
+  staysOpen(): void {
+    this.decide(false);
+  }
+
+  /** Says whether its reply ends the connection, as soon as that is known: nothing behind a last reply is carried out. */
+  decide(isLast: boolean): void {
+    this.#isLast ||= isLast;
+    this.#onDecided();
   }
 
   /** Calls back once the reply has left, unless it is the connection's last. */
   onSent(callback: () => void): void {
     this.#onSent = callback;
+  }
+
+  /** Calls back once `isLast` is known. */
+  onDecided(callback: () => void): void {
+    this.#onDecided = callback;
   }
 
   /** Gives up a request that is not complete and not answered; false for any other. */
@@ -119,7 +151,9 @@ export class Exchange implements Message {
   send(reply: Reply, isStopping: boolean): Reply {
     const request = this.#request;
     const response = this.#response;
-    const actual = this.#failure === undefined ? reply : (errorReply(this.#failure) ?? reply);
+    const failed = this.#failure && errorReply(this.#failure);
+    // It may be the reply already, with more headers.
+    const actual = failed === undefined || failed.body === reply.body ? reply : failed;
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent || response.writableEnded) return actual;
     const isLast = actual.closes === true || !request.complete || !response.shouldKeepAlive || (isStopping && !this.isFollowed);
@@ -132,39 +166,14 @@ export class Exchange implements Message {
     if (response instanceof WholeResponse && !isLast) headers.push(...keptOpenHeaders);
     // Its words again, or a second try would go out with those of a first that Node refused.
     response.writeHead(actual.status, STATUS_CODES[actual.status], headers);
-    this.isLast = isLast;
+    this.#isLast = isLast;
     // Before Node's own listener, as in `sendWhole`.
     if (!isLast) response.prependListener('finish', this.#onSent);
     const body = this.method === 'HEAD' ? undefined : actual.body;
-    if (!request.complete && this.#failure === undefined) this.#drain(body);
+    if (!request.complete && this.#failure === undefined) sendAndDrain(request, response, body);
     else if (body === undefined) response.end();
     else response.end(body, 'latin1');
     return actual;
-  }
-
-  /**
-   * Sends the reply, but takes in some of the unread body before it hangs up: closing at once would reset the
-   * connection, and the client might never read the reply (RFC 9112 section 9.6).
-   */
-  #drain(body: string | undefined): void {
-    const request = this.#request;
-    const response = this.#response;
-    if (body === undefined) response.flushHeaders();
-    else response.write(body, 'latin1');
-    let bytes = 0;
-    const end = (): void => {
-      clearTimeout(timer);
-      request.off('data', onData).off('end', end).off('close', end);
-      // That was all the patience there is.
-      request.socket.once('finish', () => request.socket.destroy());
-      response.end();
-    };
-    const onData = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes >= drainBytes) end();
-    };
-    const timer = setTimeout(end, drainMs);
-    request.on('data', onData).on('end', end).on('close', end);
   }
 }
 

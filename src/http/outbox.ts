@@ -36,9 +36,9 @@ export class Outbox {
 
   /** Sends a reply with the others of this turn; calls back with the one that left. */
   put(exchange: Exchange, reply: Reply, onLeft: (reply: Reply) => void): void {
-    // Known before it leaves: what the same packet brought behind it must not be carried out.
-    if (reply.closes === true) exchange.isLast = true;
     if (this.#ready.push({ exchange, reply, onLeft }) === 1) setImmediate(this.#flush);
+    // Known before it leaves: what the same packet brought behind it must not be carried out.
+    exchange.decide(reply.closes === true);
   }
 
   #send(exchange: Exchange, reply: Reply, isStopping: boolean): Reply {

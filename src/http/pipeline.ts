@@ -86,6 +86,7 @@ export class Pipeline implements Starter {
       this.#underWay++;
       if (!safeMethods.has(next.method)) this.#isChanging = true;
       next.onSent(this.#onSent);
+      next.onDecided(this.#onDecided);
       this.#options.serve(next);
     }
   }
@@ -107,12 +108,18 @@ export class Pipeline implements Starter {
 
   /**
    * A client that does not read its answers gets no more of them made, which would all be kept for it (C52). RFC 9112
-   * section 9.3.2: what only reads must see what the requests before it changed.
+   * section 9.3.2: what only reads must see what the requests before it changed. Section 9.6: what stands behind a last
+   * answer is not carried out, so that none starts before it is known whether the one before it gets that.
    */
   #mayStart({ method }: Exchange): boolean {
+    if (this.#latest !== undefined && this.#latest.isLast === undefined) return false;
     if (this.#isGone) return true;
     return this.#underWay < maxUnderWay && !this.#socket.writableNeedDrain && !(this.#isChanging && safeMethods.has(method));
   }
+
+  readonly #onDecided = (): void => {
+    if (this.#waiting.length > 0) this.#goOn();
+  };
 
   readonly #onSent = (): void => {
     this.#underWay--;

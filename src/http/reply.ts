@@ -11,7 +11,7 @@ export interface Reply {
   readonly body?: string;
   /** @defaultValue `application/json` */
   readonly contentType?: string;
-  /** Whether the connection must end behind this answer. */
+  /** Whether the connection must end behind this answer. Of one that comes by a promise, requests sent right behind are carried out all the same. */
   readonly closes?: boolean;
   /** Whether this very object is answered many times and never changes, so that its bytes are worth keeping for a second. */
   readonly isKept?: boolean;

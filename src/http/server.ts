@@ -162,7 +162,7 @@ export class HttpServer {
 /** Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own. */
 async function tlsServer(tls: Required<ListenOptions>['tls']): Promise<Server> {
   const https = await import('node:https');
-  return https.createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+  return https.createServer({ ...serverOptions, ...tls, allowHalfOpen: true, handshakeTimeout: tlsHandshakeMs });
 }
 
 /** How many files the process may open; 10,000 and more where the system doesn't say. */

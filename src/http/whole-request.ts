@@ -25,6 +25,11 @@ export class WholeRequest extends IncomingMessage {
     return true;
   }
 
+  /** Node ends what a client that has gone did not wait for. A request that came whole is carried out (C53). */
+  override destroy(error?: Error): this {
+    return this.complete && !this.readableEnded ? this : super.destroy(error);
+  }
+
   /** Is called once somebody listens, and by most Nodes behind the answer, so that an unread body is out of the way. */
   override resume(): this {
     if (this.#isStream && !this.#isDirect) return super.resume();

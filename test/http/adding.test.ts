@@ -1,6 +1,8 @@
 /** The contract of adding, C19 to C32, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { checkContent } from '../../build/http/content.js';
+import { Head } from '../../build/http/head.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { add, ask, bytesOf, start, stored } from './fixture.js';
 
@@ -142,9 +144,10 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
     'application/json; profile=x',
     'application/json;',
     'application/json; q="a=b"',
+    'application/json; q="a\\"b;charset=x"',
   ];
   for (const type of good) assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Type: ${type}`] })).status, 201, type);
-  for (const coding of ['identity', 'Identity'])
+  for (const coding of ['identity', 'Identity', 'identity,identity', 'identity , identity'])
     assert.equal((await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Encoding: ${coding}`] })).status, 201, coding);
 
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
@@ -167,6 +170,18 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
     'unsupported_media_type',
   );
   assert.deepEqual(await stored(running), before);
+});
+
+test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grows faster than its length', () => {
+  for (const part of [' ', '\t', ';', '; ', '"', '\\"', '; a=', '; a="', 'a; a="\\']) {
+    const head = new Head();
+    head.contentType = `a${part.repeat(100_000)} x`;
+    const since = performance.now();
+    assert.throws(() => checkContent(head, 1), { code: 'unsupported_media_type' });
+    const ms = performance.now() - since;
+    // Some milliseconds; with the square of the length it is many seconds.
+    assert.ok(ms < 2_000, `${JSON.stringify(part)}: ${ms} ms`);
+  }
 });
 
 test('C29 a body over the limit answers 413 and closes, declared or streamed, and nothing is stored', async (t) => {

@@ -1,5 +1,7 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -99,6 +101,15 @@ test('fetch never rejects: a body that fails, that was read or that is endless, 
   const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(10_000)), cancel: () => void (cancelled = true) });
   assert.equal((await fetch(post(endless))).status, 413);
   assert.equal(cancelled, true);
+  for (const when of ['before', 'while']) {
+    const given = new AbortController();
+    const silent = new Request(post(new ReadableStream()), { signal: given.signal });
+    if (when === 'before') given.abort();
+    const answered = fetch(silent);
+    await new Promise((resolve) => setImmediate(resolve));
+    given.abort();
+    assert.equal((await answered).status, 400);
+  }
   await close();
   const stopped = await fetch(post(Buffer.from(body)));
   assert.deepEqual([stopped.status, stopped.headers.get('retry-after')], [503, '1']);
@@ -244,6 +255,20 @@ test('close waits for requests of fetch that are under way', async () => {
   assert.equal((await answered).status, 201);
   await closed;
   assert.equal((await petstore.fetch(new Request('http://any/v1/pets', { headers }))).status, 503);
+});
+
+test('close closes plugins and storage behind a request that never ends, though nothing else keeps the process alive', async () => {
+  const script = `
+    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.mjs', import.meta.url).href)};
+    const petstore = createPetstore({ keys: ['k'], plugins: [(host) => host.onClose(() => console.log('closed'))] });
+    const headers = { Authorization: 'Bearer k' };
+    void petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers, body: new ReadableStream(), duplex: 'half' }));
+    await petstore.close();`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let said = '';
+  child.stdout.on('data', (chunk) => (said += String(chunk)));
+  const [code] = await once(child, 'close');
+  assert.deepEqual([code, said], [0, 'closed\n']);
 });
 
 test('listen refuses a port that is taken, and any port once closed, even half-way', async (t) => {

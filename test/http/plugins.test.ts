@@ -188,8 +188,11 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
     ['PUT', '/v1/pets', 405],
     ['OPTIONS', '/v1/pets', 204],
     ['GET', '/no', 404],
+    ['POST', '/v1/pets', 400],
   ] as const) {
-    const answer = await ask(port, method, target, { headers: ['x-A: 1', 'X-a: 2'] });
+    const headers = ['x-A: 1', 'X-a: 2'];
+    if (method === 'POST') headers.push('Transfer-Encoding: chunked');
+    const answer = await exchange(port, `${bytesOf(method, target, { headers })}${method === 'POST' ? 'no chunk' : ''}`, method);
     assert.deepEqual([answer.status, header(answer, 'X-First'), header(answer, 'X-Second')], [status, '1, 2', '2']);
     assertCommonHeaders(answer);
   }

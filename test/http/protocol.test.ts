@@ -5,12 +5,14 @@ import { inspect } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import net from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { test, type TestContext } from 'node:test';
 import { atEnd, type Ending } from '../at-end.js';
-import { memoryStorage, PetstoreError, type PetStorage } from '../../build/index.js';
+import { createPetstore, memoryStorage, PetstoreError, type PetStorage } from '../../build/index.js';
 import { replyErrorCodes } from '../../build/http/reply.js';
 import { assertCommonHeaders, assertError, Client, header } from './client.js';
 import { add, ask, behindBalancer, bytesOf, exchange, key, start, stored, type Running } from './fixture.js';
+import { tls } from './tls.js';
 
 const body = '{"name":"a","categoryId":1}';
 const probe = bytesOf('GET', '/healthz', { authorization: null });
@@ -515,6 +517,24 @@ test('C52 a client that closes its sending side behind its requests gets all ans
   assert.ok((await silent.closed()) < 4_000);
 });
 
+test('C52 C53 under HTTPS too a client that closes its sending side gets its answer', async (t) => {
+  const petstore = createPetstore({ keys: [key] });
+  const { port } = await petstore.listen({ port: 0, tls });
+  atEnd(t, () => petstore.close());
+  const whole = bytesOf('POST', '/v1/pets', { body });
+  for (const [bytes, status] of [
+    [whole, 201],
+    [whole.slice(0, -1), 400],
+  ] as const) {
+    const options = { port, host: '127.0.0.1', rejectUnauthorized: false, allowHalfOpen: true };
+    const socket = connectTls(options);
+    atEnd(t, () => socket.destroy());
+    socket.end(bytes);
+    const answer = await new Promise((resolve) => socket.once('data', resolve).once('end', resolve));
+    assert.match(String(answer), new RegExp(`^HTTP/1\\.1 ${status} `));
+  }
+});
+
 test('C53 a client gone in the middle of a body stores nothing, one gone behind it is stored, and nothing crashes', async (t) => {
   const logged: unknown[] = [];
   const running = await start(t, { log: (...line) => logged.push(line) });
@@ -561,6 +581,35 @@ test('C53 a client gone while its animal is being stored does no harm', async (t
   await sleep(150);
   assert.ok((await stored(running)).length >= 10);
   assert.equal((await ask(running.port, 'GET', '/v1/pets')).status, 200);
+});
+
+test('C53 requests that came whole and wait for those before them are carried out though their client has gone', async (t) => {
+  for (const how of ['destroy', 'reset', 'half'] as const) {
+    const memory = memoryStorage();
+    let arrived = (): void => undefined;
+    let release = (): void => undefined;
+    const inserting = new Promise<void>((resolve) => (arrived = resolve));
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const insert: PetStorage['insert'] = (draft) => (arrived(), released.then(() => memory.insert(draft)));
+    const running = await start(t, { storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close } });
+    const gone = new Promise<void>((resolve) => {
+      const watch = (message: unknown): void => {
+        unsubscribe('net.server.socket', watch);
+        assert.ok(typeof message === 'object' && message !== null && 'socket' in message && message.socket instanceof net.Socket);
+        message.socket.once(how === 'reset' ? 'close' : 'end', resolve);
+      };
+      subscribe('net.server.socket', watch);
+    });
+    const client = await connect(t, running);
+    // The second adding waits for the reading, which waits for the first.
+    client.send(bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets') + bytesOf('POST', '/v1/pets', { body }));
+    await inserting;
+    client[how]();
+    await gone;
+    release();
+    for (let looks = 0; (await stored(running)).length < 2 && looks < 200; looks++) await sleep(10);
+    assert.equal((await stored(running)).length, 2, how);
+  }
 });
 
 test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {

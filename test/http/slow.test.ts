@@ -109,6 +109,19 @@ describe('C44 times', { concurrency: true }, () => {
     assert.equal((await client.answer('POST')).status, 201);
   });
 
+  test('C44 requests whose answers are read 12 s late are all answered: their heads waited for us', async (t) => {
+    const { petstore, port } = await start(t);
+    for (let i = 0; i < 100; i++) await petstore.storage.insert({ name: 'x'.repeat(1_000), categoryId: 1n });
+    const client = await Client.connect(port);
+    atEnd(t, () => client.destroy());
+    const count = 600;
+    client.pause();
+    client.send(bytesOf('GET', '/v1/pets?limit=100', { headers: [`X-Pad: ${'x'.repeat(1_500)}`] }).repeat(count));
+    await sleep(12_000);
+    client.resume();
+    for (let answers = 0; answers < count; answers++) assert.equal((await client.answer()).status, 200, `after ${answers}`);
+  });
+
   test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
     const petstore = createPetstore({ keys: [key] });
     const { port, url } = await petstore.listen({ port: 0, tls });
@@ -160,6 +173,32 @@ test('C44 a client that reads nothing of its answer for 60 s is dropped; one tha
   assert.equal(socket.destroyed, false, 'it had read in between');
   sweep(184);
   assert.equal(socket.destroyed, true);
+});
+
+test('C44 a head of which we read no more has its 10 s from when we read again', async (t) => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(t, () => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve));
+  const client = await Client.connect(address.port);
+  atEnd(t, () => client.destroy());
+  const socket = await accepted;
+  const connection = new Connection(socket, { serve: () => undefined, refused: () => undefined }, new Intake());
+  client.send('GET / HT');
+  await new Promise((resolve) => socket.once('data', resolve));
+  const begin = performance.now();
+  const sweep = (seconds: number): void => connection.sweep(begin + seconds * 1_000);
+  socket.pause();
+  connection.fail({ code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+  sweep(30);
+  socket.resume();
+  sweep(39);
+  assert.equal(socket.writableEnded, false);
+  sweep(41);
+  assertError(await client.answer(), 408, 'request_timeout');
+  await client.closed();
 });
 
 test('C44 C51 C52 an answer that is on its way is read whole, however slowly, though the connection ends behind it', { skip: behindBalancer }, async (t) => {
