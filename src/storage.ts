@@ -125,7 +125,8 @@ export interface StoredText {
 }
 
 /**
- * At most `limit` texts, and where more records match, the last one's id: the `after` of the next page. A storage that
+ * At most `limit` texts, fewer where they are long, for a reply is one string; and where more records match, the last
+ * one's id: the `after` of the next page. A storage that
  * hands out the same object again, to the same query, promises that nothing in it has changed.
  */
 export interface TextPage {

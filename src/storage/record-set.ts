@@ -3,6 +3,12 @@ import { PetstoreError } from '../errors.js';
 import type { PetStatus } from '../pet.js';
 import type { RecordKind } from '../storage.js';
 
+/**
+ * A page ends behind so many bytes of texts, though more of them be asked for: its reply is one string, and the engine makes
+ * none of 512 MiB. The text that goes past it may be as long as a line of a journal.
+ */
+export const maxPageBytes = 64 * 2 ** 20;
+
 /** How one kind of records is kept. */
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
