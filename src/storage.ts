@@ -125,7 +125,8 @@ export interface StoredText {
 }
 
 /**
- * At most `limit` texts, and where more records match, the last one's id: the `after` of the next page. A storage that
+ * At most `limit` texts, fewer where they are long, for a reply is one string; and where more records match, the last
+ * one's id: the `after` of the next page. A storage that
  * hands out the same object again, to the same query, promises that nothing in it has changed.
  */
 export interface TextPage {
@@ -135,7 +136,7 @@ export interface TextPage {
 
 /** How records of a plugin's own are written and read. */
 export interface RecordKind<Draft> {
-  /** The one JSON text of a draft under its id: a byte string on one line, an object whose first member is `id`. */
+  /** The one JSON text of a draft under its id: a byte string on one line, at most 128 MiB, an object whose first member is `id`. */
   readonly json: (id: bigint, draft: Draft) => string;
   /**
    * The inverse, for what stands in a file that a person may have edited.

@@ -7,6 +7,7 @@ import type { PetQuery, TextPage } from '../storage.js';
 import { Cuttings } from './cuttings.js';
 import { IdRuns, type Id } from './id-runs.js';
 import { PageCache } from './page-cache.js';
+import { maxPageBytes } from './record-set.js';
 
 /** Animals by ascending id, kept as byte strings; beside its text an animal takes some 30 bytes, with a text of its own 60. */
 export class Catalogue {
@@ -44,7 +45,7 @@ export class Catalogue {
     return position === undefined ? undefined : this.#texts.at(position);
   }
 
-  /** The texts of a query by ascending id (C5). */
+  /** The texts of a query by ascending id (C5), fewer than its limit where they are long: see {@link maxPageBytes}. */
   page(query: PetQuery): TextPage {
     const kept = this.#pages.get(query);
     if (kept !== undefined) return kept;
@@ -63,16 +64,26 @@ export class Catalogue {
   #pageOfAll(start: number, limit: number): TextPage {
     const end = Math.min(start + limit, this.size);
     const texts: string[] = [];
-    for (let position = start; position < end; position++) texts.push(this.#texts.at(position));
-    return this.#answer(texts, end - 1, end < this.size);
+    let position = start;
+    for (let bytes = 0; position < end && bytes < maxPageBytes; position++) {
+      const text = this.#texts.at(position);
+      bytes += text.length;
+      texts.push(text);
+    }
+    return this.#answer(texts, position - 1, position < this.size);
   }
 
   #pageOf(positions: Positions, start: number, limit: number): TextPage {
     const from = positions.firstAtLeast(start);
     const to = Math.min(from + limit, positions.count);
     const texts: string[] = [];
-    for (let index = from; index < to; index++) texts.push(this.#texts.at(positions.at(index)));
-    return this.#answer(texts, positions.at(to - 1), to < positions.count);
+    let index = from;
+    for (let bytes = 0; index < to && bytes < maxPageBytes; index++) {
+      const text = this.#texts.at(positions.at(index));
+      bytes += text.length;
+      texts.push(text);
+    }
+    return this.#answer(texts, positions.at(index - 1), index < positions.count);
   }
 
   #answer(texts: readonly string[], lastPosition: number, more: boolean): TextPage {

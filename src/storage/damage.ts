@@ -9,7 +9,13 @@ import { readPieces, type Stretch } from './pieces.js';
 export interface CrashScene {
   readonly batchFrom: number;
   readonly blockBytes: number;
+  /** Whether nothing of ours stands before the rest: no commit, no record, no animal. */
+  readonly isAllThereIs: boolean;
 }
+
+/** What our first write begins with, whichever it is. */
+const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...Array.from('123456789', (digit) => `{"id":${digit}`)] as const;
+const maxHeadBytes = Math.max(...heads.map((head) => head.length));
 
 /**
  * Whether a crash explains the rest of a file from the beginning of its first bad line.
@@ -19,12 +25,12 @@ export interface CrashScene {
  * block before it is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
  */
 export async function explainedByCrash(rest: Stretch, scene: CrashScene): Promise<boolean> {
-  const { commits, last, firstZero, foreign } = await survey(rest);
-  // Nothing of ours stands before it, and no crash of ours writes this: somebody named a file of something else.
-  if (rest.from === 0 && foreign) return false;
+  const { commits, last, firstZero, begunByUs, isWholeLine } = await survey(rest);
+  const hasGap = firstZero !== undefined && (await missesBlock(rest, scene, firstZero));
+  // No crash of ours leaves this: somebody named a file of something else.
+  if (scene.isAllThereIs && (isWholeLine || !(begunByUs || (hasGap && firstZero === rest.from)))) return false;
   if (last === undefined) return true;
-  const ownCommit = commits === 1 && last.end === rest.to && last.from === scene.batchFrom;
-  return ownCommit && firstZero !== undefined && missesBlock(rest, scene, firstZero);
+  return hasGap && commits === 1 && last.end === rest.to && last.from === scene.batchFrom;
 }
 
 interface Survey {
@@ -33,8 +39,10 @@ interface Survey {
   readonly last: { readonly from: number; readonly end: number } | undefined;
   /** The offset of the first zero byte of the first line, undefined where it has none. */
   readonly firstZero: number | undefined;
-  /** Whether the first line is no part of a write of ours: whole and without a missing block, or begun otherwise. */
-  readonly foreign: boolean;
+  /** Whether the first line begins as one of ours, as far as it goes. */
+  readonly begunByUs: boolean;
+  /** Whether the first line has its end, or something else behind its whole object, and no zero byte before. */
+  readonly isWholeLine: boolean;
 }
 
 async function survey(rest: Stretch): Promise<Survey> {
@@ -42,9 +50,13 @@ async function survey(rest: Stretch): Promise<Survey> {
   let last: Survey['last'];
   let firstZero: number | undefined;
   let inFirstLine = true;
-  let firstByte: number | undefined;
+  let begunByUs = true;
+  let hasMore = false;
   await readPieces(rest, (piece, at, isLast) => {
-    firstByte ??= piece[0];
+    if (at === rest.from) {
+      begunByUs = isBegunByUs(piece);
+      hasMore = hasMoreThanObject(piece);
+    }
     if (inFirstLine) {
       const newline = piece.indexOf(0x0a);
       const zero = piece.indexOf(0);
@@ -60,16 +72,38 @@ async function survey(rest: Stretch): Promise<Survey> {
     // A commit line may begin in this piece and end in the next.
     return isLast ? piece.length : Math.max(done, piece.length - maxCommitLineBytes);
   });
-  const begunByUs = firstByte === 0x7b || firstByte === 0;
-  return { commits, last, firstZero, foreign: !begunByUs || (!inFirstLine && firstZero === undefined) };
+  return { commits, last, firstZero, begunByUs, isWholeLine: hasMore || (!inFirstLine && firstZero === undefined) };
 }
 
-/** Whether zeros begin where a block or the batch does, and go on to the end of that block. */
-async function missesBlock({ disk, descriptor }: Stretch, scene: CrashScene, firstZero: number): Promise<boolean> {
+function isBegunByUs(bytes: Buffer): boolean {
+  const begun = bytes.toString('latin1', 0, maxHeadBytes);
+  return heads.some((head) => begun.startsWith(head) || head.startsWith(begun));
+}
+
+/**
+ * Whether bytes begin with a whole object and, behind it, something that never stands there in a write of ours: neither a
+ * newline nor a missing block. So it is where somebody ended lines otherwise.
+ */
+function hasMoreThanObject(bytes: Buffer): boolean {
+  let depth = 0;
+  let inText = false;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === 0) return false;
+    if (byte === 0x22) inText = !inText;
+    else if (inText) at += byte === 0x5c ? 1 : 0;
+    else if (byte === 0x7b) depth++;
+    else if (byte === 0x7d && --depth === 0) return at + 1 < bytes.length && bytes[at + 1] !== 0x0a && bytes[at + 1] !== 0;
+  }
+  return false;
+}
+
+/** Whether zeros begin where a block or the batch does, and go on to the end of that block, or of the file. */
+async function missesBlock({ disk, descriptor, to }: Stretch, scene: CrashScene, firstZero: number): Promise<boolean> {
   const { batchFrom, blockBytes } = scene;
   const intoBlock = firstZero % blockBytes;
   if (firstZero !== batchFrom && intoBlock !== 0) return false;
-  const block = Buffer.alloc(blockBytes - intoBlock, 1);
+  const block = Buffer.alloc(Math.min(blockBytes - intoBlock, to - firstZero), 1);
   for (let read = 0; read < block.length; ) {
     const count = await disk.read(descriptor, block.subarray(read), firstZero + read);
     if (count === 0) return false;

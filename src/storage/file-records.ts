@@ -58,10 +58,9 @@ export class FileRecords<Draft> implements Texts<Draft, PetQuery> {
   ): Promise<FileRecords<Draft>> {
     const catalogue = new Catalogue();
     const keys = new IdempotencyKeys();
-    const now = options.clock();
     const keep = lines((id, status, once, source, from, to) => {
       catalogue.add(id, status, source, from, to);
-      if (once !== undefined) keys.restore(once, { id: BigInt(id), json: source.slice(from, to) }, now);
+      if (once !== undefined) keys.restore(once, { id: BigInt(id), json: source.slice(from, to) });
     });
     return new FileRecords(kind, catalogue, keys, await openJournal(path, options, keep), options.log);
   }

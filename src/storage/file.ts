@@ -18,7 +18,7 @@ import { petsOf } from './texts.js';
 export interface FileStorageOptions {
   /** Hears of a torn tail and of every change of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch; tells at opening which idempotency keys have expired. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch: the time in the name of a torn tail's copy. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;

@@ -10,7 +10,7 @@ export interface GroupCommitOptions<Item, Result> {
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Hears of each item that will never be committed: refused, or given up while it waited. @defaultValue nobody */
   readonly abandoned?: (item: Item) => void;
-  /** About how many bytes an item holds while it waits. */
+  /** About how many bytes an item holds while it waits; what it throws refuses that item alone. */
   readonly bytesOf: (item: Item) => number;
   /** @defaultValue 4,096 */
   readonly maxItems?: number;
@@ -59,16 +59,15 @@ export class GroupCommit<Item, Result extends {}> {
   /**
    * Adds an item to the next batch and resolves to its own result.
    * @throws PetstoreError `unavailable` at once where too much waits, a commit hangs, or after `close`; also later,
-   * where the commit turns out to hang (the item may still be committed, F10). Otherwise whatever `commit` threw.
+   * where the commit turns out to hang (the item may still be committed, F10). Otherwise whatever `bytesOf` or `commit` threw.
    */
   add(item: Item): Promise<Result> {
-    const refusal = this.#refusal(item);
-    if (refusal !== undefined) {
+    try {
+      this.#admit(item);
+    } catch (error) {
       this.#options.abandoned(item);
-      return Promise.reject(new PetstoreError('unavailable', refusal));
+      return Promise.reject(error);
     }
-    if (this.#waiting.length === 0) this.#oldestAt = this.#options.now();
-    this.#waitingBytes += this.#options.bytesOf(item);
     if (!this.#running) {
       this.#running = true;
       // Not at once: everything else that this turn of the event loop reads shall travel along.
@@ -94,13 +93,17 @@ export class GroupCommit<Item, Result extends {}> {
     await new Promise<void>((resolve) => this.#closers.push(resolve));
   }
 
-  #refusal(item: Item): string | undefined {
+  /** Counts an item in. @throws PetstoreError `unavailable`, and whatever `bytesOf` throws. */
+  #admit(item: Item): void {
     const { maxItems, maxBytes, maxAgeMs, bytesOf, hung, now } = this.#options;
-    if (this.#closed) return 'The storage is closed.';
-    if (this.#hung) return hung;
-    if (this.#waiting.length === 0) return undefined;
-    const full = this.#waiting.length >= maxItems || this.#waitingBytes + bytesOf(item) > maxBytes;
-    return full || now() - this.#oldestAt > maxAgeMs ? 'Too much is waiting to be stored.' : undefined;
+    if (this.#closed) throw new PetstoreError('unavailable', 'The storage is closed.');
+    if (this.#hung) throw new PetstoreError('unavailable', hung);
+    const bytes = bytesOf(item);
+    if (this.#waiting.length === 0) this.#oldestAt = now();
+    else if (this.#waiting.length >= maxItems || this.#waitingBytes + bytes > maxBytes || now() - this.#oldestAt > maxAgeMs) {
+      throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
+    }
+    this.#waitingBytes += bytes;
   }
 
   async #run(): Promise<void> {

@@ -95,9 +95,13 @@ export class IdempotencyKeys {
     this.#uses.delete(use.key);
   }
 
-  /** Takes in a key that was kept before, unless it has expired by now; a later use of the same key counts. */
-  restore(once: InsertOnce, added: StoredText, now: number): void {
-    if (!isTooFar(once.at, now)) this.keep(this.#start(once), added);
+  /**
+   * Takes in a key that was kept before, as it was then; a later use of the same key counts. What has expired is told by
+   * those behind it, never by this machine's clock: that may be wrong, or another than theirs.
+   */
+  restore(once: InsertOnce, added: StoredText): void {
+    this.#forgetExpired(once.at);
+    this.keep(this.#start(once), added);
   }
 
   #start(once: InsertOnce): Use {

@@ -1,14 +1,22 @@
 /** Owns what memory and file have in common in keeping records: their kinds, and the rules of a plugin's own. Knows no disk. */
 import { PetstoreError } from '../errors.js';
+import { int64Max } from '../int64.js';
 import type { PetStatus } from '../pet.js';
 import type { RecordKind } from '../storage.js';
+import { maxLineBytes } from './lines.js';
+
+/**
+ * A page ends behind so many bytes of texts, though more of them be asked for: its reply is one string, and the engine makes
+ * none of 512 MiB. The text that goes past it may be as long as a line of a journal.
+ */
+export const maxPageBytes = 64 * 2 ** 20;
 
 /** How one kind of records is kept. */
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   /** What a list can be narrowed to. */
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** About how many bytes a draft holds while it waits. */
+  /** About how many bytes a draft holds while it waits. @throws what `json` throws, so that it never comes to a batch with others */
   readonly bytesOf: (draft: Draft) => number;
 }
 
@@ -16,12 +24,13 @@ export interface KeptKind<Draft> {
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
+    if (text.length > maxLineBytes) throw new TypeError(`the JSON text of a record must not be longer than ${maxLineBytes} bytes`);
     if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) {
       throw new TypeError('the JSON text of a record must be a byte string on one line, an object whose first member is id');
     }
     return text;
   };
-  return { json: checked, statusOf: () => undefined, bytesOf: (draft) => json(0n, draft).length };
+  return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
 }
 
 /** Whether a name can stand behind a storage file's own, as that of its lock does. */

@@ -56,11 +56,11 @@ export async function replay(disk: Disk, descriptor: number, accept: AcceptLine,
     onProgress?.(at, size);
     return reading.read(piece, at, last);
   });
-  const { commits, committedEnd, end, crc, endsInLine, problem } = reading;
+  const { commits, committedEnd, end, crc, endsInLine, hasOurs, problem } = reading;
   const found = { size, commits, committedEnd, end, crc32: crc, endsInLine };
   if (problem === undefined) return found;
   const rest = { disk, descriptor, from: problem.byte, to: size };
-  const torn = await explainedByCrash(rest, { batchFrom: committedEnd, blockBytes: blksize });
+  const torn = await explainedByCrash(rest, { batchFrom: committedEnd, blockBytes: blksize, isAllThereIs: !hasOurs });
   return { ...found, problem: { kind: torn ? 'torn' : 'damaged', ...problem } };
 }
 
@@ -72,6 +72,8 @@ class Reading {
   end = 0;
   crc = 0;
   endsInLine = false;
+  /** Whether anything but blank lines has been read. */
+  hasOurs = false;
   problem: Omit<ReplayProblem, 'kind'> | undefined;
 
   constructor(accept: AcceptLine) {
@@ -92,6 +94,7 @@ class Reading {
       const hasNewline = to < bytes.length;
       this.#lines += record === undefined ? 1 : 2;
       const commit = hasNewline ? readCommitLine(bytes, from, to) : undefined;
+      if (record !== undefined || commit !== undefined) this.hasOurs = true;
       if (commit !== undefined) this.#sum(bytes, sumFrom, from);
       const what = commit === undefined ? this.#lineProblem(piece, lineFrom, to, record?.once) : this.#commitProblem(commit);
       if (what !== undefined) {
@@ -118,6 +121,7 @@ class Reading {
     if (isBlank(piece.bytes, from, to)) return once && 'nothing behind an idempotency record';
     try {
       this.#accept(piece, from, to, once);
+      this.hasOurs = true;
       return undefined;
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;

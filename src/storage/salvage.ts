@@ -8,6 +8,9 @@ import { readPieces } from './pieces.js';
 import { SoundLines, type LeftOut, type SoundLine } from './sound-lines.js';
 import { unusable } from './unusable.js';
 
+/** A batch may be all of a file that a person wrote, and longer than a text can be. A server's own are about as long. */
+const maxBatchBytes = 16 * 2 ** 20;
+
 /** What was saved, and what was not. */
 export interface SalvageReport {
   readonly animals: number;
@@ -19,10 +22,11 @@ export interface SalvageReport {
 
 /**
  * Writes every sound animal of a file to a new one, made with mode 600: those under a commit whose checksum fits, and
- * behind the last commit, where no checksum is, those up to the first line that is no animal; see `SoundLines`.
+ * behind the last commit, where no checksum is, those up to the first line that is no animal; see `SoundLines`. A batch is
+ * written as several where it is longer than `batchBound`, in bytes.
  * @throws PetstoreError `storage_unusable` where the one cannot be read or the other, which must not exist, not written.
  */
-export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
+export async function salvageFile(path: string, outPath: string, batchBound = maxBatchBytes): Promise<SalvageReport> {
   const lines = new SoundLines();
   await openFor(path, constants.O_RDONLY | constants.O_NONBLOCK, async (descriptor) => {
     const facts = await nodeDisk.factsOf(descriptor);
@@ -32,7 +36,7 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
   const { batches, leftOut, greatestId } = lines.end();
   await openFor(outPath, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL, async (descriptor) => {
     try {
-      await writeBatches(descriptor, batches);
+      await writeBatches(descriptor, batches, batchBound);
       await syncFolder(nodeDisk, dirname(outPath));
     } catch (error) {
       // Half of it is of no use, and would stand in the way of a second try.
@@ -44,17 +48,32 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
   return { animals: ids.length, missing: gapsIn([...ids, greatestId + 1n]), leftOut };
 }
 
-async function writeBatches(descriptor: number, batches: readonly (readonly SoundLine[])[]): Promise<void> {
+async function writeBatches(descriptor: number, batches: readonly (readonly SoundLine[])[], batchBound: number): Promise<void> {
   let size = 0;
   for (const batch of batches) {
-    const bytes = batchBytes(
-      batch.map(({ text }) => text),
-      size,
-    );
-    await writeAll(nodeDisk, descriptor, bytes);
-    size += bytes.length;
+    for (const lines of partsOf(batch, batchBound)) {
+      const bytes = batchBytes(lines, size);
+      await writeAll(nodeDisk, descriptor, bytes);
+      size += bytes.length;
+    }
   }
   await nodeDisk.sync(descriptor);
+}
+
+/** The texts of a batch in parts of at most so many bytes, or of one text that is longer; an animal's record goes with it. */
+function* partsOf(batch: readonly SoundLine[], batchBound: number): Generator<readonly string[], void, undefined> {
+  let part: string[] = [];
+  let bytes = 0;
+  for (const { text } of batch) {
+    if (part.length > 0 && bytes + text.length > batchBound) {
+      yield part;
+      part = [];
+      bytes = 0;
+    }
+    part.push(text);
+    bytes += text.length + 1;
+  }
+  yield part;
 }
 
 function gapsIn(ids: readonly bigint[]): SalvageReport['missing'] {

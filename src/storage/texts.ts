@@ -48,8 +48,19 @@ export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, 'in
       const json = await texts.get(id);
       return json === undefined ? undefined : parsePet(json);
     },
-    list: async (query) => (await texts.list(query)).texts.map(parsePet),
+    list: (query) => petsIn(texts, query),
   };
+}
+
+/** All that a query asks for: a page of long texts ends before its limit. */
+async function petsIn(texts: PetTexts, query: PetQuery): Promise<readonly Pet[]> {
+  const pets: Pet[] = [];
+  for (let after = query.after; ; ) {
+    const page = await texts.list({ ...query, limit: query.limit - pets.length, after });
+    for (const text of page.texts) pets.push(parsePet(text));
+    if (page.next === undefined || pets.length >= query.limit) return pets;
+    after = page.next;
+  }
 }
 
 async function textPage(storage: PetStorage, query: PetQuery): Promise<TextPage> {

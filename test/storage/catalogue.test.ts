@@ -58,3 +58,23 @@ test('a full page is kept from the second time on that somebody asks for it', ()
   assert.notEqual(second, first);
   assert.equal(third, second);
 });
+
+test('C6 a page of long texts ends before its limit, behind 64 MiB, and says where the next begins; one text is always there', () => {
+  const catalogue = new Catalogue();
+  const long = 'x'.repeat(2 ** 25);
+  for (let id = 1n; id <= 5n; id++) catalogue.add(id, id === 2n ? undefined : 'sold', long, id === 1n ? 1 : 0);
+  catalogue.add(6n, 'sold', `${long}${long}${long}`);
+  catalogue.add(7n, 'sold', 'short');
+  const walk = (query: { readonly limit: number; readonly status?: 'sold' }) => {
+    const pages: number[] = [];
+    for (let after: bigint | undefined = 0n; after !== undefined; ) {
+      const { texts, next } = catalogue.page({ ...query, after });
+      pages.push(texts.length);
+      after = next;
+    }
+    return pages;
+  };
+  assert.deepEqual(walk({ limit: 100 }), [3, 2, 1, 1]);
+  assert.deepEqual(walk({ limit: 100, status: 'sold' }), [3, 2, 1]);
+  assert.deepEqual(walk({ limit: 2 }), [2, 2, 2, 1]);
+});

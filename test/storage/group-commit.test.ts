@@ -28,6 +28,22 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   return { group, batches, gates };
 }
 
+test('an item that cannot be counted is refused alone, by a promise, and is abandoned', async () => {
+  const abandoned: string[] = [];
+  const bytesOf = (item: string): number => {
+    if (item === 'bad') throw new TypeError('bad');
+    return item.length;
+  };
+  const { group, batches, gates } = scene({ bytesOf, abandoned: (item) => abandoned.push(item) });
+  const [bad, good, worse] = [group.add('bad'), group.add('good'), group.add('bad')];
+  await assert.rejects(bad, TypeError);
+  await assert.rejects(worse, TypeError);
+  await tick();
+  gates[0]?.open();
+  assert.equal(await good, 'GOOD');
+  assert.deepEqual([batches, abandoned], [[['good']], ['bad', 'bad']]);
+});
+
 test('what one turn adds goes together, what comes meanwhile into the next batch, and each gets its own result', async () => {
   const { group, batches, gates } = scene();
   const first = [group.add('a'), group.add('b')];

@@ -41,11 +41,15 @@ test('expired keys go, two for each that comes, and what is kept never grows bey
   assert.equal(keys.size, 999);
 });
 
-test('what expired is neither restored nor kept for ever, and the list begins anew when all of it has gone', () => {
+test('what has expired by those behind it goes when it is restored too, and the list begins anew when all of it has gone', () => {
   const keys = new IdempotencyKeys();
-  for (let index = 0; index < 4; index++) keys.restore(onceOf(`k${index}`, 'body', index), pet(index), dayMs + 1);
+  for (let index = 0; index < 4; index++) keys.restore(onceOf(`k${index}`, 'body', index), pet(index));
+  assert.equal(keys.size, 4);
+  keys.restore(onceOf('k4', 'body', dayMs + 1), pet(4));
+  assert.equal(keys.size, 3);
+  keys.restore(onceOf('k5', 'body', dayMs + 3), pet(5));
   assert.equal(keys.size, 2);
-  for (let day = 2; day < 9; day++) {
+  for (let day = 3; day < 9; day++) {
     keys.keep(keys.begin(onceOf(`day ${day}`, 'body', day * dayMs)), pet(day));
     assert.equal(keys.size, 1, `day ${day}`);
   }
@@ -58,7 +62,7 @@ test('a key of a clock that went wrong by a year keeps none behind it for ever',
     for (let index = 0; index < 10; index++) keys.keep(keys.begin(onceOf(`${day} ${index}`, 'body', day * dayMs)), pet(1));
     assert.ok(keys.size <= 20, `${keys.size} on day ${day}`);
   }
-  keys.restore(onceOf('restored', 'body', 365 * dayMs), pet(1), 0);
+  keys.restore(onceOf('restored', 'body', 365 * dayMs), pet(1));
   assert.ok(keys.size <= 20);
 });
 

@@ -85,6 +85,18 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       assert.deepEqual(await odd.list({ limit: 9 }), { texts: ['{"id":1,"ok":true}'] });
     });
 
+    test('what is refused is refused alone, among others that come at the same moment', async () => {
+      const { records } = await openOne();
+      const plain: RecordKind<string> = { ...notes, json: (id, text) => `{"id":${id},"text":"${text}"}` };
+      const kept = records('plain', plain);
+      await kept.opened;
+      const outcomes = await Promise.allSettled(['a', 'b\n', 'c', 'x'.repeat(2 ** 27), 'd'].map((text) => kept.insert(text)));
+      assert.deepEqual(
+        outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.json : outcome.reason.name)),
+        ['{"id":1,"text":"a"}', 'TypeError', '{"id":2,"text":"c"}', 'TypeError', '{"id":3,"text":"d"}'],
+      );
+    });
+
     test('they close with the storage; nothing is opened behind that', async () => {
       const { storage, records } = await openOne();
       const kept = records('notes', notes);

@@ -213,3 +213,24 @@ test('F3 a file of something else is refused and left alone, though nothing in i
     assert.equal(await outcome(Buffer.from(foreign)), 'refused', String(foreign).slice(0, 20));
   }
 });
+
+test('F3 one line of something else is no torn write of ours either, whatever it begins with and ends in', async () => {
+  const line = petLine(1).trimEnd();
+  const objects = ['{}', '{"name":"my-app","version":"1.0.0"}', '\n\n{"name":"my-app"}', '{"id":"my-app","version":', '{"commits":', '{ "id": 1, "name": "R'];
+  for (const foreign of [...objects, `${line}\r${petLine(2).trimEnd()}\r`, '\0\0\0RIFF', `${'\0'.repeat(4095)}x`]) {
+    assert.equal(await outcome(Buffer.from(foreign)), 'refused', foreign.slice(0, 40));
+  }
+});
+
+test('F2 what a first write of ours can leave is set aside: cut at any byte, or its first block still missing', async () => {
+  const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
+  const first = petLine(1, 'a \\"}\\" b');
+  const wholes = [record + first, batches(0).toString()].map((whole) => whole.trimEnd());
+  const cuts = wholes.flatMap((whole) => Array.from({ length: whole.length - 1 }, (_, index) => whole.slice(0, index + 1)));
+  const gaps = ['\0'.repeat(50), '\0'.repeat(4096), `${'\0'.repeat(4096)}x`, `${first.trimEnd()}${'\0'.repeat(4096)}`];
+  for (const torn of [...cuts, ...gaps]) {
+    const result = await outcome(Buffer.from(torn));
+    assert.ok(result !== 'refused' && result.texts.length === 0, torn);
+    assert.deepEqual(tornTails(result.path).map(String), [torn]);
+  }
+});

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { checkFile } from '../../build/storage/check.js';
 import { fileStorage } from '../../build/storage/file.js';
 import { salvageFile } from '../../build/storage/salvage.js';
+import { commitOf } from './commit-line.js';
 import { batches, fileWith, newPath, petLine } from './scene.js';
 
 const sound = String(batches(2, 3, 2));
@@ -83,6 +84,19 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
   truncateSync(hole, 2 ** 27 + 1_000);
   const { animals, leftOut } = await salvageFile(hole, newOut());
   assert.deepEqual([animals, leftOut], [1, [{ line: 2, what: 'a line of more than 134217728 bytes' }]]);
+});
+
+test('F3 salvage writes a long batch as several, each with its commit, and a record always with its animal', async () => {
+  const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
+  const animals = [petLine(1), petLine(2), petLine(3, 'x'.repeat(500)), petLine(4), record + petLine(5), petLine(6), petLine(7), petLine(8)];
+  const out = newOut();
+  assert.equal((await salvageFile(fileWith(animals.join('')), out, 2 * petLine(1).length)).animals, 8);
+  let saved = '';
+  for (const batch of [animals.slice(0, 2), animals.slice(2, 3), animals.slice(3, 4), animals.slice(4, 5), animals.slice(5, 7), animals.slice(7)]) {
+    saved += `${batch.join('')}${String(commitOf(Buffer.from(batch.join('')), saved.length))}`;
+  }
+  assert.equal(String(readFileSync(out)), saved);
+  assert.deepEqual(await checkFile(out).then(({ verdict, commits }) => [verdict, commits]), ['sound', 6]);
 });
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {

@@ -5,6 +5,7 @@
 import { int64Max, isInt64 } from '../../int64.js';
 import type { PetQuery, TextPage } from '../../storage.js';
 import type { Connections, Row } from './connections.js';
+import { maxPageBytes } from '../record-set.js';
 import { textOfHex, type Table } from './table.js';
 
 /** The most ids in one statement. */
@@ -73,9 +74,14 @@ export class Reads {
     // A status that there is none of is no text of ours to put into a statement.
     if (statement === undefined || after > int64Max) return { texts: [] };
     const rows = await this.#connections.read(statement, [after < 0n ? 0n : after, limit + 1]);
-    const texts = rows.slice(0, limit).map(jsonOf);
-    const last = rows[limit - 1]?.['id'];
-    return rows.length > limit && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
+    const texts: string[] = [];
+    for (let bytes = 0; texts.length < Math.min(limit, rows.length) && bytes < maxPageBytes; ) {
+      const text = jsonOf(rows[texts.length] ?? {});
+      bytes += text.length;
+      texts.push(text);
+    }
+    const last = rows[texts.length - 1]?.['id'];
+    return rows.length > texts.length && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
   }
 }
 
