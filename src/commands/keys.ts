@@ -4,7 +4,7 @@ import { digestOfKey } from '../index.js';
 import { newApiKey } from '../server/api-key.js';
 import { replaceFile } from '../server/atomic-file.js';
 import { withLock } from '../server/file-lock.js';
-import { defaultKeysFile, formatKeysFile, isKeyName, readKeysFile, type StoredKey } from '../server/keys-file.js';
+import { defaultKeysFile, formatKeysFile, isKeyName, isReservedName, readKeysFile, reservedName, type StoredKey } from '../server/keys-file.js';
 import { printable } from '../server/printable.js';
 import { reasonOf, Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
@@ -34,6 +34,7 @@ export async function keys(operands: readonly string[], settings: Settings): Pro
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
   if (!isKeyName(name)) throw new Refusal('the name of a key must be 1 to 100 printable characters without spaces around; choose another');
+  if (isReservedName(name)) throw new Refusal(reservedName(name));
   const key = newApiKey();
   const now = Date.now();
   const made = { name, sha256: digestOfKey(key).toString('hex'), created: new Date(now).toISOString() };

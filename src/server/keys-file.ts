@@ -6,6 +6,12 @@ import { reasonOf, Refusal } from './refusal.js';
 /** Where keys are kept unless an option says otherwise, below the working folder. */
 export const defaultKeysFile = 'data/keys.json';
 
+/** The name of the key of `--dev`. */
+export const devKeyName = 'dev';
+
+/** The name of the key that stands at this place of PETSTORE_API_KEYS, counted from 1. */
+export const environmentKeyName = (place: number): string => `env-${place}`;
+
 /** A key as the file has it. */
 export interface StoredKey {
   readonly name: string;
@@ -51,11 +57,22 @@ export function isKeyName(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
 }
 
+/** Whether a name is that of keys which are in no file; two of one name would share their idempotency keys. */
+export function isReservedName(name: string): boolean {
+  return name === devKeyName || /^env-[0-9]+$/.test(name);
+}
+
+/** Why a reserved name is refused, and the mend. */
+export function reservedName(name: string): string {
+  return `the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`;
+}
+
 function readKey(value: JsonValue, index: number): StoredKey {
   const place = `key ${index + 1}`;
   const key = members(value, ['name', 'sha256', 'created', 'expires'], place);
   const [name, sha256, created, expires] = [key.get('name'), key.get('sha256'), key.get('created'), key.get('expires')];
   if (typeof name !== 'string' || !isKeyName(name)) throw new Refusal(`${place}: "name" must be a text of 1 to 100 printable characters`);
+  if (isReservedName(name)) throw new Refusal(`${place}: ${reservedName(name)}`);
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw new Refusal(`${place}: "sha256" must be 64 hexadecimal digits`);
   if (!isTime(created)) throw new Refusal(`${place}: "created" must be a time such as 2026-11-20T08:00:00Z`);
   if (expires === undefined) return { name, sha256, created };

@@ -80,6 +80,9 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['two names', ['keys', 'add', 'a', 'b'], /one NAME/],
     ['an empty name', ['keys', 'add', ''], /1 to 100/],
     ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
+    ...['dev', 'env-1', 'env-20'].map(
+      (name) => [`the reserved name ${name}`, ['keys', 'add', name], /is reserved .*--dev .*PETSTORE_API_KEYS.*another/] as const,
+    ),
     ['a name for the list', ['keys', 'list', 'a'], /no name/],
     ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
     ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map(
@@ -154,6 +157,8 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['an expiry that is no day of the calendar', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] })],
     ['an expiry without a zone', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] })],
     ['a misspelt expiry', JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] })],
+    ['the name of the key of --dev', JSON.stringify({ keys: [entry('dev', 'x')] })],
+    ['the name of a key of PETSTORE_API_KEYS', JSON.stringify({ keys: [entry('env-1', 'x')] })],
     ['a member twice', JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"')],
     ['a name twice', JSON.stringify({ keys: [entry('a', 'x'), entry('a', 'y')] })],
   ];
