@@ -91,5 +91,10 @@ function members(value: JsonValue, known: readonly string[], place = 'the file')
 /** A date, or a time that names its zone: without one it would mean something else on another machine. */
 function isTime(value: JsonValue | undefined): value is string {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-  return typeof value === 'string' && form.test(value) && !Number.isNaN(Date.parse(value));
+  return typeof value === 'string' && form.test(value) && !Number.isNaN(Date.parse(value)) && isOfCalendar(value.slice(0, 10));
+}
+
+/** Date takes 31 February for 3 March. Asked without its time, for in UTC that may be of the day before or behind. */
+function isOfCalendar(day: string): boolean {
+  return new Date(day).toISOString().startsWith(day);
 }

@@ -73,6 +73,17 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.match((await run(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
   });
 
+  test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
+    const cwd = folder(t);
+    keysFile(
+      cwd,
+      entry('a', 'x', { expires: '2028-02-29T23:30:00-05:00' }),
+      entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
+      entry('c', 'z', { expires: '2028-02-29' }),
+    );
+    assert.equal((await run(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length, 3);
+  });
+
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
     ['nothing to do', ['keys'], /add NAME, list, revoke NAME/],
     ['an unknown action', ['keys', 'remove', 'x'], /add NAME, list, revoke NAME/],
@@ -155,6 +166,8 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['no creation time', JSON.stringify({ keys: [entry('a', 'x', { created: undefined })] })],
     ['an expiry that is no time', JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] })],
     ['an expiry that is no day of the calendar', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] })],
+    ['an expiry on 31 February', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-31' })] })],
+    ['an expiry on 29 February of no leap year', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-29T23:30:00-05:00' })] })],
     ['an expiry without a zone', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] })],
     ['a misspelt expiry', JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] })],
     ['the name of the key of --dev', JSON.stringify({ keys: [entry('dev', 'x')] })],
