@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { digestOfKey } from '../index.js';
 import { newApiKey } from '../server/api-key.js';
-import { replaceFile } from '../server/atomic-file.js';
+import { behindLinks, replaceFile } from '../server/atomic-file.js';
 import { withLock } from '../server/file-lock.js';
 import { defaultKeysFile, formatKeysFile, isKeyName, isReservedName, readKeysFile, reservedName, type StoredKey } from '../server/keys-file.js';
 import { printable } from '../server/printable.js';
@@ -74,15 +74,16 @@ function list(path: string): void {
 /** Puts other keys in place of those that are there, none of another `keys` command lost between. */
 async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
   try {
-    await withLock(path, () => replaceFile(path, formatKeysFile(next(storedIn(path)))));
+    const file = behindLinks(path);
+    await withLock(file, () => replaceFile(file, formatKeysFile(next(storedIn(file, path)))));
   } catch (error) {
     if (error instanceof Refusal) throw error;
     throw new Refusal(`keys file ${path} cannot be written (${reasonOf(error)}); name another with --keys-file`);
   }
 }
 
-function storedIn(path: string): readonly StoredKey[] {
-  return existsSync(path) ? readKeysFile(path) : [];
+function storedIn(file: string, named = file): readonly StoredKey[] {
+  return existsSync(file) ? readKeysFile(file, named) : [];
 }
 
 function oneName(action: string, names: readonly string[]): string {

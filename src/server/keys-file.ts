@@ -25,9 +25,9 @@ export interface StoredKey {
 
 /**
  * Reads a keys file.
- * @throws Refusal that names the file and what is wrong with it.
+ * @throws Refusal that names the file, as the operator did, and what is wrong with it.
  */
-export function readKeysFile(path: string): readonly StoredKey[] {
+export function readKeysFile(path: string, named = path): readonly StoredKey[] {
   try {
     const file = members(parseJson(readFileSync(path, 'latin1')), ['keys']);
     const list = file.get('keys');
@@ -37,7 +37,7 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
     return keys;
   } catch (error) {
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}`);
+    throw new Refusal(`keys file ${named} cannot be used: ${reasonOf(error)}`);
   }
 }
 

@@ -1,7 +1,7 @@
 // Keys: made, listed, revoked, expired, and changed under a running server (C40, C41).
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { apiKey, assertRefused, folder, run, start, until } from './process.js';
@@ -152,6 +152,27 @@ describe('the keys command', { concurrency: 4 }, () => {
     utimesSync(lock, longAgo, longAgo);
     await addKey(cwd, 'bob');
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  });
+
+  test('behind a link the file is changed that it leads to, even one that is still to come, and the link stays', async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'real'));
+    symlinkSync('real', join(cwd, 'folder'));
+    symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
+    symlinkSync('folder/other.json', join(cwd, 'link.json'));
+    for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
+    const { code, stderr } = await run(['keys', 'revoke', 'alice', '--keys-file', 'link.json'], { cwd });
+    assert.equal(code, 0, stderr);
+    const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
+    assert.deepEqual(
+      keys.map(({ name }: { name: string }) => name),
+      ['bob'],
+    );
+    assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
+    for (const link of ['link.json', 'real/other.json']) assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
+    assertRefused(await run(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }), 2, /named bob in link\.json/);
+    symlinkSync('loop.json', join(cwd, 'loop.json'));
+    assertRefused(await run(['keys', 'add', 'bob', '--keys-file', 'loop.json'], { cwd }), 2, /^keys file loop\.json cannot be written/);
   });
 
   const badFiles: readonly (readonly [string, string])[] = [
