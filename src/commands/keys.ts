@@ -5,6 +5,7 @@ import { newApiKey } from '../server/api-key.js';
 import { behindLinks, replaceFile } from '../server/atomic-file.js';
 import { withLock } from '../server/file-lock.js';
 import { defaultKeysFile, formatKeysFile, isKeyName, isReservedName, readKeysFile, reservedName, type StoredKey } from '../server/keys-file.js';
+import { print } from '../server/print.js';
 import { printable } from '../server/printable.js';
 import { reasonOf, Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
@@ -25,7 +26,7 @@ export async function keys(operands: readonly string[], settings: Settings): Pro
       return 0;
     case 'list':
       if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-      list(path);
+      await list(path);
       return 0;
     default:
       throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
@@ -45,7 +46,7 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
     }
     return [...present, stored];
   });
-  process.stdout.write(`${key}\n`);
+  await print(`${key}\n`, `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``);
   process.stderr.write(`${printable(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`)}\n`);
 }
 
@@ -61,14 +62,15 @@ async function revoke(path: string, name: string): Promise<void> {
   process.stderr.write(`${printable(`${name} is revoked; a running server refuses it within 2 seconds.`)}\n`);
 }
 
-function list(path: string): void {
+async function list(path: string): Promise<void> {
   const present = storedIn(path);
   const width = Math.max(...present.map(({ name }) => name.length));
   const now = Date.now();
-  for (const { name, created, expires } of present) {
+  const lines = present.map(({ name, created, expires }) => {
     const end = expires === undefined ? 'never expires' : `${now < Date.parse(expires) ? 'expires' : 'expired'} ${expires}`;
-    process.stdout.write(`${name.padEnd(width)}  created ${created}  ${end}\n`);
-  }
+    return `${name.padEnd(width)}  created ${created}  ${end}\n`;
+  });
+  await print(lines.join(''));
 }
 
 /** Puts other keys in place of those that are there, none of another `keys` command lost between. */
