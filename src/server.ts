@@ -5,6 +5,7 @@ import { PetstoreError } from './index.js';
 import { readCommandLine } from './server/command-line.js';
 import { helpText } from './server/help.js';
 import { options, type Option, type OptionName } from './server/options.js';
+import { print } from './server/print.js';
 import { printable } from './server/printable.js';
 import { Refusal } from './server/refusal.js';
 import { Settings } from './server/settings.js';
@@ -46,8 +47,8 @@ const commands: ReadonlyMap<string, Command> = new Map([
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number | undefined> {
   const { operands, given } = readCommandLine(args);
-  if (given.has('help')) return print(helpText());
-  if (given.has('version')) return print(`${version()}\n`);
+  if (given.has('help')) return answer(helpText());
+  if (given.has('version')) return answer(`${version()}\n`);
   const [name, ...rest] = operands;
   const command = name === undefined ? start : commands.get(name);
   if (command === undefined) throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...commands.keys()])}`);
@@ -59,8 +60,8 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   return run(rest, new Settings(given, environment));
 }
 
-function print(text: string): number {
-  process.stdout.write(text);
+async function answer(text: string): Promise<number> {
+  await print(text);
   return 0;
 }
 
@@ -77,7 +78,7 @@ function tell(error: unknown): number {
   return error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70;
 }
 
-// Whoever reads our output may go away at any time; the server goes on.
+// Whoever reads our output may go away at any time; the server goes on, and a command hears of it where it prints.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 

@@ -1,5 +1,6 @@
 /** Owns the `check` command: a storage file's contents and soundness in words. Knows not how a file is read. */
 import { checkFile, PetstoreError, salvageFile, type FileReport } from '../index.js';
+import { print } from '../server/print.js';
 import { Refusal } from '../server/refusal.js';
 import { printable } from '../server/printable.js';
 import type { Settings } from '../server/settings.js';
@@ -14,7 +15,7 @@ export async function check(operands: readonly string[], settings: Settings): Pr
   const salvageTo = settings.find('salvage');
   if (salvageTo !== undefined) return salvage(path, salvageTo.text);
   const report = await read(() => checkFile(path));
-  process.stdout.write(`${[verdictOn(path, report), ...countsOf(report)].map(printable).join('\n')}\n`);
+  await print(`${[verdictOn(path, report), ...countsOf(report)].map(printable).join('\n')}\n`);
   if (report.verdict !== 'damaged') return 0;
   process.stderr.write(
     `${printable(`${path} ${placeOf(report)}; a start refuses this file: put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``)}\n`,
@@ -31,7 +32,7 @@ async function salvage(path: string, outPath: string): Promise<number> {
     ...leftOut.map(({ line, what }) => `  left out  line ${line}: ${what}`),
     ...(ranges.length === 0 ? [] : [`  missing   ids ${ranges.join(', ')}`]),
   ];
-  process.stdout.write(`${lines.map(printable).join('\n')}\n`);
+  await print(`${lines.map(printable).join('\n')}\n`);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 /** Owns the `copy` command: all animals of one storage into another, and what plugins keep beside them. Knows neither of them. */
 import { copyPets, copyRecords, type CopyReport, type CopyTarget } from '../index.js';
 import { jsonLog } from '../server/json-log.js';
+import { print } from '../server/print.js';
 import { printable } from '../server/printable.js';
 import { Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
@@ -26,13 +27,13 @@ export async function copy(operands: readonly string[], settings: Settings): Pro
   const target: CopyTarget = { open: () => openToCopy(log), openTarget };
   const source = await from.openToCopy(log);
   try {
-    const tell = ({ count, present, sha256 }: CopyReport, things: string): void => {
+    const tell = async ({ count, present, sha256 }: CopyReport, things: string): Promise<void> => {
       progress.clear();
       const before = present === 0 ? '' : `, ${present} of them before`;
-      process.stdout.write(`${printable(`${count} ${things} of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
+      await print(`${printable(`${count} ${things} of ${from.text} are in ${to.text}${before}; SHA-256 of both ${sha256}`)}\n`);
     };
-    tell(await copyPets(source, target, (...step) => progress.show(...step)), 'animals');
-    for (const name of await from.recordNames(log)) tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
+    await tell(await copyPets(source, target, (...step) => progress.show(...step)), 'animals');
+    for (const name of await from.recordNames(log)) await tell(await copyRecords(name, source, target, (...step) => progress.show(...step, name)), name);
   } finally {
     progress.clear();
     await source.close();

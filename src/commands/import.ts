@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { PetstoreError, type PetStorage } from '../index.js';
 import { jsonLog } from '../server/json-log.js';
+import { print } from '../server/print.js';
 import { reasonOf, Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
 import { readStorage } from '../server/storage.js';
@@ -34,7 +35,7 @@ export async function importAnimals(operands: readonly string[], settings: Setti
       await storage.close();
     }
     progress.clear();
-    process.stdout.write(`${total} animals added to ${target.text}\n`);
+    await print(`${total} animals added to ${target.text}\n`, `${total} animals were added to ${target.text}`);
     return 0;
   } catch (error) {
     progress.clear();

@@ -2,9 +2,10 @@
 import { existsSync } from 'node:fs';
 import { digestOfKey } from '../index.js';
 import { newApiKey } from '../server/api-key.js';
-import { replaceFile } from '../server/atomic-file.js';
+import { behindLinks, replaceFile } from '../server/atomic-file.js';
 import { withLock } from '../server/file-lock.js';
-import { defaultKeysFile, formatKeysFile, isKeyName, readKeysFile, type StoredKey } from '../server/keys-file.js';
+import { defaultKeysFile, formatKeysFile, isKeyName, isReservedName, readKeysFile, reservedName, type StoredKey } from '../server/keys-file.js';
+import { print } from '../server/print.js';
 import { printable } from '../server/printable.js';
 import { reasonOf, Refusal } from '../server/refusal.js';
 import type { Settings } from '../server/settings.js';
@@ -25,7 +26,7 @@ export async function keys(operands: readonly string[], settings: Settings): Pro
       return 0;
     case 'list':
       if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-      list(path);
+      await list(path);
       return 0;
     default:
       throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
@@ -34,6 +35,7 @@ export async function keys(operands: readonly string[], settings: Settings): Pro
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
   if (!isKeyName(name)) throw new Refusal('the name of a key must be 1 to 100 printable characters without spaces around; choose another');
+  if (isReservedName(name)) throw new Refusal(reservedName(name));
   const key = newApiKey();
   const now = Date.now();
   const made = { name, sha256: digestOfKey(key).toString('hex'), created: new Date(now).toISOString() };
@@ -44,7 +46,7 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
     }
     return [...present, stored];
   });
-  process.stdout.write(`${key}\n`);
+  await print(`${key}\n`, `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``);
   process.stderr.write(`${printable(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`)}\n`);
 }
 
@@ -60,28 +62,30 @@ async function revoke(path: string, name: string): Promise<void> {
   process.stderr.write(`${printable(`${name} is revoked; a running server refuses it within 2 seconds.`)}\n`);
 }
 
-function list(path: string): void {
+async function list(path: string): Promise<void> {
   const present = storedIn(path);
   const width = Math.max(...present.map(({ name }) => name.length));
   const now = Date.now();
-  for (const { name, created, expires } of present) {
+  const lines = present.map(({ name, created, expires }) => {
     const end = expires === undefined ? 'never expires' : `${now < Date.parse(expires) ? 'expires' : 'expired'} ${expires}`;
-    process.stdout.write(`${name.padEnd(width)}  created ${created}  ${end}\n`);
-  }
+    return `${name.padEnd(width)}  created ${created}  ${end}\n`;
+  });
+  await print(lines.join(''));
 }
 
 /** Puts other keys in place of those that are there, none of another `keys` command lost between. */
 async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
   try {
-    await withLock(path, () => replaceFile(path, formatKeysFile(next(storedIn(path)))));
+    const file = behindLinks(path);
+    await withLock(file, () => replaceFile(file, formatKeysFile(next(storedIn(file, path)))));
   } catch (error) {
     if (error instanceof Refusal) throw error;
     throw new Refusal(`keys file ${path} cannot be written (${reasonOf(error)}); name another with --keys-file`);
   }
 }
 
-function storedIn(path: string): readonly StoredKey[] {
-  return existsSync(path) ? readKeysFile(path) : [];
+function storedIn(file: string, named = file): readonly StoredKey[] {
+  return existsSync(file) ? readKeysFile(file, named) : [];
 }
 
 function oneName(action: string, names: readonly string[]): string {

@@ -1,5 +1,6 @@
 /** Owns the `migrate` command: the tables of a database. Knows no table. */
 import { Refusal } from '../server/refusal.js';
+import { print } from '../server/print.js';
 import { printable } from '../server/printable.js';
 import type { Settings } from '../server/settings.js';
 import { readStorage } from '../server/storage.js';
@@ -12,6 +13,6 @@ export async function migrate(operands: readonly string[], settings: Settings): 
   if (storage.migrate === undefined) {
     throw new Refusal(`${setting.from} ${storage.text} needs no migration; name a database, such as postgres://user:password@host:5432/database`);
   }
-  process.stdout.write(`${printable(await storage.migrate())}\n`);
+  await print(`${printable(await storage.migrate())}\n`);
   return 0;
 }

@@ -1,6 +1,6 @@
 /** Owns replacing a file as a whole: whoever reads it finds the old text or the new one, a crash included. */
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, fsyncSync, mkdirSync, openSync, readlinkSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 
 /**
  * Puts a text where the file is, readable for its owner alone (mode 600), and on the disk. A missing folder is made.
@@ -20,6 +20,33 @@ export function replaceFile(path: string, text: string): void {
     throw error;
   }
   syncFolder(dirname(path));
+}
+
+/**
+ * The path of the file that a path leads to through links; one that is missing may be the end of a link, too. To replace
+ * the path itself would put a file in the link's place, and leave the other as it was.
+ * @throws what the system throws, such as for a ring of links.
+ */
+export function behindLinks(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+  const target = linkTarget(path);
+  return target === undefined ? path : behindLinks(resolve(realpathSync(dirname(path)), target));
+}
+
+function linkTarget(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 /** Makes the folder of a file where it is missing, for this user alone. */

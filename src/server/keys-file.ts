@@ -6,6 +6,12 @@ import { reasonOf, Refusal } from './refusal.js';
 /** Where keys are kept unless an option says otherwise, below the working folder. */
 export const defaultKeysFile = 'data/keys.json';
 
+/** The name of the key of `--dev`. */
+export const devKeyName = 'dev';
+
+/** The name of the key that stands at this place of PETSTORE_API_KEYS, counted from 1. */
+export const environmentKeyName = (place: number): string => `env-${place}`;
+
 /** A key as the file has it. */
 export interface StoredKey {
   readonly name: string;
@@ -19,9 +25,9 @@ export interface StoredKey {
 
 /**
  * Reads a keys file.
- * @throws Refusal that names the file and what is wrong with it.
+ * @throws Refusal that names the file, as the operator did, and what is wrong with it.
  */
-export function readKeysFile(path: string): readonly StoredKey[] {
+export function readKeysFile(path: string, named = path): readonly StoredKey[] {
   try {
     const file = members(parseJson(readFileSync(path, 'latin1')), ['keys']);
     const list = file.get('keys');
@@ -31,7 +37,7 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
     return keys;
   } catch (error) {
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}`);
+    throw new Refusal(`keys file ${named} cannot be used: ${reasonOf(error)}`);
   }
 }
 
@@ -51,11 +57,22 @@ export function isKeyName(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
 }
 
+/** Whether a name is that of keys which are in no file; two of one name would share their idempotency keys. */
+export function isReservedName(name: string): boolean {
+  return name === devKeyName || /^env-[0-9]+$/.test(name);
+}
+
+/** Why a reserved name is refused, and the mend. */
+export function reservedName(name: string): string {
+  return `the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`;
+}
+
 function readKey(value: JsonValue, index: number): StoredKey {
   const place = `key ${index + 1}`;
   const key = members(value, ['name', 'sha256', 'created', 'expires'], place);
   const [name, sha256, created, expires] = [key.get('name'), key.get('sha256'), key.get('created'), key.get('expires')];
   if (typeof name !== 'string' || !isKeyName(name)) throw new Refusal(`${place}: "name" must be a text of 1 to 100 printable characters`);
+  if (isReservedName(name)) throw new Refusal(`${place}: ${reservedName(name)}`);
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw new Refusal(`${place}: "sha256" must be 64 hexadecimal digits`);
   if (!isTime(created)) throw new Refusal(`${place}: "created" must be a time such as 2026-11-20T08:00:00Z`);
   if (expires === undefined) return { name, sha256, created };
@@ -74,5 +91,10 @@ function members(value: JsonValue, known: readonly string[], place = 'the file')
 /** A date, or a time that names its zone: without one it would mean something else on another machine. */
 function isTime(value: JsonValue | undefined): value is string {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-  return typeof value === 'string' && form.test(value) && !Number.isNaN(Date.parse(value));
+  return typeof value === 'string' && form.test(value) && !Number.isNaN(Date.parse(value)) && isOfCalendar(value.slice(0, 10));
+}
+
+/** Date takes 31 February for 3 March. Asked without its time, for in UTC that may be of the day before or behind. */
+function isOfCalendar(day: string): boolean {
+  return new Date(day).toISOString().startsWith(day);
 }

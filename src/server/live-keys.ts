@@ -1,7 +1,7 @@
 /** Owns the keys that the server accepts just now: those of the start, and those of a file that may change. */
 import { existsSync } from 'node:fs';
 import { digestOfKey, KeyRing, type KeyEntry, type Log } from '../index.js';
-import { defaultKeysFile, keyEntryOf, readKeysFile } from './keys-file.js';
+import { defaultKeysFile, devKeyName, environmentKeyName, keyEntryOf, readKeysFile } from './keys-file.js';
 import { reasonOf, Refusal } from './refusal.js';
 import type { Setting } from './settings.js';
 import { watchFile } from './watch-file.js';
@@ -34,7 +34,7 @@ export function openKeys({ apiKeys, devKey, keysFile }: KeySources, log: Log): L
   let needsFile = keysFile !== undefined;
   const stored = refuseBadFile(readFile, keysFile);
   // Last, for it may be made now, which nothing that is wrong with the rest should leave behind.
-  if (devKey !== undefined) fixed.push({ name: 'dev', digest: digestOfKey(devKey()) });
+  if (devKey !== undefined) fixed.push({ name: devKeyName, digest: digestOfKey(devKey()) });
   const entries = [...fixed, ...stored];
   if (entries.every(hasExpired)) throw new Refusal(noKeys(entries.length));
   let ring = new KeyRing(entries, Date.now);
@@ -62,7 +62,7 @@ export function openKeys({ apiKeys, devKey, keysFile }: KeySources, log: Log): L
 /** The message names its place, not the key. */
 function readApiKey({ text, from }: Setting, index: number): KeyEntry {
   if (!/^[\x21-\x7e]+$/.test(text)) throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
-  return { name: `env-${index + 1}`, digest: digestOfKey(text) };
+  return { name: environmentKeyName(index + 1), digest: digestOfKey(text) };
 }
 
 function refuseBadFile(read: () => readonly KeyEntry[], keysFile: Setting | undefined): readonly KeyEntry[] {

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { errnoOf } from './disk.js';
+import { leasePathOf } from './lock.js';
 import { inUse } from './unusable.js';
 
 /** Time, as a lease needs it. */
@@ -29,7 +30,7 @@ const realTime: LeaseTime = { now: () => performance.now(), wait: (ms, options) 
  * @throws PetstoreError `storage_in_use` where another process renews it or is faster.
  */
 export async function takeLease(path: string, time: LeaseTime = realTime): Promise<Lease> {
-  const leasePath = `${path}.lock`;
+  const leasePath = leasePathOf(path);
   const token = randomUUID();
   const fresh = await createLease(leasePath, token);
   if (fresh !== undefined) return new Lease(leasePath, token, fresh, time);
@@ -46,6 +47,17 @@ export async function takeLease(path: string, time: LeaseTime = realTime): Promi
     throw inUse(path, pidIn(await textOf(leasePath)));
   }
   return new Lease(leasePath, token, handle, time);
+}
+
+/**
+ * Takes away the lease of a file, for one who has the kernel's lock: within 10 s, where its owner died.
+ * @throws PetstoreError `storage_in_use` where another process renews it.
+ */
+export async function clearLease(path: string, time: LeaseTime = realTime): Promise<void> {
+  const leasePath = leasePathOf(path);
+  await waitForSilence(leasePath, path, time);
+  // One who takes it over just now sees the kernel's lock behind that, and leaves.
+  await rm(leasePath, { force: true });
 }
 
 /** A lease that is renewed until it is released. */

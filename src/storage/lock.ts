@@ -3,9 +3,10 @@
  * however it ends, or where there is none by a lease. Knows not what stands in the file.
  */
 import { spawnSync } from 'node:child_process';
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { messageOf } from '../errors.js';
 import { errnoOf } from './disk.js';
+import type { LeaseTime } from './lease.js';
 import { inUse } from './unusable.js';
 
 /** A hold on a file. */
@@ -37,18 +38,36 @@ const lockedByOpening: Locking = {
   lock: async () => kernelLock,
 };
 
-/** The way of a platform; `flock` is the program that a Linux has it from. */
-export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
+/** The way of a platform; `flock` is the program that a Linux has it from, `time` what leases are measured by. */
+export function lockingOn(platform: NodeJS.Platform, flock = 'flock', time?: LeaseTime): Locking {
   if (platform === 'darwin' || platform === 'freebsd' || platform === 'openbsd') return lockedByOpening;
   return {
     openFlags: 0,
     lock: async (descriptor, path) => {
       const outcome = platform === 'win32' ? 'none' : lockByProgram(flock, descriptor);
-      if (outcome === 'locked') return kernelLock;
-      if (outcome === 'none') return (await import('./lease.js')).takeLease(path);
-      throw inUse(path, await (await import('./lock-owner.js')).ownerOf(descriptor));
+      if (outcome === 'none') return leaseBesideKernelLock(descriptor, path, time);
+      if (outcome === 'held') throw inUse(path, await (await import('./lock-owner.js')).ownerOf(descriptor));
+      if (existsSync(leasePathOf(path))) await (await import('./lease.js')).clearLease(path, time);
+      return kernelLock;
     },
   };
+}
+
+/** Where a lease of a file stands, for those who must look for it without having any. */
+export function leasePathOf(path: string): string {
+  return `${path}.lock`;
+}
+
+/**
+ * Another process may have found the `flock` program that this one does not find. Each makes its own mark first and looks
+ * for the other's then, so that no two can miss each other.
+ */
+async function leaseBesideKernelLock(descriptor: number, path: string, time: LeaseTime | undefined): Promise<Lock> {
+  const lease = await (await import('./lease.js')).takeLease(path, time);
+  const owner = await (await import('./lock-owner.js')).ownerOf(descriptor);
+  if (owner === undefined) return lease;
+  await lease.release();
+  throw inUse(path, owner);
 }
 
 /** Whether opening failed because another process has the file. */

@@ -1,7 +1,7 @@
 // Keys: made, listed, revoked, expired, and changed under a running server (C40, C41).
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { apiKey, assertRefused, folder, run, start, until } from './process.js';
@@ -73,6 +73,17 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.match((await run(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
   });
 
+  test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
+    const cwd = folder(t);
+    keysFile(
+      cwd,
+      entry('a', 'x', { expires: '2028-02-29T23:30:00-05:00' }),
+      entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
+      entry('c', 'z', { expires: '2028-02-29' }),
+    );
+    assert.equal((await run(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length, 3);
+  });
+
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
     ['nothing to do', ['keys'], /add NAME, list, revoke NAME/],
     ['an unknown action', ['keys', 'remove', 'x'], /add NAME, list, revoke NAME/],
@@ -80,6 +91,9 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['two names', ['keys', 'add', 'a', 'b'], /one NAME/],
     ['an empty name', ['keys', 'add', ''], /1 to 100/],
     ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
+    ...['dev', 'env-1', 'env-20'].map(
+      (name) => [`the reserved name ${name}`, ['keys', 'add', name], /is reserved .*--dev .*PETSTORE_API_KEYS.*another/] as const,
+    ),
     ['a name for the list', ['keys', 'list', 'a'], /no name/],
     ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
     ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map(
@@ -140,6 +154,27 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
   });
 
+  test('behind a link the file is changed that it leads to, even one that is still to come, and the link stays', async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'real'));
+    symlinkSync('real', join(cwd, 'folder'));
+    symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
+    symlinkSync('folder/other.json', join(cwd, 'link.json'));
+    for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
+    const { code, stderr } = await run(['keys', 'revoke', 'alice', '--keys-file', 'link.json'], { cwd });
+    assert.equal(code, 0, stderr);
+    const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
+    assert.deepEqual(
+      keys.map(({ name }: { name: string }) => name),
+      ['bob'],
+    );
+    assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
+    for (const link of ['link.json', 'real/other.json']) assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
+    assertRefused(await run(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }), 2, /named bob in link\.json/);
+    symlinkSync('loop.json', join(cwd, 'loop.json'));
+    assertRefused(await run(['keys', 'add', 'bob', '--keys-file', 'loop.json'], { cwd }), 2, /^keys file loop\.json cannot be written/);
+  });
+
   const badFiles: readonly (readonly [string, string])[] = [
     ['no JSON', '{'],
     ['an array', '[]'],
@@ -152,8 +187,12 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['no creation time', JSON.stringify({ keys: [entry('a', 'x', { created: undefined })] })],
     ['an expiry that is no time', JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] })],
     ['an expiry that is no day of the calendar', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] })],
+    ['an expiry on 31 February', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-31' })] })],
+    ['an expiry on 29 February of no leap year', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-29T23:30:00-05:00' })] })],
     ['an expiry without a zone', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] })],
     ['a misspelt expiry', JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] })],
+    ['the name of the key of --dev', JSON.stringify({ keys: [entry('dev', 'x')] })],
+    ['the name of a key of PETSTORE_API_KEYS', JSON.stringify({ keys: [entry('env-1', 'x')] })],
     ['a member twice', JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"')],
     ['a name twice', JSON.stringify({ keys: [entry('a', 'x'), entry('a', 'y')] })],
   ];

@@ -208,6 +208,45 @@ test('each platform locks in its own way', async () => {
   closeSync(descriptor);
 });
 
+test("F4 who finds no flock program is kept out by the kernel's lock of one who found it, and leaves no lease", async () => {
+  const path = fileWith('');
+  const [first, second] = [openSync(path, 'r+'), openSync(path, 'r+')];
+  await lockingOn('linux').lock(first, path);
+  const refused = lockingOn('linux', '/no/such/program').lock(second, path);
+  await assert.rejects(refused, { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
+  assert.equal(existsSync(`${path}.lock`), false);
+  closeSync(first);
+  await (await lockingOn('linux', '/no/such/program').lock(second, path)).release();
+  closeSync(second);
+});
+
+test("F4 who takes the kernel's lock is kept out by the lease of one who found no flock program, while it is renewed", async () => {
+  const path = fileWith('');
+  const [first, second] = [openSync(path, 'r+'), openSync(path, 'r+')];
+  const time = new HeldTime();
+  const lease = await lockingOn('linux', '/no/such/program', time).lock(first, path);
+  const locking = lockingOn('linux', 'flock', time);
+  const refused = settled(time, 2, locking.lock(second, path));
+  await assert.rejects(refused, { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
+  assert.equal(lease.lost(), false);
+  await lease.release();
+  const before = time.now();
+  await locking.lock(second, path);
+  assert.equal(time.now(), before, 'without a lease there is nothing to wait for');
+  for (const descriptor of [first, second]) closeSync(descriptor);
+});
+
+test("F4 a lease whose owner fell silent is taken away by one who has the kernel's lock, so that the next need not wait", async () => {
+  const path = fileWith('');
+  writeFileSync(`${path}.lock`, 'pid 1 token dead beat 7\n');
+  const descriptor = openSync(path, 'r+');
+  const time = new HeldTime();
+  await settled(time, 1, lockingOn('linux', 'flock', time).lock(descriptor, path));
+  assert.ok(time.now() >= 10_000);
+  assert.equal(existsSync(`${path}.lock`), false);
+  closeSync(descriptor);
+});
+
 test('F4 a file that opening finds locked is in use', async () => {
   const disk = { ...nodeDisk, open: () => Promise.reject(systemError('EAGAIN')) };
   await assert.rejects(fileStorage(newPath(), { disk }), inUse);

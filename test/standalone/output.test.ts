@@ -1,0 +1,49 @@
+// A command whose result cannot be written says so: on a full disk, or where the reader is gone.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { assertRefused, folder, root, run, Running, serverFile, type Ended } from './process.js';
+
+const animals = join(root, 'data/animals.jsonl');
+
+/** Runs a command whose standard output is a disk that is always full. */
+function runIntoFull(args: readonly string[], cwd: string): Promise<Ended> {
+  return new Running('sh', ['-c', 'exec "$0" "$@" >/dev/full', process.execPath, serverFile, ...args], { cwd }).ended;
+}
+
+describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/full') }, () => {
+  test('keys add whose key was shown to nobody: exit 2, and how to revoke it', async (t) => {
+    const cwd = folder(t);
+    const line =
+      /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was shown to nobody; take it out with `keys revoke bob`\n$/;
+    assertRefused(await runIntoFull(['keys', 'add', 'bob'], cwd), 2, line);
+    assert.equal((await run(['keys', 'revoke', 'bob'], { cwd })).code, 0);
+  });
+
+  test('keys add whose reader is gone: exit 2, and how to revoke it', async (t) => {
+    const adding = new Running(process.execPath, [serverFile, 'keys', 'add', 'bob'], { cwd: folder(t) });
+    adding.child.stdout?.destroy();
+    assertRefused(await adding.ended, 2, /\(.*EPIPE\): the key bob .* `keys revoke bob`/);
+  });
+
+  const commands: readonly (readonly [string, readonly string[], RegExp])[] = [
+    ['keys list', ['keys', 'list'], /the result was shown to nobody/],
+    ['check', ['check', 'pets.jsonl'], /the result was shown to nobody/],
+    ['check --salvage', ['check', 'pets.jsonl', '--salvage', 'out.jsonl'], /the result was shown to nobody/],
+    ['import', ['import', animals, '--storage', 'file:pets.jsonl'], /301 animals were added to file:pets\.jsonl/],
+    ['copy', ['copy', '--from', 'file:pets.jsonl', '--to', 'file:copy.jsonl'], /the result was shown to nobody/],
+    ['--help', ['--help'], /the result was shown to nobody/],
+    ['--version', ['--version'], /the result was shown to nobody/],
+  ];
+  for (const [what, args, line] of commands) {
+    test(`${what} whose result cannot be written says so, exit 2`, async (t) => {
+      const cwd = folder(t);
+      await run(['keys', 'add', 'alice'], { cwd });
+      await run(['import', animals, '--storage', 'file:pets.jsonl'], { cwd });
+      const ended = await runIntoFull(args, cwd);
+      assertRefused(ended, 2, line);
+      assert.match(ended.stderr, /^standard output cannot be written \(ENOSPC/);
+    });
+  }
+});
