@@ -52,7 +52,11 @@ export async function answer(message: Message, options: RequestPathOptions, done
     else {
       if (needsKey) options.checkServing(message);
       checkExpectation(head);
-      if (operation.readsBody === true) checkContent(head, options.maxBodyBytes);
+      if (operation.readsBody === true) {
+        checkContent(head, options.maxBodyBytes);
+        // Whatever comes of a body of known length, the connection goes on: requests behind it need not wait for that.
+        if (head.transferEncoding === undefined) message.staysOpen();
+      }
       const body = operation.readsBody === true ? await message.readBody(options.maxBodyBytes) : '';
       const answered = operation.handler({ method, params, query: parseQuery(query), body, keyName, idempotencyKey: head.idempotencyKey });
       if (isPending(answered)) message.staysOpen();

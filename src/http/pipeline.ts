@@ -32,6 +32,7 @@ export class Pipeline implements Starter {
   /** Whether a request under way may change what others read. */
   #isChanging = false;
   #isPaused = false;
+  #isServing = false;
   #isGone = false;
 
   constructor(socket: Socket, options: PipelineOptions) {
@@ -87,7 +88,9 @@ export class Pipeline implements Starter {
       if (!safeMethods.has(next.method)) this.#isChanging = true;
       next.onSent(this.#onSent);
       next.onDecided(this.#onDecided);
+      this.#isServing = true;
       this.#options.serve(next);
+      this.#isServing = false;
     }
   }
 
@@ -118,7 +121,8 @@ export class Pipeline implements Starter {
   }
 
   readonly #onDecided = (): void => {
-    if (this.#waiting.length > 0) this.#goOn();
+    // Else the one that is being served would be overtaken.
+    if (!this.#isServing && this.#waiting.length > 0) this.#goOn();
   };
 
   readonly #onSent = (): void => {

@@ -11,7 +11,10 @@ export interface Reply {
   readonly body?: string;
   /** @defaultValue `application/json` */
   readonly contentType?: string;
-  /** Whether the connection must end behind this answer. Of one that comes by a promise, requests sent right behind are carried out all the same. */
+  /**
+   * Whether the connection must end behind this answer. Where that comes by a promise, or to a request with a body, requests
+   * that were sent right behind are carried out all the same.
+   */
   readonly closes?: boolean;
   /** Whether this very object is answered many times and never changes, so that its bytes are worth keeping for a second. */
   readonly isKept?: boolean;

@@ -78,7 +78,7 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const reply = early ?? answerToBody(target, headers, text);
   const asksToClose = headers.get('connection')?.some((value) => /\bclose\b/i.test(value)) ?? false;
   const staysOpen = minor === '1' || (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
-  const closes = asksToClose || !staysOpen || reply.words.startsWith('413') || reply.words === '400 bad_request';
+  const closes = asksToClose || headers.has('upgrade') || !staysOpen || reply.words.startsWith('413') || reply.words === '400 bad_request';
   const { words, ...more } = reply;
   const answer: Expected = { ...more, words: [words], closes: closes || (early !== undefined && text !== '' ? 'maybe' : false) };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
