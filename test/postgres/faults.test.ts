@@ -355,8 +355,10 @@ describe('faults of the database', { skip: withoutServer() }, () => {
       if (only !== undefined) t.diagnostic(`${kind}: ${Math.round(ms)} ms`);
       if (ms > slowest.ms) Object.assign(slowest, { kind, ms });
       assert.ok(ms < recoveryMs, `works ${Math.round(ms)} ms after ${kind}`);
-      assert.equal((await server.get('/readyz')).status, 200, kind);
-      assert.equal((await server.get('/v1/pets?limit=1')).status, 200, kind);
+      for (const path of ['/readyz', '/v1/pets?limit=1']) {
+        // It may meet a connection of the pool that still waits for what the fault took, and then has the same time.
+        while ((await server.get(path)).status !== 200) assert.ok(performance.now() - backAt < recoveryMs, `${path} behind ${kind}`);
+      }
       assert.equal(server.child.exitCode, null, `the server ended after ${kind}`);
     }
     await writers.stop();
