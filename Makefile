@@ -1,33 +1,36 @@
 # Every target works as the first command on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed build clean
+# What failed half-way is not taken for built.
+.DELETE_ON_ERROR:
+.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Install, build, start with --dev: a key of this machine and a curl line to paste
-	node dist/server.js --dev
+	@node dist/server.js --dev
 
-test: build ## Install, build, check types, run every test, hold coverage at 95 %
-	npm run --silent check-types
-	npx c8 npm test
+test: build ## Install, build, check the types of the tests, run every one, hold coverage at 95 %
+	npm run --silent build-tests
+	npx c8 npm run --silent run-tests
 
 lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
 	npx biome ci --error-on-warnings
 
-format: node_modules/.package-lock.json ## Write src, test and scripts in the form that `make lint` expects
+format: node_modules/.package-lock.json ## Write src and test in the form that `make lint` expects
 	npx biome format --write
 
 # Without the grep, a package that brought no Node would leave us on our own.
-test-node: build ## Run every test on another Node, such as NODE=24, which the package `node` brings
-	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && npm test'
+test-node: build ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
+	npm run --silent build-tests
+	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && npm run --silent run-tests http plugins standalone storage'
 
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
 	npx tsc --project test/ecosystem
-	node --import tsx --import ./test/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
+	node --import tsx --import ./test/support/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
-torture: build ## Try every fault of the README's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
+torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on
@@ -36,18 +39,27 @@ bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours ag
 bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http
 	node --import tsx test/bench/guard.ts
 
-seed: build ## Add the 301 animals of data/animals.jsonl to the storage; the server must not be running
-	node dist/server.js import data/animals.jsonl
+# The storage's line of an animal is that of data/animals.jsonl, with an id in front.
+seed: build ## Add the 301 animals of data/animals.jsonl to data/pets.jsonl, once; the server must not be running
+	@if tail -n 1 data/animals.jsonl | cut -c 2- | grep -qsFf - data/pets.jsonl; \
+	then echo 'data/pets.jsonl has the animals of data/animals.jsonl'; \
+	else node dist/server.js import data/animals.jsonl --storage file:data/pets.jsonl; fi
 
-build: node_modules/.package-lock.json ## Install and build into dist
+screenshots: build ## Take the README's picture of the page anew, with Chromium
+	node --import tsx test/plugins/screenshots.ts
+
+build: dist/server.js ## Install and build into dist
+
+# Folders are among its sources, so that a file that is gone counts, too.
+dist/server.js: node_modules/.package-lock.json package.json tsconfig.json $(shell find src)
 	npm run --silent build
 
 clean: ## Remove what was installed, built and measured
-	rm -rf node_modules build dist coverage test/bench/peers/node_modules test/ecosystem/node_modules test/ecosystem/generated
+	rm -rf node_modules dist test-dist coverage test/bench/peers/node_modules test/ecosystem/node_modules test/ecosystem/generated
 
 # npm writes this file last, so it is there only after a whole install.
 node_modules/.package-lock.json: package.json package-lock.json
-	npm ci --include=dev --no-fund --no-audit
+	npm ci --include=dev --no-fund --no-audit --loglevel=error
 	@touch $@
 
 test/bench/peers/node_modules/.package-lock.json: test/bench/peers/package.json test/bench/peers/package-lock.json

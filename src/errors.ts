@@ -1,31 +1,38 @@
-/** Owns the one error class and the closed list of its codes; knows neither HTTP nor files. */
+/** The one error class that callers act on, its closed list of codes, and the one way to read whatever was thrown. */
 import { inspect } from 'node:util';
 
-/** What a client reads in the `code` of an Error body (C50). Their statuses stand in `http/reply`. */
-export type ReplyErrorCode =
-  | 'invalid_parameter'
-  | 'invalid_json'
-  | 'invalid_body'
-  | 'bad_request'
-  | 'unauthorized'
-  | 'not_found'
-  | 'method_not_allowed'
-  | 'request_timeout'
-  | 'idempotency_in_flight'
-  | 'content_too_large'
-  | 'unsupported_media_type'
-  | 'expectation_failed'
-  | 'idempotency_mismatch'
-  | 'too_many_requests'
-  | 'headers_too_large'
-  | 'internal_error'
-  | 'not_implemented'
-  | 'unavailable';
+/** What a client reads in the `code` of an Error body (C50), with the HTTP status that goes with it. */
+const statuses = {
+  invalid_parameter: 400,
+  invalid_json: 400,
+  invalid_body: 400,
+  bad_request: 400,
+  unauthorized: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  idempotency_in_flight: 409,
+  content_too_large: 413,
+  unsupported_media_type: 415,
+  expectation_failed: 417,
+  idempotency_mismatch: 422,
+  too_many_requests: 429,
+  headers_too_large: 431,
+  internal_error: 500,
+  not_implemented: 501,
+  unavailable: 503,
+} as const;
+
+/** A code that a client can read in an Error body (C50). */
+export type ReplyErrorCode = keyof typeof statuses;
+
+/** Every code that an Error body can have, in the order of their statuses (C50). */
+export const replyErrorCodes: readonly string[] = Object.keys(statuses);
 
 /**
  * What opening a storage rejects with; no client ever sees these.
- * `storage_damaged` (F3): the file holds what no crash explains. `storage_in_use` (F4): another process owns it.
- * `storage_unusable` (F7): it cannot be created, read or written.
+ * `storage_damaged`: the file holds what no crash explains (F3). `storage_in_use`: another process owns it (F4).
+ * `storage_unusable`: it cannot be created, read or written (F7).
  */
 export type StorageErrorCode = 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -43,20 +50,77 @@ export interface ErrorDetails {
 /** The one failure that a caller can act on: `code` is stable, `message` is for people and may change. */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
+  /** Which failure it is. */
   readonly code: ErrorCode;
+  /** The HTTP status of an answer with this code; undefined where no client sees it. */
+  readonly status: number | undefined;
   /** Header names and values, alternating; empty for most. */
   readonly headers: readonly string[];
+  /** Cached, since errors that are made once are thrown often. */
+  #body: string | undefined;
 
+  /** @param message A sentence for people: of a reply's code, it is what the client reads. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.code = code;
+    this.status = isReplyCode(code) ? statuses[code] : undefined;
     this.headers = Object.freeze([...(details.headers ?? [])]);
+  }
+
+  /** The Error body of the specification, a byte string of JSON: exactly `code`, `message` and `status`. */
+  get body(): string {
+    const { code, message, status } = this;
+    this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
+    return this.#body;
   }
 }
 
-/** The text of anything thrown, for a log line or for the message of an error that wraps it. */
-export function messageOf(thrown: unknown): string {
-  if (thrown instanceof Error) return thrown.message;
-  // Not `String`, which some objects have no answer to.
-  return typeof thrown === 'string' ? thrown : inspect(thrown);
+function isReplyCode(code: string): code is ReplyErrorCode {
+  return Object.hasOwn(statuses, code);
 }
+
+/**
+ * Refuses a name that nobody reads, a misspelt one most likely.
+ * @throws TypeError that names it and those that are known.
+ */
+export function checkNames(what: string, given: object, known: readonly string[]): void {
+  for (const name of Object.keys(given)) {
+    if (!known.includes(name)) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
+  }
+}
+
+/** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. */
+export function codeOf(thrown: unknown): string | undefined {
+  return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
+}
+
+/**
+ * Whatever was thrown in one line, for a log or for the message of an error that wraps it: the first line of its
+ * message, as a syntax error or OpenSSL's text may go on for many. Never throws, not even for what cannot be inspected.
+ */
+export function reasonOf(thrown: unknown): string {
+  try {
+    // Where a host has several addresses, what each of them said stands inside alone.
+    if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
+    const text =
+      thrown instanceof Error ? String(thrown.message) : typeof thrown === 'string' ? thrown : inspect(thrown);
+    return text.split('\n', 1)[0] ?? '';
+  } catch {
+    return 'an error that cannot be read';
+  }
+}
+
+/** All that is known of whatever was thrown, its stack and causes included, for the log. Never throws. */
+export function detailOf(thrown: unknown): string {
+  try {
+    return inspect(thrown);
+  } catch {
+    return reasonOf(thrown);
+  }
+}
+
+/** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
+export type LogLevel = 'info' | 'warn' | 'error';
+
+/** Takes one thing to say to whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
+export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;

@@ -1,26 +1,50 @@
 /** The public API; what is not exported here is private. */
-export { PetstoreError, type ErrorCode, type ErrorDetails, type ReplyErrorCode, type StorageErrorCode } from './errors.js';
-export type { VerifyKey } from './http/auth.js';
-export type { Deprecation } from './http/deprecation.js';
-export { errorResponse, jsonResponse, type OpenApiDocument, type OpenApiOperation, type OpenApiValue } from './http/openapi.js';
-export { afterParameter, limitParameter, pageReply, parsePage, queryParameter } from './http/paging.js';
-export type { Query } from './http/query.js';
-export { emptyReply, jsonReply, type Reply } from './http/reply.js';
-export type { Operation, OperationRequest, Route } from './http/route.js';
-export type { ListenOptions } from './http/server.js';
+export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
+export { codeOf, detailOf, PetstoreError, reasonOf, type ErrorCode, type ErrorDetails } from './errors.js';
+export type { Log, LogLevel, ReplyErrorCode, StorageErrorCode } from './errors.js';
+export type { ListenOptions, TlsPair } from './http/index.js';
 export { int64OfJsonNumber } from './int64.js';
 export { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
-export { digestOfKey, KeyRing, type KeyEntry } from './key-ring.js';
-export type { Log, LogLevel } from './log.js';
+export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
+export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
-export { checkDraft, parseDraft, petStatuses, type Pet, type PetDraft, type PetStatus } from './pet.js';
-export { createPetstore, type Petstore } from './petstore.js';
-export type { Plugin, PluginHost, ReplyEvent, RequestHead } from './plugin.js';
-export type { Commit, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from './storage.js';
-export { memoryStorage } from './storage/memory.js';
-export type { Disk, FileFacts } from './storage/disk.js';
-export type { CopyProgress, CopyReport, CopyTarget, TextTarget } from './storage/copy.js';
-export type { FileStorageOptions } from './storage/file.js';
-export { checkFile, copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget, salvageFile } from './storage/on-demand.js';
-export type { FileReport } from './storage/check.js';
-export type { SalvageReport } from './storage/salvage.js';
+export { listDocument, pageReply, parsePage } from './paging.js';
+export { checkDraft, checkQuery, parseDraft, petJson, petStatuses } from './pet.js';
+export type { Pet, PetDraft, PetStatus } from './pet.js';
+export { createPetstore, type Listening, type Petstore } from './petstore.js';
+export type { AcceptedRequest, Plugin, PluginHost, ReplyEvent, ReplySource, RequestHead, Wrapper } from './plugin.js';
+export { emptyReply, jsonReply, type Reply } from './reply.js';
+export type { Query } from './request.js';
+export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
+export type {
+  Commit,
+  InsertOnce,
+  PageQuery,
+  PetQuery,
+  PetStorage,
+  PetTexts,
+  RecordKind,
+  Records,
+  StoredText,
+  TextPage,
+  Texts,
+  TextTarget,
+} from './storage.js';
+export {
+  checkFile,
+  copyPets,
+  copyRecords,
+  fileStorage,
+  fileRecordNames,
+  fileTarget,
+  salvageFile,
+  type FileReport,
+  type CopyProgress,
+  type CopyReport,
+  type CopyTarget,
+  type FileStorageOptions,
+  type LeftOutLine,
+  type SalvageReport,
+} from './file/index.js';
+export type { Disk, FileFacts } from './journal/index.js';
+export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';

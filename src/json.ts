@@ -1,16 +1,17 @@
 /**
- * Owns reading JSON text to values: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets (C26).
- * Knows nothing of the fields that a value should have.
+ * Reads JSON text to values: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in errors (C26).
  *
- * Text arrives as a *byte string*: one char (U+0000 to U+00FF) is one byte of UTF-8. A position in it is a byte
- * offset, its length is a Content-Length, and what is pure ASCII needs no decoding at all.
+ * Text is a *byte string*: one char (U+0000 to U+00FF) is one byte of UTF-8. A position in it is a byte offset, its
+ * length is a Content-Length, and what is pure ASCII needs no decoding at all.
  */
-import { decodeJsonString, invalidJson } from './json-string.js';
+import { PetstoreError } from './errors.js';
 
 /** A number as it was written, because a double would round an int64 past 2^53 (C23). */
 export class JsonNumber {
+  /** As it was written. */
   readonly text: string;
 
+  /** @param text A number as JSON writes it; it is not checked. */
   constructor(text: string) {
     this.text = text;
   }
@@ -35,13 +36,17 @@ export function parseJson(byteString: string): JsonValue {
   return new Reader(byteString).document();
 }
 
+const escapes = new Map(
+  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
+);
+
 class Reader {
   readonly #bytes: string;
-  #at = 0;
+  #at: number;
 
   constructor(byteString: string) {
     this.#bytes = byteString;
-    if (byteString.startsWith('\u00ef\u00bb\u00bf')) this.#at = 3;
+    this.#at = byteString.startsWith('\u00ef\u00bb\u00bf') ? 3 : 0;
   }
 
   document(): JsonValue {
@@ -71,13 +76,9 @@ class Reader {
   }
 
   #object(depth: number): JsonValue {
-    this.#open(depth);
     const members = new Map<string, JsonValue>();
-    if (this.#skipSpace() === 0x7d) {
-      this.#at++;
-      return members;
-    }
-    for (;;) {
+    if (!this.#begins(depth, 0x7d)) return members;
+    do {
       if (this.#skipSpace() !== 0x22) this.#fail('expected a member name');
       const nameAt = this.#at;
       const name = this.#string();
@@ -85,51 +86,97 @@ class Reader {
       if (this.#skipSpace() !== 0x3a) this.#fail('expected ":"');
       this.#at++;
       members.set(name, this.#value(depth));
-      const next = this.#skipSpace();
-      if (next === 0x7d) break;
-      if (next !== 0x2c) this.#fail('expected "," or "}"');
-      this.#at++;
-    }
-    this.#at++;
+    } while (this.#goesOn(0x7d, 'expected "," or "}"'));
     return members;
   }
 
   #array(depth: number): JsonValue {
-    this.#open(depth);
     const items: JsonValue[] = [];
-    if (this.#skipSpace() === 0x5d) {
-      this.#at++;
-      return items;
-    }
-    for (;;) {
-      items.push(this.#value(depth));
-      const next = this.#skipSpace();
-      if (next === 0x5d) break;
-      if (next !== 0x2c) this.#fail('expected "," or "]"');
-      this.#at++;
-    }
-    this.#at++;
+    if (!this.#begins(depth, 0x5d)) return items;
+    do items.push(this.#value(depth));
+    while (this.#goesOn(0x5d, 'expected "," or "]"'));
     return items;
   }
 
-  #open(depth: number): void {
+  /** Goes into an array or object that `close` ends; whether there is anything in it. */
+  #begins(depth: number, close: number): boolean {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
+    if (this.#skipSpace() !== close) return true;
+    this.#at++;
+    return false;
+  }
+
+  /** Goes to the next item of an array or object, or past its end; whether there is one. */
+  #goesOn(close: number, expected: string): boolean {
+    const next = this.#skipSpace();
+    if (next !== close && next !== 0x2c) this.#fail(expected);
+    this.#at++;
+    return next === 0x2c;
   }
 
   #string(): string {
-    const start = this.#at + 1;
-    for (let at = start; at < this.#bytes.length; at++) {
+    let text = '';
+    let plainFrom = ++this.#at;
+    for (let at = plainFrom; ; ) {
       const byte = this.#bytes.charCodeAt(at);
-      if (byte === 0x22) {
-        this.#at = at + 1;
-        return this.#bytes.slice(start, at);
+      if (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) {
+        at++;
+        continue;
       }
-      if (byte === 0x5c || byte >= 0x80 || byte < 0x20) break;
+      const plain = this.#bytes.slice(plainFrom, at);
+      this.#at = at;
+      if (byte === 0x22) {
+        this.#at++;
+        return text + plain;
+      }
+      text += plain + (byte === 0x5c ? this.#escaped() : this.#utf8(byte));
+      plainFrom = at = this.#at;
     }
-    const { text, end } = decodeJsonString(this.#bytes, start);
-    this.#at = end;
+  }
+
+  #escaped(): string {
+    const letter = this.#bytes.charAt(this.#at + 1);
+    if (letter === 'u') return this.#unicodeEscape();
+    const text = escapes.get(letter);
+    if (text === undefined) this.#fail('an unknown escape', letter === '' ? this.#bytes.length : this.#at);
+    this.#at += 2;
     return text;
+  }
+
+  #unicodeEscape(): string {
+    const first = this.#codeUnit(this.#at);
+    // Two escapes make one character beyond U+FFFF; half of a pair is no text at all (RFC 7493 section 2.1).
+    const isLead = first >= 0xd800 && first <= 0xdbff && this.#bytes.startsWith('\\u', this.#at + 6);
+    const text = isLead ? String.fromCharCode(first, this.#codeUnit(this.#at + 6)) : String.fromCharCode(first);
+    if (!text.isWellFormed()) this.#fail('a lone surrogate');
+    this.#at += isLead ? 12 : 6;
+    return text;
+  }
+
+  /** The four hexadecimal digits of the escape that begins at `at`. */
+  #codeUnit(at: number): number {
+    const digits = this.#bytes.slice(at + 2, at + 6);
+    if (/^[0-9A-Fa-f]{4}$/.test(digits)) return Number.parseInt(digits, 16);
+    const isCutOff = /^[0-9A-Fa-f]*$/.test(digits);
+    return this.#fail('an escape without four hexadecimal digits', isCutOff ? this.#bytes.length : at);
+  }
+
+  /** One character of two to four bytes; the ranges are the table of RFC 3629 section 4. */
+  #utf8(lead: number): string {
+    if (lead < 0x20) this.#fail('a control character that is not escaped');
+    const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+    if (length === 0) this.#fail('invalid UTF-8');
+    let code = lead & (0xff >> (length + 1));
+    for (let i = 1; i < length; i++) {
+      const byte = this.#bytes.charCodeAt(this.#at + i);
+      const low = i > 1 ? 0x80 : lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
+      const high = i > 1 ? 0xbf : lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
+      if (!(byte >= low && byte <= high)) this.#fail('invalid UTF-8');
+      code = (code << 6) | (byte & 0x3f);
+    }
+    this.#at += length;
+    return String.fromCodePoint(code);
   }
 
   #number(): JsonNumber {
@@ -163,7 +210,7 @@ class Reader {
     return value;
   }
 
-  /** Skips white space and answers the byte behind it, NaN at the end. */
+  /** Skips white space and answers the byte after it, NaN at the end. */
   #skipSpace(): number {
     for (;;) {
       const byte = this.#byte();
@@ -177,6 +224,7 @@ class Reader {
   }
 
   #fail(problem: string, at = this.#at): never {
-    throw invalidJson(at < this.#bytes.length ? problem : 'the text ends too early', at);
+    const what = at < this.#bytes.length ? problem : 'the text ends too early';
+    throw new PetstoreError('invalid_json', `Not valid JSON: ${what}, at byte ${at}.`);
   }
 }

@@ -1,22 +1,27 @@
-/** Owns the options of `createPetstore`: defaults, ranges, and refusal of what it doesn't know. Reads no environment. */
-import { checkNames } from './calling.js';
-import type { VerifyKey } from './http/auth.js';
-import { digestOfKey, KeyRing } from './key-ring.js';
-import type { Log } from './log.js';
+/**
+ * The options of `createPetstore`: defaults, ranges, and refusal of what is unknown or impossible. Reads no
+ * environment.
+ */
+import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
+import { checkNames } from './errors.js';
+import type { Log } from './errors.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
-import { memoryStorage } from './storage/memory.js';
-import { whenOpen } from './storage/opening.js';
+import { memoryStorage } from './memory/index.js';
 
 /** How a petstore is to be. */
 export interface PetstoreOptions {
-  /** The API keys' texts, of visible ASCII; or a function that names a token's key, for those who verify their own way. */
+  /**
+   * The API keys' texts, of visible ASCII; or a function that names a token's key, for those who verify their own
+   * way.
+   */
   readonly keys: readonly string[] | VerifyKey;
   /**
-   * Where the animals are kept; the petstore closes it when it closes. A promise of one is fine.
+   * Where the animals are kept, open: `storage: await fileStorage(path)`. The petstore closes it when it closes; where
+   * `createPetstore` throws, it is still the caller's to close.
    * @defaultValue `memoryStorage()`
    */
-  readonly storage?: PetStorage | Promise<PetStorage>;
+  readonly storage?: PetStorage;
   /**
    * Milliseconds since the epoch.
    * @defaultValue `Date.now`
@@ -31,7 +36,10 @@ export interface PetstoreOptions {
    * @defaultValue 65536
    */
   readonly maxBodyBytes?: number;
-  /** Absolute address of the production deployment, `/v1` included, for the OpenAPI document. */
+  /**
+   * Absolute address of the production deployment, `/v1` included, for the OpenAPI document; links in answers begin
+   * with its path (C56).
+   */
   readonly baseUrl?: string;
   /** The same of the staging deployment. */
   readonly stagingBaseUrl?: string;
@@ -41,26 +49,36 @@ export interface PetstoreOptions {
 export interface ResolvedOptions {
   readonly verifyKey: VerifyKey;
   readonly storage: PetStorage;
-  /** Settles with the opening of a storage that was given as a promise. */
-  readonly opening: Promise<unknown>;
   readonly clock: () => number;
   readonly plugins: readonly Plugin[];
   readonly log: Log;
   readonly maxBodyBytes: number;
+  /** The path of the production address, without a slash at the end; undefined without one. */
+  readonly basePath: string | undefined;
   readonly baseUrls: readonly string[];
 }
 
 /** The most that `maxBodyBytes` may allow; whatever is smaller fits into a storage. */
 export const largestBodyBytes = 2 ** 24;
 
-const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] satisfies (keyof PetstoreOptions)[];
+const known = [
+  'keys',
+  'storage',
+  'clock',
+  'plugins',
+  'log',
+  'maxBodyBytes',
+  'baseUrl',
+  'stagingBaseUrl',
+] satisfies (keyof PetstoreOptions)[];
 
 /**
  * Fills in the defaults; the caller's object stays as it is.
  * @throws TypeError that names the option and its rule.
  */
 export function resolveOptions(options: PetstoreOptions): ResolvedOptions {
-  if (typeof options !== 'object' || options === null) throw new TypeError('createPetstore needs options, keys at least');
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError('createPetstore needs options, keys at least');
   checkNames('option', options, known);
   const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
   if (typeof clock !== 'function') throw new TypeError('option clock must be a function that answers milliseconds');
@@ -71,22 +89,24 @@ export function resolveOptions(options: PetstoreOptions): ResolvedOptions {
   if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 1 || maxBodyBytes > largestBodyBytes) {
     throw new TypeError(`option maxBodyBytes must be an integer from 1 to ${largestBodyBytes}`);
   }
-  const baseUrls = [checkUrl('baseUrl', options.baseUrl), checkUrl('stagingBaseUrl', options.stagingBaseUrl)];
+  const baseUrl = checkUrl('baseUrl', options.baseUrl);
+  const baseUrls = [baseUrl, checkUrl('stagingBaseUrl', options.stagingBaseUrl)];
   return {
     verifyKey: resolveKeys(options.keys, clock),
     storage: resolveStorage(options.storage),
-    opening: Promise.resolve(options.storage),
     clock,
     plugins,
     log,
     maxBodyBytes,
+    basePath: baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, ''),
     baseUrls: baseUrls.filter((url) => url !== undefined),
   };
 }
 
 function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): VerifyKey {
   if (typeof keys === 'function') return keys;
-  if (!Array.isArray(keys) || keys.length === 0) throw new TypeError('option keys must hold at least one API key, or be a function');
+  if (!Array.isArray(keys) || keys.length === 0)
+    throw new TypeError('option keys must hold at least one API key, or be a function');
   if (keys.some((key) => typeof key !== 'string' || !/^[\x21-\x7e]+$/.test(key))) {
     throw new TypeError('option keys must hold texts of visible ASCII, without spaces');
   }
@@ -94,14 +114,15 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
     keys.map((key: string, index) => ({ name: `key-${index + 1}`, digest: digestOfKey(key) })),
     clock,
   );
-  return (token) => ring.verify(token);
+  return ring.verify.bind(ring);
 }
 
 function resolveStorage(storage: PetstoreOptions['storage']): PetStorage {
   if (storage === undefined) return memoryStorage();
-  if (storage instanceof Promise) return whenOpen(storage);
+  if (storage instanceof Promise) throw new TypeError('option storage must be open: await it first');
   for (const method of ['insert', 'get', 'list', 'close'] as const) {
-    if (typeof storage?.[method] !== 'function') throw new TypeError(`option storage must be a PetStorage; it has no method ${method}`);
+    if (typeof storage?.[method] !== 'function')
+      throw new TypeError(`option storage must be a PetStorage; it has no method ${method}`);
   }
   return storage;
 }

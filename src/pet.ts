@@ -47,12 +47,14 @@ export function parseDraft(value: JsonValue): PetDraft {
   const categoryNumber = value.get('categoryId');
   const categoryId = categoryNumber instanceof JsonNumber ? int64OfJsonNumber(categoryNumber.text) : undefined;
   const status = value.get('status');
-  const statusFits = status === undefined || isPetStatus(status);
-  if (typeof name === 'string' && categoryId !== undefined && statusFits) return draftOf(name, categoryId, status);
+  if (typeof name === 'string' && categoryId !== undefined) {
+    if (status === undefined) return { name, categoryId };
+    if (isPetStatus(status)) return { name, categoryId, status };
+  }
   const broken: string[] = [];
   if (typeof name !== 'string') broken.push(fieldRules.name);
   if (categoryId === undefined) broken.push(fieldRules.categoryId);
-  if (!statusFits) broken.push(fieldRules.status);
+  if (status !== undefined && !isPetStatus(status)) broken.push(fieldRules.status);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
@@ -66,14 +68,27 @@ const maxNameLength = 2 ** 24;
 export function checkDraft(draft: PetDraft): void {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
   // A lone surrogate has no UTF-8, so that the file could not keep it.
-  if (typeof draft.name !== 'string' || !draft.name.isWellFormed()) throw new TypeError('name must be a well-formed string');
-  if (draft.name.length > maxNameLength) throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
-  if (typeof draft.categoryId !== 'bigint' || !isInt64(draft.categoryId)) throw new TypeError('categoryId must be a bigint of 64 bits');
+  if (typeof draft.name !== 'string' || !draft.name.isWellFormed())
+    throw new TypeError('name must be a well-formed string');
+  if (draft.name.length > maxNameLength)
+    throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
+  if (typeof draft.categoryId !== 'bigint' || !isInt64(draft.categoryId))
+    throw new TypeError('categoryId must be a bigint of 64 bits');
   if (draft.status !== undefined && !isPetStatus(draft.status)) throw new TypeError(fieldRules.status);
 }
 
 /**
- * An animal's one JSON text: the line in the file, the body of the answer, kept as a byte string.
+ * Refuses what a program, not a client, hands over as the query of a page: no storage would ever come to its end.
+ * @throws TypeError that names the member.
+ */
+export function checkQuery({ limit, after }: { readonly limit: number; readonly after?: bigint | undefined }): void {
+  if (!Number.isInteger(limit) || limit < 1) throw new TypeError('limit must be an integer of at least 1');
+  if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
+}
+
+/**
+ * An animal's one JSON text, as the API answers it and a file keeps it; `JSON.stringify` throws at its bigints. A byte
+ * string, as `jsonReply` takes it: each character is one byte of its UTF-8; `Buffer.from(json, 'latin1')` has these.
  * Members in the order of the specification, no white space; only what JSON demands is escaped.
  */
 export function petJson(id: bigint, draft: PetDraft): string {
@@ -91,10 +106,7 @@ export function parsePet(json: string): Pet {
   const draft = parseDraft(value);
   const idNumber = value instanceof Map ? value.get('id') : undefined;
   const id = idNumber instanceof JsonNumber ? int64OfJsonNumber(idNumber.text) : undefined;
-  if (id === undefined || id < 1n) throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
+  if (id === undefined || id < 1n)
+    throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
   return { id, ...draft };
-}
-
-function draftOf(name: string, categoryId: bigint, status: PetStatus | undefined): PetDraft {
-  return status === undefined ? { name, categoryId } : { name, categoryId, status };
 }

@@ -1,128 +1,181 @@
-/** Assembles the petstore: routes, the plugin host, listening and closing. The path of a request is in `request-path`. */
+/** Assembles a petstore: its routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { inspect } from 'node:util';
-import { messageOf, PetstoreError } from './errors.js';
-import type { Service } from './http/connection.js';
-import { messageOfRequest, responseOf } from './http/fetch.js';
-import { Exchange, type Message } from './http/message.js';
-import { openApiDocument, openApiRoute, type OpenApiDocument } from './http/openapi.js';
-import { petRoutes } from './http/operations.js';
-import { Outbox } from './http/outbox.js';
-import { probeRoutes } from './http/probes.js';
-import { errorReply, internalErrorReply, type Reply } from './http/reply.js';
-import { Resources } from './http/resources.js';
-import type { Route } from './http/route.js';
-import { HttpServer, stopping, type ListenOptions } from './http/server.js';
+import { keyNameOf, refusalOf, tokenOf } from './auth.js';
+import { detailOf, reasonOf, type Log } from './errors.js';
+import { Endpoint, stopping, type Answer, type ListenOptions, type TlsPair } from './http/index.js';
+import { textsOf } from './memory/index.js';
+import { openApiDocument } from './openapi.js';
+import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
-import type { PluginHost } from './plugin.js';
-import { ReplyHeaders } from './reply-headers.js';
-import { ReplyWatchers } from './reply-watchers.js';
-import { answer, type RequestPathOptions } from './request-path.js';
+import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
+import { internalErrorReply, checkReply, isForClients, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { checkContent, checkExpectation, Query, splitTarget, type Message } from './request.js';
+import { operationOf, Routes, type Resource } from './router.js';
 import type { PetStorage } from './storage.js';
-import { textsOf } from './storage/texts.js';
 
-/** How long requests under way may take once the petstore closes; the process has 10 s in all. */
+/** How long requests under way may take once the petstore closes, in milliseconds; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
+
+/** A port that the petstore listens on. */
+export interface Listening {
+  /** Its base address, without a slash at the end. */
+  readonly url: string;
+  /** The port that was given, or taken where 0 was. */
+  readonly port: number;
+  /**
+   * Serves new connections with another certificate; those that are open keep theirs.
+   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that cannot be used: then the old one
+   * stays.
+   */
+  readonly setTls: (tls: TlsPair) => void;
+}
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
-  /** Answers one request; fits `http.createServer`, Express and the like. */
-  readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Answers one request with no port open; never rejects. */
-  readonly fetch: (request: Request) => Promise<Response>;
   /**
-   * Opens a port, once the storage is open, and resolves to its address; may be called for several.
-   * Rejects with the storage's or a plugin's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, and with
-   * `unavailable` once the petstore is closed.
+   * Answers one request; fits `http.createServer`, Express and the like. Where something before it has taken the body,
+   * `next` is called with the error, or without it the answer is 500 and the log says how to mend it.
    */
-  readonly listen: (options?: ListenOptions) => Promise<{ readonly url: string; readonly port: number }>;
+  readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
+  /**
+   * Answers one request with no port open. Takes what the platform's `fetch` takes, and like that rejects with a
+   * TypeError for what is no request.
+   */
+  readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
+  /**
+   * Opens a port, once plugins are ready, and resolves to its address; may be called for several.
+   * Rejects with a plugin's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, with a TypeError for
+   * options that are none, and with `unavailable` once the petstore is closed.
+   */
+  readonly listen: (options?: ListenOptions) => Promise<Listening>;
+  /**
+   * Turns `/readyz` to 503, for good, so that whoever balances sends requests elsewhere; all else goes on as before.
+   */
+  readonly drain: () => void;
   /** Takes no more requests, lets those under way finish, closes plugins and storage. Calling it again is fine. */
   readonly close: () => Promise<void>;
+  /** Where its animals are: the one that was given, or the one in memory. */
   readonly storage: PetStorage;
 }
 
 /**
- * Makes a petstore; nothing listens yet.
- * @throws TypeError for an option against its rules, by name.
+ * Makes a petstore; nothing listens yet. Where it throws, the storage is still the caller's to close.
+ * @throws TypeError for an option against its rules, by name; and whatever a plugin throws.
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
-  const { verifyKey, storage, opening, clock, plugins, log, maxBodyBytes, baseUrls } = resolveOptions(options);
-  const resources = new Resources();
-  const routes: Route[] = [];
-  const watchers = new ReplyWatchers(log);
-  const replyHeaders = new ReplyHeaders(log);
-  const describers: ((document: OpenApiDocument) => void)[] = [];
-  const closers: (() => void | Promise<void>)[] = [];
-  const openings = [opening];
-  const servers: HttpServer[] = [];
-  const outbox = new Outbox({ failureReply, isStopping: () => closing !== undefined });
+  const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
+  const log = harmless(given.log);
+  const routes = new Routes(clock);
+  const hooks = new Hooks(log);
+  const openings: PromiseLike<unknown>[] = [];
   let closing: Promise<void> | undefined;
+  let isDraining = false;
   let answering = 0;
   let whenIdle: (() => void) | undefined;
 
-  const requestPath: RequestPathOptions = { resources, verifyKey, clock, maxBodyBytes, checkServing, failureReply };
-
   const host: PluginHost = {
-    route: (route) => {
-      resources.add(route);
-      routes.push(route);
-    },
-    addHeaders: (make) => replyHeaders.add(make),
-    onReply: (watcher) => watchers.add(watcher),
-    describe: (change) => void describers.push(change),
-    waitFor: (other) => {
-      openings.push(other);
+    ...hooks.host,
+    route: (route) => routes.add(checkedRoute(route)),
+    waitFor: (opening) => {
+      openings.push(opening);
       // Whoever listens hears of a failure; until somebody does, it is nobody's unhandled rejection.
-      other.catch(() => undefined);
+      opening.then(undefined, () => undefined);
     },
-    onClose: (closer) => void closers.push(closer),
     storage,
     clock,
     log,
   };
-  for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready), openApiRoute(routes, document, clock)]) host.route(route);
-  for (const plugin of plugins) plugin(host);
+  for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready)]) routes.add(route);
+  routes.add(openApiRoute(routes, (...told) => hooks.described(openApiDocument(...told, baseUrls))));
+  for (const plugin of plugins) {
+    const made = plugin(host);
+    if (made !== undefined && typeof Object(made).then === 'function') host.waitFor(made);
+  }
 
-  function checkServing(message: Message): void {
-    if (closing !== undefined) throw stopping();
-    if (message.isOverdue) throw new PetstoreError('unavailable', 'Too many requests are waiting.');
+  /** The path of every request, in the order of checks that the contract fixes; whatever it throws is the answer. */
+  async function answer(message: Message): Promise<Answer> {
+    answering++;
+    let resource: Resource | undefined;
+    let keyName: string | undefined;
+    let reply: Reply;
+    try {
+      const { method } = message;
+      const head = message.readHead();
+      const target = splitTarget(message.target);
+      const match = routes.find(method, target.path);
+      resource = match.value;
+      const operation = operationOf(resource, method);
+      const needsKey = resource.needsKey && operation.isPublic !== true;
+      const token = needsKey ? tokenOf(head.authorization) : undefined;
+      if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
+      if (needsKey && keyName === undefined) reply = refusalOf(head.authorization);
+      else {
+        checkExpectation(head);
+        if (operation.readsBody === true) checkContent(head, maxBodyBytes);
+        const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
+        const { params } = match;
+        const { idempotencyKey } = head;
+        const query = new Query(target.query);
+        const below = basePathOf(message);
+        const asked = { method, params, query, body, keyName, idempotencyKey, basePath: below };
+        reply = await hooks.carryOut(operation, asked, message);
+      }
+    } catch (error) {
+      reply = failed(error);
+    }
+    return { reply: dressed(reply, resource, message), resource, keyName };
+  }
+
+  /** The path that the animals' own follows in links (C56). */
+  function basePathOf({ mountPath }: Message): string {
+    return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
+  }
+
+  /** The reply with the headers that its route announces (C33) and that plugins add. */
+  function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
+    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced(reply, resource)), message);
   }
 
   /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
-  function failureReply(error: unknown): Reply {
-    const reply = errorReply(error);
-    if (reply !== undefined) return reply;
-    log('error', 'internal error', { error: inspect(error) });
+  function failed(error: unknown): Reply {
+    let fault = error;
+    try {
+      // The error may be a plugin's, and so may its headers.
+      if (isForClients(error)) return checkReply(replyTo(error));
+    } catch (broken) {
+      fault = broken;
+    }
+    log('error', 'internal error', { error: detailOf(fault) });
     return internalErrorReply;
   }
 
-  /** Answers a message, and tells those who watch what left. */
-  function respond(message: Message, send: Send): void {
-    const startedAt = performance.now();
-    answering++;
-    void answer(message, requestPath, ({ reply, resource, keyName }) => {
-      send(replyHeaders.complete(reply, message), ({ status }) => {
-        watchers.tell(message.method, status, startedAt, resource?.path, keyName);
-        answering--;
-        if (answering === 0) whenIdle?.();
-      });
+  function left(status: number, message?: Message, { resource, keyName }: Partial<Answer> = {}): void {
+    hooks.replied(() => {
+      const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
+      const event = {
+        method,
+        status,
+        milliseconds: performance.now() - startedAt,
+        ...(resource !== undefined && { route: resource.path }),
+        ...(keyName !== undefined && { keyName }),
+      };
+      return [event, { path: splitTarget(target).path, ...(address !== undefined && { address }) }];
     });
+    if (message !== undefined && --answering === 0) whenIdle?.();
   }
 
-  const service: Service = {
-    serve: (exchange) => respond(exchange, (reply, onLeft) => outbox.put(exchange, reply, onLeft)),
-    refused: (reply) => watchers.tell('', reply.status, performance.now()),
-  };
+  const endpoint = new Endpoint({
+    answer,
+    failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
+    left,
+    get isStopping() {
+      return closing !== undefined;
+    },
+  });
 
   async function ready(): Promise<void> {
-    if (closing !== undefined) throw stopping();
+    if (isDraining || closing !== undefined) throw stopping();
     await storage.ready?.();
-  }
-
-  function document(present: readonly Route[]): OpenApiDocument {
-    const made = openApiDocument(present, baseUrls);
-    for (const change of describers) change(made);
-    return made;
   }
 
   /** The timer keeps the process alive, or plugins and storage would not be closed where nothing else does. */
@@ -138,47 +191,49 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   async function closeAll(): Promise<void> {
-    await Promise.all(servers.map((server) => server.stop(closeTimeoutMs)));
     // Those of `fetch` and `handler` too, whose sockets are not ours.
-    await allAnswered();
-    for (const closer of closers) {
-      try {
-        await closer();
-      } catch (error) {
-        log('error', 'a plugin failed to close', { error: messageOf(error) });
-      }
-    }
+    await Promise.all([endpoint.stop(closeTimeoutMs), allAnswered()]);
+    await hooks.close();
     await storage.close();
   }
 
   return {
-    handler: (request, response) => service.serve(new Exchange(request, response, false)),
-    fetch: async (request) => {
-      const [reply, onLeft] = await new Promise<Parameters<Send>>((resolve) => respond(messageOfRequest(request), (...sent) => resolve(sent)));
-      try {
-        const response = responseOf(reply, request.method);
-        onLeft(reply);
-        return response;
-      } catch (error) {
-        const failure = failureReply(error);
-        onLeft(failure);
-        return responseOf(failure, request.method);
-      }
-    },
+    handler: (request, response, next) => void endpoint.handle(request, response, next),
+    fetch: (request, init) => endpoint.fetch(request, init),
     listen: async (listenOptions = {}) => {
       await Promise.all(openings);
-      const server = await HttpServer.listen(service, listenOptions);
-      servers.push(server);
+      if (closing !== undefined) throw stopping();
+      const server = await endpoint.listen(listenOptions);
       if (closing !== undefined) {
         await server.stop(0);
         throw stopping();
       }
-      return { url: server.url, port: server.port };
+      return { url: server.url, port: server.port, setTls: (tls) => server.setTls(tls) };
     },
+    drain: () => void (isDraining = true),
     close: () => (closing ??= closeAll()),
     storage,
   };
 }
 
-/** Sends a reply, and calls back with the one that left: it may be another one. */
-type Send = (reply: Reply, onLeft: (left: Reply) => void) => void;
+/** The reply with the headers that each answer of its route carries (C33). */
+function announced(reply: Reply, resource: Resource | undefined): Reply {
+  if (resource === undefined || resource.headers.length === 0) return reply;
+  return { ...reply, headers: reply.headers.length === 0 ? resource.headers : [...resource.headers, ...reply.headers] };
+}
+
+/** A log that never throws: where fields cannot be written, the message is, and says so. */
+function harmless(log: Log): Log {
+  return (level, message, fields) => {
+    try {
+      const logged: unknown = log(level, message, fields);
+      if (logged instanceof Promise) logged.catch(() => undefined);
+    } catch (error) {
+      try {
+        log(level, message, { unwritten: `the fields could not be logged: ${reasonOf(error)}` });
+      } catch {
+        // A log that takes nothing must not take the answer away too.
+      }
+    }
+  };
+}

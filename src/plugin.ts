@@ -1,11 +1,17 @@
-/** Owns what a plugin is and what it is given: types only. */
-import type { OpenApiDocument } from './http/openapi.js';
-import type { Route } from './http/route.js';
-import type { Log } from './log.js';
+/** What a plugin is and what it is given; and calling the hooks of plugins so that none of them does harm. */
+import { reasonOf } from './errors.js';
+import type { Log } from './errors.js';
+import type { OpenApiDocument } from './openapi.js';
+import { checkReply, type Reply } from './reply.js';
+import type { Message } from './request.js';
+import type { Operation, OperationRequest, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** Called once, while the petstore is created; throws for what it cannot work with. */
-export type Plugin = (host: PluginHost) => void;
+/**
+ * Called once, while the petstore is created; throws for what it cannot work with. Where it is async, `listen` waits,
+ * and rejects with what it rejects with.
+ */
+export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. The three operations of the specification are served by the same means. */
 export interface PluginHost {
@@ -15,29 +21,47 @@ export interface PluginHost {
    */
   route(route: Route): void;
   /**
-   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such as
-   * Content-Length, is not theirs to say.
+   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such
+   * as Content-Length, is not theirs to say.
    */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
+  /**
+   * Wraps each operation of every route: what it answers is the reply, and what it throws is the error. `next` carries
+   * the operation out, once it is called. A request that is refused before its operation (no key, a bad head) does not
+   * come here. The plugin that was added first is the outermost.
+   */
+  around(wrapper: Wrapper): void;
   /** Calls back after each reply, those to what was no HTTP included. */
-  onReply(watcher: (event: ReplyEvent) => void): void;
+  onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
   /** Lets the plugin add to the OpenAPI document, each time that it is made. */
   describe(change: (document: OpenApiDocument) => void): void;
   /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too, for the same reason. */
-  waitFor(opening: Promise<unknown>): void;
+  waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
-  onClose(close: () => void | Promise<void>): void;
+  onClose(close: () => void | PromiseLike<void>): void;
+  /** The petstore's own, open; the petstore closes it. */
   readonly storage: PetStorage;
-  /** Milliseconds since the epoch. */
+  /** The petstore's, in milliseconds since the epoch. */
   readonly clock: () => number;
+  /** The petstore's. */
   readonly log: Log;
 }
 
+/** What a plugin puts around an operation. */
+export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
+
 /** What a client asked with, whether or not it may. */
 export interface RequestHead {
+  /** As it came, in upper case: `GET`, `POST` … */
   readonly method: string;
   /** The value of a header by its name in lower case, several joined by `, `; undefined where it did not come. */
   readonly header: (name: string) => string | undefined;
+}
+
+/** A request that may be carried out. */
+export interface AcceptedRequest extends RequestHead {
+  /** The name of the API key; undefined where the operation needs none. */
+  readonly keyName: string | undefined;
 }
 
 /** A reply that left, and what it answered. */
@@ -46,9 +70,119 @@ export interface ReplyEvent {
   readonly method: string;
   /** The route's path with its `{param}`s, never the client's; absent where there is none. */
   readonly route?: string;
+  /** The HTTP status of the reply. */
   readonly status: number;
-  /** From the head of the request to its reply. */
+  /** From the moment when the head of the request had come to its reply, waiting included. */
   readonly milliseconds: number;
   /** The name of the API key; absent where none was needed or accepted. */
   readonly keyName?: string;
+}
+
+/** What the client itself said, for a log: it is not for the labels of metrics, which must stay few. */
+export interface ReplySource {
+  /** What it asked for, as it came, without the query, where a key may stand; empty where the request was no HTTP. */
+  readonly path: string;
+  /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
+  readonly address?: string;
+}
+
+/** A plugin's route, each reply of which is checked: it may come from code without types. */
+export function checkedRoute(route: Route): Route {
+  const checked = (operation: Operation): Operation => ({
+    ...operation,
+    handler: async (request) => checkReply(await operation.handler(request)),
+  });
+  const methods = Object.entries(route.methods).map(([method, operation]) => [method, checked(operation)] as const);
+  return { ...route, methods: Object.fromEntries(methods) };
+}
+
+/** The hooks of all plugins. What one of them throws or rejects with is logged, and changes nothing else. */
+export class Hooks {
+  readonly #log: Log;
+  readonly #wrappers: Wrapper[] = [];
+  readonly #makers: ((request: RequestHead) => readonly string[])[] = [];
+  readonly #watchers: ((event: ReplyEvent, source: ReplySource) => void)[] = [];
+  readonly #describers: ((document: OpenApiDocument) => void)[] = [];
+  readonly #closers: (() => void | PromiseLike<void>)[] = [];
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** The part of a plugin's host that adds hooks. */
+  readonly host: Pick<PluginHost, 'around' | 'addHeaders' | 'onReply' | 'describe' | 'onClose'> = {
+    around: (wrapper) => void this.#wrappers.push(wrapper),
+    addHeaders: (make) => void this.#makers.push(make),
+    onReply: (watcher) => void this.#watchers.push(watcher),
+    describe: (change) => void this.#describers.push(change),
+    onClose: (close) => void this.#closers.push(close),
+  };
+
+  /** The reply of an operation, with what plugins put around it. */
+  carryOut(operation: Operation, asked: OperationRequest, message: Message): Reply | PromiseLike<Reply> {
+    if (this.#wrappers.length === 0) return operation.handler(asked);
+    const request: AcceptedRequest = { ...headOf(message), keyName: asked.keyName };
+    const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
+      (next, wrapper) => async () => checkReply(await wrapper(request, next)),
+      async () => operation.handler(asked),
+    );
+    return wrapped();
+  }
+
+  /** The reply to a request with all headers that are added; the very same where nobody adds anything. */
+  withHeaders(reply: Reply, message: Message): Reply {
+    if (this.#makers.length === 0) return reply;
+    const request = headOf(message);
+    let completed = reply;
+    for (const make of this.#makers) {
+      this.#guard('add headers', () => {
+        const made: unknown = make(request);
+        if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
+        completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
+        return undefined;
+      });
+    }
+    return completed;
+  }
+
+  /** Tells of a reply that left. */
+  replied(tell: () => readonly [ReplyEvent, ReplySource]): void {
+    if (this.#watchers.length === 0) return;
+    const told = tell();
+    for (const watcher of this.#watchers) this.#guard('watch a reply', () => watcher(...told));
+  }
+
+  /** Lets plugins add to a document. */
+  described(document: OpenApiDocument): OpenApiDocument {
+    for (const change of this.#describers) this.#guard('describe itself', () => change(document));
+    return document;
+  }
+
+  /** Waits for what plugins do when the petstore closes, one after the other. */
+  async close(): Promise<void> {
+    for (const close of this.#closers) {
+      try {
+        await close();
+      } catch (error) {
+        this.#failed('close', error);
+      }
+    }
+  }
+
+  #guard(what: string, call: () => unknown): void {
+    try {
+      const result = call();
+      if (result instanceof Promise) result.catch((error: unknown) => this.#failed(what, error));
+    } catch (error) {
+      this.#failed(what, error);
+    }
+  }
+
+  #failed(what: string, error: unknown): void {
+    this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
+  }
+}
+
+function headOf(message: Message): RequestHead {
+  return { method: message.method, header: (name) => message.header(name) };
 }

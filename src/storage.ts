@@ -1,9 +1,9 @@
-/** Owns the contract between the petstore and whatever keeps its animals: types only. Knows no backend. */
+/** The contract between the petstore and whatever keeps its animals: types only. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
 /** A page: the first `limit` of those with an id above `after`; undefined counts as absent. */
 export interface PageQuery {
-  /** At least 1. */
+  /** An integer of at least 1. */
   readonly limit: number;
   /** Only ids above this one. */
   readonly after?: bigint | undefined;
@@ -26,7 +26,8 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals. Anyone may write one; the README has the rules and the suite that proves them.
+ * Keeps animals. Anyone may write one; docs/extending.md has the rules and the suite that proves them. Who answers
+ * what is no animal (a status of null counts as absent) makes a request fail, and the log says what was answered.
  *
  * Every method may be called at any time and by many at once. After `close` they reject with a
  * `PetstoreError` `unavailable`, as does an insert while the storage takes no writes.
@@ -41,7 +42,7 @@ export interface PetStorage {
   /** How many inserts wait for a commit that has not begun, for a storage that commits in batches. */
   readonly waiting?: number | undefined;
 
-  /** Calls back behind each commit that lasts, for a storage that commits in batches. A watcher that throws does no harm. */
+  /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
 
   /**
@@ -53,8 +54,8 @@ export interface PetStorage {
 
   /**
    * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal of the key is answered
-   * again and nothing is kept. Key and animal are kept in one step, never the one without the other, and where the insert
-   * fails neither is. Absent where the storage keeps no keys.
+   * again and nothing is kept. Key and animal are kept in one step, never the one without the other, and where the
+   * insert fails neither is. Absent where the storage keeps no keys.
    * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; and where it is still
    * under way, `idempotency_in_flight` (or waits for it).
    */
@@ -63,7 +64,7 @@ export interface PetStorage {
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
 
-  /** The animals of a query by ascending id (C5), at most `limit`. */
+  /** The animals of a query by ascending id (C5), at most `limit`. @throws TypeError for a query against the rules. */
   list(query: PetQuery): Promise<readonly Pet[]>;
 
   /** Resolves while inserts can be expected to succeed, else rejects with why not; `/readyz` asks it. */
@@ -72,10 +73,7 @@ export interface PetStorage {
   /** Waits for the inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
 
-  /**
-   * The same storage in JSON texts, for one that keeps those: saves reading them and writing them again.
-   * Absent is fine; see `textsOf`.
-   */
+  /** The same storage in JSON texts, for one that keeps those: saves reading and writing them again. */
   readonly texts?: PetTexts;
 
   /**
@@ -94,16 +92,19 @@ export interface Commit {
 }
 
 /**
- * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. What is in memory may be
- * answered, or refused, at once: a promise costs more than finding it.
+ * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. What is in memory may
+ * be answered, or refused, at once: a promise costs more than finding it.
  */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
+  /** Keeps a record under the next id, and answers that with its text. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
+  /** The text of this id, or undefined. */
   get(id: bigint): string | undefined | Promise<string | undefined>;
+  /** The texts of a query by ascending id. @throws TypeError for a query against the rules. */
   list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/** Records of a plugin's own. They can be used at once; what opening them failed by, a use rejects with `unavailable` for. */
+/** Records of a plugin's own, usable at once; where opening them failed, every use rejects with `unavailable`. */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
   get(id: bigint): Promise<string | undefined>;
@@ -118,29 +119,43 @@ export interface PetTexts extends Texts<PetDraft, PetQuery> {
   insertOnce?(draft: PetDraft, once: InsertOnce): StoredText | Promise<StoredText>;
 }
 
-/** The id and the JSON text of one record. */
+/** One record as it is kept. */
 export interface StoredText {
+  /** A positive int64. */
   readonly id: bigint;
+  /** Its JSON text, a byte string: each character is one byte of its UTF-8. */
   readonly json: string;
 }
 
 /**
  * At most `limit` texts, fewer where they are long, for a reply is one string; and where more records match, the last
- * one's id: the `after` of the next page. A storage that
- * hands out the same object again, to the same query, promises that nothing in it has changed.
+ * one's id: the `after` of the next page. A page with `next` never changes, for ids only grow and a record neither
+ * changes nor goes: whoever likes may keep its reply.
  */
 export interface TextPage {
+  /** By ascending id. */
   readonly texts: readonly string[];
+  /** The last shown id; absent where no more records match. */
   readonly next?: bigint;
 }
 
 /** How records of a plugin's own are written and read. */
 export interface RecordKind<Draft> {
-  /** The one JSON text of a draft under its id: a byte string on one line, at most 128 MiB, an object whose first member is `id`. */
+  /**
+   * The one JSON text of a draft under its id: a byte string on one line, at most 128 MiB, whose first member is `id`.
+   */
   readonly json: (id: bigint, draft: Draft) => string;
   /**
    * The inverse, for what stands in a file that a person may have edited.
    * @throws PetstoreError for a text that is no such record.
    */
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
+}
+
+/** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
+export interface TextTarget {
+  /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
+  adopt(texts: readonly StoredText[]): Promise<void>;
+  /** Waits for the commit under way and lets go of everything. */
+  close(): Promise<void>;
 }

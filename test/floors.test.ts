@@ -1,142 +1,171 @@
-// Holds the floors of shared/STYLE.md, as src is laid out, against the imports; and the dependency list against zero.
+// Holds the house: rooms are entered through their index alone, in one order, without circles; and nothing is depended on.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { builtinModules } from 'node:module';
-import { dirname, join, normalize, relative } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const src = join(root, 'src');
+const textOf = (file: string): string => readFileSync(join(root, 'src', file), 'utf8');
 
-/** From the bottom up; a module imports values only from floors below its own, or from its own part of the house. */
-const floors: readonly (readonly string[])[] = [
-  ['errors', 'log', 'calling', 'awaitable'],
-  ['json-string', 'int64'],
-  ['json'],
-  ['pet'],
-  ['storage'],
-  ['storage/*', 'key-ring', 'http/*'],
-  ['plugin'],
-  ['options', 'reply-watchers', 'reply-headers'],
-  ['request-path'],
-  ['petstore'],
-  ['index', 'postgres'],
-  ['plugins/*'],
-  ['server/*'],
-  ['commands/*'],
-  ['server'],
-];
-
-/** What http may know of the house, and who may open Node's own doors. */
-const builtinsOf: Readonly<Record<string, RegExp>> = {
-  'node:http': /^(http\/(message|drain|server|connection|resources|wire|whole-request|whole-response)|petstore)$/,
-  'node:https': /^http\/server$/,
-  'node:net': /^http\/(server|connection|pipeline|head)$|^storage\/postgres\/socket$/,
-  'node:fs': /^(storage|server|commands)\b|^http\/server$/,
-  'node:fs/promises': /^(storage|server|commands)\b|^plugins\/docs$/,
-  'node:child_process': /^storage\/lock/,
-  'node:crypto': /^(key-ring|http\/idempotency-key|storage\/(lease|lock|copy|postgres).*|server.*|commands\/.*)$/,
+/**
+ * Which rooms a room may enter. The contract stands directly in src; `index` joins it with what it is made of. Beside it
+ * stands the process's entry alone.
+ */
+const enters: Readonly<Record<string, readonly string[]>> = {
+  contract: [],
+  http: ['contract'],
+  memory: ['contract'],
+  journal: ['contract', 'memory'],
+  file: ['contract', 'memory', 'journal'],
+  postgres: ['contract', 'memory', 'journal'],
+  plugins: ['index'],
+  cli: ['index', 'postgres', 'plugins'],
+  conformance: ['index'],
+  'server.ts': ['cli'],
+};
+/** The modules of the contract that join the rooms. */
+const joins: Readonly<Record<string, readonly string[]>> = {
+  'index.ts': ['contract', 'http', 'memory', 'journal', 'file'],
+  'options.ts': ['contract', 'memory'],
+  'petstore.ts': ['contract', 'http', 'memory'],
+};
+/** The library that a room or a plugin wraps: an optional peer, which nobody else may touch. */
+const libraries: Readonly<Record<string, string>> = {
+  'plugins/cors.ts': 'cors',
+  'plugins/docs.ts': 'swagger-ui-dist',
+  'plugins/metrics.ts': 'prom-client',
+  'postgres/driver.ts': 'pg',
 };
 
-/** The library that a module wraps: an optional peer, which nobody else may touch. */
-const librariesOf: Readonly<Record<string, string>> = {
-  'plugins/cors': 'cors',
-  'plugins/docs': 'swagger-ui-dist',
-  'plugins/metrics': 'prom-client',
-  'storage/postgres/pool': 'pg',
-};
-
-function floorOf(module: string): number {
-  const exact = floors.findIndex((floor) => floor.includes(module));
-  return exact >= 0 ? exact : floors.findIndex((floor) => floor.includes(`${module.split('/')[0]}/*`));
-}
-
-const modules = readdirSync(src, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
-  .map((file) => file.slice(0, -'.ts'.length));
-
-const imports = modules.flatMap((module) => {
-  const text = readFileSync(join(src, `${module}.ts`), 'utf8');
-  return [
-    ...text.matchAll(/^(?:import|export)\b(?! (?:async |default )?(?:function|class|const|interface|type \w+ =))[^;]*?from '([^']+)'|\bimport\('([^']+)'\)/gm),
-  ].map((match) => {
-    const target = match[1] ?? match[2] ?? '';
-    return { module, target: target.startsWith('.') ? relative(src, normalize(join(src, dirname(module), target))).replace(/\.js$/, '') : target };
+const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.ts'),
+);
+const roomOf = (file: string): string =>
+  file.includes('/') ? posix.dirname(file) : file in enters ? file : 'contract';
+/** What a module imports, types included: files of src, and what is not ours as it is named. */
+const importsOf = (file: string): readonly string[] =>
+  [...textOf(file).matchAll(/\bfrom '([^']+)'|\bimport\('([^']+)'\)/g)].map(([, named, dynamic]) => {
+    const target = named ?? dynamic ?? '';
+    return target.startsWith('.') ? posix.join(posix.dirname(file), target).replace(/\.js$/, '.ts') : target;
   });
-});
 
-test('every module stands on a floor', () => {
-  assert.deepEqual(
-    modules.filter((module) => floorOf(module) < 0),
-    [],
+test('a room is entered through its index alone, and only by those above it', () => {
+  const wrong = files.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => {
+        const [from, to] = [roomOf(file), roomOf(target)];
+        if (target.startsWith('node:') || target === libraries[file]) return false;
+        if (!files.includes(target)) return true;
+        if (from === to) return false;
+        const isDoor = to === 'contract' || to === 'plugins' || target === `${to}/index.ts`;
+        const may = joins[file] ?? enters[from] ?? [];
+        return !isDoor || !(may.includes(to) || (target === 'index.ts' && may.includes('index')));
+      })
+      .map((target) => `${file} -> ${target}`),
   );
-});
-
-test('a module imports only from floors below, or beside it in its own part', () => {
-  const wrong = imports.filter(({ module, target }) => {
-    if (target.startsWith('node:') || target === librariesOf[module]) return false;
-    const [own, other] = [floorOf(module), floorOf(target)];
-    const beside = own === other && module.split('/')[0] === target.split('/')[0];
-    return !(other < own && other >= 0) && !beside;
-  });
   assert.deepEqual(wrong, []);
 });
 
-test('http and storage never see each other', () => {
-  const crossing = imports.filter(({ module, target }) => {
-    const towers = [module, target].map((name) => name.split('/')).map(([part, rest]) => (rest === undefined ? '' : part));
-    return towers.includes('http') && towers.includes('storage');
-  });
-  assert.deepEqual(crossing, []);
+/** Tests that look inside a room, and why; all others come through the doors. */
+const whiteBox: Readonly<Record<string, string>> = {
+  'http/adding.test.ts': 'a Content-Type longer than HTTP lets through, whose time must not grow with its square',
+  'http/answers.test.ts': 'the closed set of codes is a list that no answer shows whole',
+  'http/properties.test.ts': 'generated values by the ten thousand against the readers of targets, ids and animals',
+  'http/slow.test.ts': 'minutes of C44 by a clock of our own',
+  'http/unread.test.ts': 'thousands of clients of C55, more than sockets that a test opens',
+  'readme.test.ts': 'the closed set of codes, against the table of the README',
+  'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
+  'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',
+};
+
+test('tests come through the doors, but for the white-box ones that say why', () => {
+  const doors = /\/dist\/((http|memory|journal|file|postgres|conformance)\/index|index|plugins\/[a-z]+)\.js$/;
+  const inside = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
+    .filter((name) => {
+      const text = readFileSync(join(root, 'test', name), 'utf8');
+      return [...text.matchAll(/\bfrom '(\.[^']+)'|\bimport\('(\.[^']+)'\)/g)]
+        .map(([, named, dynamic]) => named ?? dynamic ?? '')
+        .some((target) => /\/(dist|src)\//.test(target) && !doors.test(target));
+    });
+  assert.deepEqual(inside.sort(), Object.keys(whiteBox).sort());
 });
 
-test('the server, its commands and the plugins know the public API only', () => {
-  const inside = imports.filter(({ module, target }) => {
-    const part = module.split('/')[0] ?? '';
-    if (!['server', 'commands', 'plugins'].includes(part) || target.startsWith('node:')) return false;
-    if (part === 'plugins') return target !== 'index' && target !== librariesOf[module];
-    if (module === 'server/shipped-plugins' && target.startsWith('plugins/')) return false;
-    return target !== 'index' && target !== 'postgres' && !target.startsWith('server/') && !target.startsWith('commands/');
-  });
-  assert.deepEqual(inside, []);
+test('there is no circle of imports, types included', () => {
+  const done = new Set<string>();
+  const walk = (file: string, path: readonly string[]): void => {
+    assert.ok(!path.includes(file), [...path.slice(path.indexOf(file)), file].join(' -> '));
+    if (done.has(file)) return;
+    for (const target of importsOf(file)) if (files.includes(target)) walk(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) walk(file, []);
 });
 
-test('what comes from outside is Node alone and what a module wraps, and only where it belongs', () => {
-  const foreign = imports.filter(({ module, target }) => {
-    if (modules.includes(target) || target === librariesOf[module]) return false;
-    const builtin = target.startsWith('node:') && builtinModules.includes(target.slice('node:'.length));
-    return !builtin || builtinsOf[target]?.test(module) === false;
-  });
-  assert.deepEqual(foreign, []);
-});
-
-test('only the standalone process reads the environment, listens to signals, writes to the console or exits', () => {
+test('only the process reads the environment, listens to signals, writes to the console or exits', () => {
   const telling = /process\.(env|exit|exitCode|on|once|stdout|stderr|argv)\b|\bconsole\./;
-  const wrong = modules.filter((module) => !/^(server|commands)\b/.test(module) && telling.test(readFileSync(join(src, `${module}.ts`), 'utf8')));
-  assert.deepEqual(wrong, []);
-});
-
-test('what a start reads is of ASCII alone: Node decodes it faster, and holds it in half the memory', () => {
-  const files = readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.js'));
-  assert.ok(files.includes('server.js'));
   assert.deepEqual(
-    files.filter((file) => /[^\0-\x7f]/.test(readFileSync(join(root, 'dist', file), 'utf8'))),
+    files.filter((file) => !['cli', 'server.ts'].includes(roomOf(file)) && telling.test(textOf(file))),
     [],
   );
 });
 
-test('there is no runtime dependency, each library that is wrapped is an optional peer, and each plugin has its own export', () => {
-  const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  assert.deepEqual(dependencies, {});
-  const libraries = Object.values(librariesOf).sort();
-  assert.deepEqual(Object.keys(peerDependencies).sort(), libraries);
-  for (const library of libraries) assert.deepEqual(peerDependenciesMeta[library], { optional: true });
-  const plugins = modules.filter((module) => module.startsWith('plugins/')).map((module) => `./${module}`);
+test('there is no runtime dependency; libraries are optional peers, and each plugin has its own export', () => {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  assert.deepEqual(manifest.dependencies, {});
+  assert.deepEqual(Object.keys(manifest.peerDependencies).sort(), Object.values(libraries).sort());
+  for (const name of Object.values(libraries))
+    assert.deepEqual(manifest.peerDependenciesMeta[name], { optional: true });
+  const plugins = files.filter((file) => roomOf(file) === 'plugins').map((file) => `./${file.replace(/\.ts$/, '')}`);
+  const exported = Object.keys(manifest.exports).filter((name) => name.startsWith('./plugins/'));
+  assert.deepEqual(exported.sort(), plugins.sort());
+});
+
+/** Where each name is declared that a module hands on or declares, in the declarations that a consumer's editor reads. */
+const declaredBy = (file: string): readonly (readonly [name: string, file: string])[] => {
+  const text = readFileSync(file, 'utf8');
+  const handedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)'/gm)].flatMap(
+    ([, list = '', from = '']) =>
+      declaredBy(join(dirname(file), from.replace(/\.js$/, '.d.ts'))).filter(([name]) =>
+        list.split(/\W+/).includes(name),
+      ),
+  );
+  const own = text.matchAll(/^export (?:declare )?(?:interface|type|class|function|const) (\w+)/gm);
+  return [...handedOn, ...Array.from(own, ([, name = '']) => [name, file] as const)];
+};
+
+test('every public name has words of its own, and every member of one, for whoever sees it in an editor', () => {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const doors = Object.values<string>(manifest.exports).filter((door) => door.endsWith('.js'));
+  const names = doors.flatMap((door) => declaredBy(join(root, door.replace(/\.js$/, '.d.ts'))));
+  assert.ok(names.length > 80, `${names.length}`);
+  const wordless = names.flatMap(([name, file]) => {
+    const lines = readFileSync(file, 'utf8').split('\n');
+    const declared = new RegExp(`^export (declare )?(?:(interface|class)|type|function|const) ${name}\\b`);
+    const from = lines.findIndex((line) => declared.test(line));
+    const end = declared.exec(lines[from] ?? '')?.[2] === undefined ? from : lines.indexOf('}', from);
+    return lines
+      .map((line, at) => ({ line, at, isFirst: at === from }))
+      .filter(({ line, at, isFirst }) => isFirst || (at > from && at < end && /^ {4}(?=\w)[\w ]+\??[:(<]/.test(line)))
+      .filter(({ at }) => !lines[at - 1]?.endsWith('*/'))
+      .map(({ line }) => `${name}: ${line.trim()}`);
+  });
+  // Editors show the words of `Texts` for these, which only say that they are promises.
   assert.deepEqual(
-    Object.keys(exports)
-      .filter((name) => name.startsWith('./plugins/'))
-      .sort(),
-    plugins.sort(),
+    [...new Set(wordless)].filter((member) => !member.startsWith('Records:')),
+    [],
+  );
+});
+
+test('the house does not grow: modules and lines, at 120 columns', () => {
+  const linesOf = (some: readonly string[]): number =>
+    some.reduce((sum, file) => sum + textOf(file).split('\n').length - 1, 0);
+  const contract = files.filter((file) => roomOf(file) === 'contract');
+  assert.ok(contract.length <= 16 && linesOf(contract) <= 2_480, `${contract.length}, ${linesOf(contract)}`);
+  assert.ok(files.length <= 60 && linesOf(files) <= 10_450, `${files.length} modules, ${linesOf(files)} lines`);
+  assert.deepEqual(
+    files.filter((file) => /^.{121,}$/m.test(textOf(file))),
+    [],
   );
 });

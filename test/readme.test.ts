@@ -1,40 +1,156 @@
-// Runs every JavaScript example of the README as its own program; a `// …` behind a console.log is what it must print.
+// Runs the code of every document: JavaScript as it stands, TypeScript once it compiles under the flags of our own source.
+// A `// …` after a console.log is what it must print. And holds what the documents say against the code.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { execFile } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { hash } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { crc32 } from 'node:zlib';
+import { replyErrorCodes } from '../dist/errors.js';
+import { testStorage } from '../dist/conformance/index.js';
+import { textsOf } from '../dist/memory/index.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const readme = readFileSync(`${root}/README.md`, 'utf8');
-const examples = [...readme.matchAll(/```js\n(.*?)```/gs)].map((match) => match[1] ?? '');
+const run = promisify(execFile);
+const names = [
+  ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  ...readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
+const readme = textOf('README.md');
 
-test('the README has examples', () => assert.ok(examples.length >= 5));
-
-for (const [index, example] of examples.entries()) {
-  test(`README example ${index + 1} runs and prints what it says`, () => {
-    const printed = execFileSync(process.execPath, ['--input-type=module'], { cwd: root, input: example, encoding: 'utf8' });
-    const said = [...example.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1] ?? '');
-    for (const line of said) assert.ok(printed.split('\n').includes(line), `${line} is not in ${printed}`);
-  });
+/** A block of code, in a file of the name that its first line gives it. */
+interface Example {
+  readonly place: string;
+  readonly file: string;
+  readonly code: string;
 }
 
-test('the storage file of the README is what the storage writes', async () => {
-  const { crc32 } = await import('node:zlib');
-  const file = /```\n(\{"id":1.*?)```/s.exec(readme)?.[1] ?? '';
+const examples = names.flatMap((name) =>
+  [...textOf(name).matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(([, language, code = ''], index): Example => {
+    const file = /^\/\/ ([\w-]+\.(?:mjs|ts))\b/.exec(code)?.[1];
+    const own = `${name.replace(/\W/g, '-')}-${index + 1}.${language === 'js' ? 'mjs' : 'ts'}`;
+    return { place: `${name}, example ${index + 1}`, file: file ?? own, code };
+  }),
+);
+
+describe('the code of the documents', () => {
+  // A package of its own that has ours installed.
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'petstore-documents-'));
+  after(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
+  symlinkSync(root, join(folder, 'node_modules/petstore'));
+  symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+  const compilerOptions = { rootDir: '.', outDir: 'out', declaration: false, declarationMap: false, sourceMap: false };
+  const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['*.ts'] };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
+  for (const { file, code } of examples) writeFileSync(join(folder, file), code);
+  const compiled = (file: string): string => file.replace(/^(.*)\.ts$/, 'out/$1.js');
+
+  before(async () => {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    // What is wrong is on its standard output.
+    await run(process.execPath, [tsc], { cwd: folder }).catch(({ stdout }) => assert.fail(String(stdout)));
+  });
+
+  test('there is some, each in a file of its own', () => {
+    assert.ok(examples.length >= 9, `${examples.length}`);
+    assert.equal(new Set(examples.map(({ file }) => file)).size, examples.length);
+  });
+
+  for (const { place, file, code } of examples) {
+    test(`${place} runs and prints what it says`, async () => {
+      const { stdout } = await run(process.execPath, [compiled(file)], { cwd: folder });
+      const said = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1] ?? '');
+      for (const line of said) assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
+    });
+  }
+
+  // As it stands, an example of its own runs it; here with the texts that a petstore makes of its animals.
+  describe('the storage of docs/extending.md keeps', () =>
+    testStorage({
+      open: async () => {
+        const { MapStorage } = await import(pathToFileURL(join(folder, compiled('map-storage.ts'))).href);
+        const storage = new MapStorage();
+        return Object.assign(storage, { texts: textsOf(storage) });
+      },
+    }));
+});
+
+test('the README has at most 260 lines, and its contents name every chapter', () => {
+  assert.ok(readme.split('\n').length <= 261);
+  const contents = /^Contents: .*?^$/ms.exec(readme)?.[0] ?? '';
+  for (const anchor of anchorsOf(readme).slice(1)) assert.ok(contents.includes(`(#${anchor})`), anchor);
+});
+
+test('every link of a document leads to a file, and to a heading where it names one', () => {
+  for (const name of names) {
+    for (const [, target = ''] of textOf(name).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+      const [path = '', anchor] = target.split('#');
+      const file = path === '' ? name : join(dirname(name), path);
+      assert.ok(existsSync(join(root, file)), `${name}: ${target}`);
+      if (anchor !== undefined) assert.ok(anchorsOf(textOf(file)).includes(anchor), `${name}: ${target}`);
+    }
+  }
+});
+
+/** The headings of a document as links name them. */
+function anchorsOf(text: string): readonly string[] {
+  const headings = text.replace(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm);
+  return Array.from(headings, ([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+test('the README has every flag, variable, default and command of the help, and no other flag', async () => {
+  const { stdout: help } = await run(process.execPath, [join(root, 'dist/server.js'), '--help']);
+  const [, commands = '', options = ''] = /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
+  const forms = commands.split('\n').map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
+  const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
+  const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
+  const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
+  for (const words of [forms, flags, variables, defaults]) {
+    assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
+    for (const word of words) if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
+  }
+  const ours = readme.replaceAll('npm install --ignore-scripts', '').matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
+  for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
+});
+
+test('the error codes of the README are those of the code', () => {
+  const chapter = /^## Errors$.*?^## /ms.exec(readme)?.[0] ?? '';
+  for (const code of replyErrorCodes) assert.ok(chapter.includes(`\`${code}\``), code);
+});
+
+test('the storage file of docs/contract.md is what the storage writes', () => {
+  const file = /```\n(\{"id":1.*?)```/s.exec(textOf('docs/contract.md'))?.[1] ?? '';
   const animals = `${file.split('\n').slice(0, 2).join('\n')}\n`;
   assert.equal(file.split('\n')[2], `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`);
 });
 
-test('the idempotency record of the README is that of its curl line, for a key called alice', async () => {
-  const { hash } = await import('node:crypto');
-  const [, key = '', body = ''] = /"key":"(\w{8})…","body":"(\w{8})…"/.exec(readme) ?? [];
-  const [, idempotencyKey, sent = ''] = /Idempotency-Key: (\w+)' -d '([^']+)'/.exec(readme) ?? [];
+test('the idempotency record of docs/extending.md is that of the README’s example, for a key called alice', () => {
+  const [, key = '', body = ''] = /"key":"(\w{8})…","body":"(\w{8})…"/.exec(textOf('docs/extending.md')) ?? [];
+  const [, idempotencyKey, sent = ''] = /'Idempotency-Key': '(\w+)'.*?body: '([^']+)'/s.exec(readme) ?? [];
   assert.ok(hash('sha256', JSON.stringify(['alice', idempotencyKey])).startsWith(key) && key !== '');
   assert.ok(hash('sha256', sent).startsWith(body) && body !== '');
-});
-
-test('the error codes of the README are those of the code', async () => {
-  const { replyErrorCodes } = await import('../build/http/reply.js');
-  for (const code of replyErrorCodes) assert.ok(readme.includes(`\`${code}\``), code);
 });

@@ -1,175 +1,311 @@
-/** Owns one connection from its first request to its end, also where it is no HTTP. Knows no route. */
-import { ServerResponse, type IncomingMessage } from 'node:http';
+/** One connection of our own server, from its first request to its end: one request at a time (C44, C51 to C55). */
 import type { Socket } from 'node:net';
 import type { PetstoreError } from '../errors.js';
-import type { Intake } from './intake.js';
-import { Exchange } from './message.js';
-import { MethodFailure, parseFailure, type ParserError } from './parse-failure.js';
-import { Pipeline } from './pipeline.js';
-import { errorReply, type Reply } from './reply.js';
-import { keepAliveMs, replyText } from './wire.js';
+import { replyTo, type Pieces, type Reply } from '../reply.js';
+import type { Message } from '../request.js';
+import type { Resource } from '../router.js';
+import { brokenOff, type Exchange } from './exchange.js';
+import {
+  keepAliveMs,
+  lingerBytes,
+  lingerMs,
+  longBytes,
+  parseFailure,
+  replyHead,
+  slicesOf,
+  type Outbox,
+  type ParserError,
+  type UnsentBytes,
+} from './wire.js';
 
-/** What a connection needs of the petstore. */
-export interface Service {
-  /** Answers a request. */
-  serve(exchange: Exchange): void;
-  /** Hears of a reply to what never became a request. */
-  refused(reply: Reply): void;
+/** What a request comes to, and what is known of it by then. */
+export interface Answer {
+  readonly reply: Reply;
+  /** What it asked for; undefined where there is nothing. */
+  readonly resource: Resource | undefined;
+  readonly keyName: string | undefined;
 }
 
-/** How long the client may still talk behind the last answer, so that closing does not reset it away (C51). */
-const lingerMs = 1_000;
-/** How long a head may take, of a method that is unknown too (C44). */
+/** What http needs of the petstore. */
+export interface Service {
+  /** Answers a request; never rejects. */
+  answer(message: Message): Promise<Answer>;
+  /** The reply to a request that failed after it was answered, with all that its route and plugins add. */
+  failed(error: PetstoreError, message: Message, answer: Answer): Reply;
+  /** Hears of each reply that leaves; of one to what was no HTTP, without a request. */
+  left(status: number, message?: Message, answer?: Answer): void;
+  /** Whether connections end after the answers to what has come. */
+  readonly isStopping: boolean;
+}
+
+/** What all connections of a petstore share. */
+export interface Shared {
+  readonly service: Service;
+  readonly outbox: Outbox;
+  readonly unsent: UnsentBytes;
+  /** How many requests wait for the one before them, on all connections. */
+  waiting: number;
+}
+
+/**
+ * Most requests that may wait for the one before them, on one connection and on all together (C52): more than honest
+ * clients send in one packet. Each takes some 7 KB, and 30 us to be read: a turn of the event loop must not take long.
+ */
+const maxWaiting = 256;
+const maxWaitingInAll = 2_048;
+/** How many bytes of an answer a client must read in how long (C44). */
+const readBytes = 65_536;
+const readMs = 60_000;
+/** How long a client may read nothing while others wait to be answered (C55). */
+const stalledMs = 5_000;
+/** How long a head and a whole request may take from when we read again, where they had to wait for us (C44). */
 const headMs = 10_000;
-/** How long a client may leave its answer unread (C44). */
-const unreadMs = 60_000;
+const requestMs = 30_000;
 
 /** One socket of an HTTP server. */
 export class Connection {
   readonly #socket: Socket;
-  readonly #service: Service;
-  readonly #pipeline: Pipeline;
-  #isHungUp = false;
+  readonly #shared: Shared;
+  /** The request that is being answered, until its answer has left. */
+  #current: Exchange | undefined;
+  #answer: Answer | undefined;
+  readonly #waiting: Exchange[] = [];
+  /** The request that came last; its body may still come. */
   #latest: Exchange | undefined;
-  /** What ends the connection once every request before it has its answer (C52). */
-  #ending: (() => void) | undefined;
-  #method: { readonly failure: MethodFailure; readonly since: number } | undefined;
-  #sentBytes = 0;
-  #sentAt = performance.now();
-  #readBytes = 0;
-  /** When it was last seen that we did not read: the client's time for a head runs from there. */
-  #pausedAt = -Infinity;
-  /** Whether Node has given up a head of which we did not read the rest; it does so once for each. */
+  /** What ends the connection once the requests before it have their answers (C52). */
+  #refusal: PetstoreError | undefined;
+  /** Whether an answer that closes is on its way: nothing that comes after it is carried out. */
+  #isClosing = false;
+  #isHungUp = false;
+  /** Whether Node has given up a head that had to wait for us; it does so once for each. */
   #isHeadLate = false;
+  /**
+   * When the connection was first swept after the current request was started, or the last answer left; and how many
+   * bytes had come by then.
+   */
+  #turnedAt: number | undefined;
+  #turnedBytes = 0;
   #busyAt = performance.now();
+  #receivedBytes = 0;
+  /** Bytes that had left when it was last seen that some did, and when the current time to read began. */
+  #sent = { bytes: 0, at: this.#busyAt, windowBytes: 0, windowAt: this.#busyAt };
 
-  constructor(socket: Socket, service: Service, intake: Intake) {
+  readonly #onAnswer = (answer: Answer): void => {
+    this.#answer = answer;
+    this.#shared.outbox.put(this);
+  };
+
+  constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
-    this.#service = service;
-    // Node's own listener is gone behind a CONNECT, and an error that nobody hears ends the process.
+    this.#shared = shared;
+    // Node's own listener is gone after a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
-    // Node ends a connection behind its last answer by this, and at once: a client that is still sending would be reset
-    // and might never read that answer (RFC 9112 section 9.6).
-    socket.destroySoon = () => this.#hangUp('');
-    this.#pipeline = new Pipeline(socket, {
-      intake,
-      serve: (exchange) => service.serve(exchange),
-      onIdle: () => this.#ending?.(),
+    // Node ends a connection whose client has ended it by this, and at once: a client that is still sending would be
+    // reset and might never read its answer (RFC 9112 section 9.6).
+    socket.destroySoon = () => this.#hangUp();
+    // Node reads on whenever it lets go of a request.
+    socket.on('resume', () => {
+      if (this.#waiting.length > 0) socket.pause();
     });
+    // Of a body, no more will come; requests that came whole are carried out all the same (C53).
+    socket.once('close', () => this.#latest?.fail(brokenOff()));
   }
 
-  /** Takes a request; its answer waits for those before it. */
+  /** Takes a request; it waits for the answer to the one before it, and meanwhile the socket is not read. */
   accept(exchange: Exchange): void {
-    // It came behind the last answer.
-    if (!this.#socket.writable || this.#latest?.isLast === true) return;
-    if (this.#latest !== undefined) this.#latest.isFollowed = true;
+    if (this.#isHungUp || this.#isClosing || this.#refusal !== undefined) return;
     this.#latest = exchange;
     this.#isHeadLate = false;
-    this.#pipeline.add(exchange);
-  }
-
-  /**
-   * Takes a CONNECT in: a request like any other, answered in its turn, but the last one, as Node has let go of the
-   * socket by now and makes no response for it.
-   */
-  acceptConnect(request: IncomingMessage): void {
-    this.#socket.resume();
-    this.#endWith(() => setImmediate(() => this.#connect(request)));
+    if (this.#current === undefined) this.#start(exchange);
+    else {
+      this.#waiting.push(exchange);
+      this.#shared.waiting++;
+      this.#socket.pause();
+      if (this.#waiting.length > maxWaiting || this.#shared.waiting > maxWaitingInAll) this.#destroy();
+    }
   }
 
   /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
   fail(error: ParserError): void {
-    // RFC 9112 section 9.6: nothing is read behind a request that asked for the end of the connection.
+    // RFC 9112 section 9.6: nothing is read after a request that asked for the end of the connection.
     if (error.code === 'HPE_CLOSED_CONNECTION') return;
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#latest?.isComplete !== false && this.#waitedForUs(performance.now())) {
-      this.#isHeadLate = true;
+    const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    // What waits for the answer to the request before it is not late yet: its time runs from that answer on.
+    const waits = this.#current !== undefined && (this.#latest !== this.#current || this.#latest.isComplete);
+    if (isLate && waits) {
+      this.#isHeadLate = this.#latest?.isComplete === true;
       return;
     }
-    const isOfHttp = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    if (!isOfHttp || this.#socket.bytesRead === 0) this.#socket.destroy();
-    else if (error.code === 'HPE_INVALID_METHOD') this.#failMethod(error);
-    else this.refuse(parseFailure(error));
+    const isOfHttp = isLate || error.code?.startsWith('HPE_');
+    if (isOfHttp && this.#socket.bytesRead > 0) this.refuse(parseFailure(error));
+    // What came whole is carried out though its client has gone (C53).
+    else this.#socket.destroy();
   }
 
   /**
-   * Answers what came last with an error and hangs up. Requests before it get their own answers first (C52); one that
-   * is still arriving is what came last, and is answered on its own path.
+   * Answers what came last with an error and hangs up. Requests before it get their own answers first (C52); one whose
+   * body is still arriving is what came last, and is answered on its own path.
    */
   refuse(error: PetstoreError): void {
-    if (this.#ending === undefined && this.#latest?.fail(error)) return;
-    this.#endWith(() => this.#hangUpWith(error));
+    if (this.#isHungUp || this.#refusal !== undefined || this.#latest?.fail(error)) return;
+    this.#refusal = error;
+    if (this.#current === undefined) this.#hangUpWith(error);
   }
 
-  /** Ends the connection if no request of it is under way; its first is as soon as its head begins to arrive (C48). */
+  /** Ends the connection if no request of it is under way; one is as soon as its head begins to arrive (C48). */
   endIfIdle(): void {
-    const isFirstArriving = this.#latest === undefined && this.#socket.bytesRead > 0;
-    if (this.#pipeline.isIdle && !isFirstArriving) this.#hangUp('');
+    const isArriving = this.#socket.bytesRead > this.#turnedBytes;
+    if (this.#current === undefined && !isArriving) this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second with the milliseconds of `performance.now()`. */
   sweep(now: number): void {
+    const socket = this.#socket;
     // An answer that is on its way is not idleness either: whoever reads slowly has its own time.
-    if (!this.#pipeline.isIdle || this.#socket.writableLength > 0 || this.#socket.bytesRead !== this.#readBytes) {
-      this.#readBytes = this.#socket.bytesRead;
-      this.#busyAt = now;
-    } else if (now - this.#busyAt > keepAliveMs) this.endIfIdle();
-    const isHeadDue = !this.#waitedForUs(now) && this.#isHeadLate;
-    if (isHeadDue || (this.#method !== undefined && now - this.#method.since > headMs)) {
-      this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    const isIdle =
+      this.#current === undefined && socket.writableLength === 0 && socket.bytesRead === this.#receivedBytes;
+    if (!isIdle) this.#busyAt = now;
+    else if (now - this.#busyAt > keepAliveMs) this.#hangUp();
+    const isLate = this.#current === undefined ? this.#isHeadLate : !this.#current.isComplete;
+    const lateMs = this.#current === undefined ? headMs : requestMs;
+    this.#turnedAt ??= now;
+    if (isLate && now - this.#turnedAt > lateMs) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    this.#receivedBytes = socket.bytesRead;
+
+    const bytes = socket.bytesWritten - socket.writableLength;
+    const { windowBytes, windowAt, ...last } = this.#sent;
+    const hasRead = socket.writableLength === 0 || bytes !== last.bytes;
+    const hasReadEnough = socket.writableLength === 0 || bytes - windowBytes >= readBytes;
+    this.#sent = {
+      bytes,
+      at: hasRead ? now : last.at,
+      windowBytes: hasReadEnough ? bytes : windowBytes,
+      windowAt: hasReadEnough ? now : windowAt,
+    };
+    const isStalled = this.#shared.unsent.isFull && now - this.#sent.at > stalledMs;
+    if (isStalled || now - this.#sent.windowAt > readMs) this.#destroy();
+  }
+
+  #start(exchange: Exchange): void {
+    this.#current = exchange;
+    this.#turnedAt = undefined;
+    void this.#shared.service.answer(exchange).then(this.#onAnswer);
+  }
+
+  /**
+   * Writes the reply, and hangs up where the reply, the client or an unread body asks for that, or the server stops.
+   */
+  send(): void {
+    const exchange = this.#current;
+    const answer = this.#answer;
+    if (exchange === undefined || answer === undefined) return;
+    const { service } = this.#shared;
+    const { failure } = exchange;
+    // A request that has failed meanwhile gets that as its answer, which it may be already, with headers of plugins.
+    const reply =
+      failure === undefined || failure.body === answer.reply.body
+        ? answer.reply
+        : service.failed(failure, exchange, answer);
+    const isLast = service.isStopping && this.#waiting.length === 0;
+    const closes = reply.closes === true || !exchange.keepsAlive || isLast;
+    const head = replyHead(reply, closes);
+    exchange.answered(reply.status);
+    // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
+    if (closes) {
+      this.#isClosing = true;
+      this.#forgetWaiting();
     }
-    const sentBytes = this.#socket.bytesWritten - this.#socket.writableLength;
-    if (sentBytes !== this.#sentBytes || this.#socket.writableLength === 0) {
-      this.#sentBytes = sentBytes;
-      this.#sentAt = now;
-    } else if (now - this.#sentAt > unreadMs) this.#socket.destroy();
+    this.#write(head, exchange.method === 'HEAD' ? '' : (reply.body ?? ''));
+    service.left(reply.status, exchange, answer);
   }
 
-  /** Whether a head that takes long may have waited for us: for requests before it whose answers are not read, for one. */
-  #waitedForUs(now: number): boolean {
-    if (this.#socket.isPaused()) this.#pausedAt = now;
-    return now - this.#pausedAt <= headMs;
-  }
-
-  /** Node has let go of the response before it by now. */
-  #connect(request: IncomingMessage): void {
-    const response = new ServerResponse(request);
-    response.shouldKeepAlive = false;
-    response.assignSocket(this.#socket);
-    response.once('finish', () => this.#hangUp(''));
-    this.#service.serve(new Exchange(request, response, false));
-  }
-
-  #failMethod(error: ParserError): void {
-    if (this.#method === undefined) {
-      this.#method = { failure: new MethodFailure(), since: performance.now() };
-      // Before Node's own listener, which ends the connection without a word.
-      this.#socket.prependOnceListener('end', () => this.refuse(parseFailure({})));
+  /** Writes a whole answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
+  #write(head: string, body: string | Pieces): void {
+    const { unsent } = this.#shared;
+    const socket = this.#socket;
+    const bytes = head.length + body.length;
+    if (typeof body === 'string' && bytes <= longBytes) {
+      socket.write(head + body, 'latin1');
+      if (socket.writableLength === 0 || socket.destroyed) {
+        this.#finish();
+        return;
+      }
     }
-    const failure = this.#method.failure.add(error);
-    if (failure !== undefined) this.refuse(failure);
+    const left = (): void => {
+      unsent.leave(bytes);
+      this.#finish();
+    };
+    if (typeof body !== 'string' || bytes > longBytes) {
+      const slices = slicesOf(head, body);
+      const next = (): void => {
+        const slice = socket.destroyed ? undefined : slices.next().value;
+        if (slice === undefined) left();
+        else socket.write(slice, 'latin1', next);
+      };
+      unsent.enter(bytes, next);
+    } else {
+      unsent.add(bytes);
+      socket.write('', left);
+    }
   }
 
-  #endWith(ending: () => void): void {
-    if (this.#ending !== undefined) return;
-    this.#ending = ending;
-    if (this.#pipeline.isIdle) ending();
+  /** The answer has left: goes on with what waits. */
+  #finish(): void {
+    if (this.#isClosing) this.#hangUp();
+    const exchange = this.#current;
+    this.#current = undefined;
+    this.#answer = undefined;
+    this.#turnedAt = undefined;
+    this.#turnedBytes = this.#socket.bytesRead;
+    if (this.#refusal !== undefined && this.#waiting.length === 0) this.#hangUpWith(this.#refusal);
+    exchange?.finish();
+    const next = this.#isHungUp ? undefined : this.#waiting.shift();
+    if (next !== undefined) {
+      this.#shared.waiting--;
+      this.#start(next);
+    }
+    if (this.#waiting.length === 0 && this.#socket.isPaused()) this.#socket.resume();
   }
 
   #hangUpWith(error: PetstoreError): void {
-    const reply = errorReply(error);
-    this.#hangUp(reply === undefined ? '' : replyText({ ...reply, closes: true, isKept: false }, ''));
-    if (reply !== undefined) this.#service.refused(reply);
+    if (this.#isHungUp) return;
+    const reply = replyTo(error);
+    this.#hangUp(replyHead(reply, true) + error.body);
+    this.#shared.service.left(reply.status);
   }
 
-  #hangUp(text: string): void {
+  /**
+   * Ends the sending side, and takes in a little of what still comes, so that closing does not reset the answer away.
+   */
+  #hangUp(text = ''): void {
     if (this.#isHungUp) return;
     this.#isHungUp = true;
-    // Once all has left: whoever reads slowly has the time of an answer for what is still on its way.
-    this.#socket.end(text, 'latin1', () => {
-      if (this.#socket.destroyed) return;
-      const timer = setTimeout(() => this.#socket.destroy(), lingerMs).unref();
-      // Or all that ended in the last second would be kept: with connections of one request each, most of the memory.
-      this.#socket.once('close', () => clearTimeout(timer));
+    this.#forgetWaiting();
+    const socket = this.#socket;
+    let bytes = 0;
+    // In place of Node's own listener: nothing more is parsed.
+    socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes >= lingerBytes) socket.destroy();
     });
+    socket.resume();
+    // Once all has left: whoever reads slowly has the time of an answer for what is still on its way.
+    socket.end(text, 'latin1', () => {
+      if (socket.destroyed) return;
+      const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+      socket.once('close', () => clearTimeout(timer));
+    });
+  }
+
+  #forgetWaiting(): void {
+    this.#shared.waiting -= this.#waiting.length;
+    this.#waiting.length = 0;
+  }
+
+  #destroy(): void {
+    this.#isHungUp = true;
+    // They count until the turn of the event loop ends: it shall not read as many of each of a thousand connections.
+    setImmediate(() => this.#forgetWaiting());
+    this.#socket.destroy();
   }
 }

@@ -1,31 +1,36 @@
-/** Owns one listening port: Node's server, its limits and its end. Knows no route; connections do the talking. */
+/** Listening ports, for the petstore: Node's server, its limits and its end; connections do the talking. */
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { checkNames } from '../calling.js';
 import { PetstoreError } from '../errors.js';
-import { Connection, type Service } from './connection.js';
-import { Intake } from './intake.js';
-import { Exchange } from './message.js';
-import type { ParserError } from './parse-failure.js';
-import { WholeRequest } from './whole-request.js';
-import { WholeResponse } from './whole-response.js';
+import { Connection, type Shared } from './connection.js';
+import { BodyRequest, SilentResponse, Exchange } from './exchange.js';
+import type { ParserError } from './wire.js';
 
 /** Where to listen. */
 export interface ListenOptions {
-  /** @defaultValue 3000; 0 takes a free one. */
+  /** The port; 0 takes a free one. @defaultValue 3000 */
   readonly port?: number;
-  /** @defaultValue `127.0.0.1` */
+  /** The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue `127.0.0.1` */
   readonly host?: string;
   /** Certificate chain and private key in PEM; with them it serves HTTPS. */
-  readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer };
+  readonly tls?: TlsPair;
+}
+
+/** A certificate chain and its private key, in PEM. */
+export interface TlsPair {
+  /** The chain, the server's own certificate first. */
+  readonly cert: string | Buffer;
+  /** The key of the server's own certificate, without a passphrase. */
+  readonly key: string | Buffer;
 }
 
 /** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
 const serverOptions = {
-  IncomingMessage: WholeRequest,
-  ServerResponse: WholeResponse,
+  IncomingMessage: BodyRequest,
+  ServerResponse: SilentResponse,
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
   maxHeaderSize: 40_000,
@@ -45,43 +50,52 @@ const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
-/** Most connections that wait to be taken, as far as the system allows; a client beyond tries again only seconds later. */
+/**
+ * Most connections that wait to be taken, as far as the system allows; a client beyond tries again only seconds
+ * later.
+ */
 const maxPending = 4_096;
+
+type AnyServer =
+  | Server<typeof BodyRequest, typeof SilentResponse>
+  | TlsServer<typeof BodyRequest, typeof SilentResponse>;
 
 /** A server that listens. */
 export class HttpServer {
-  readonly #server: Server;
-  readonly #service: Service;
-  readonly #intake = new Intake();
+  readonly #server: AnyServer;
+  readonly #shared: Shared;
   /** Under HTTPS, a socket without a connection has not shaken hands yet. */
   readonly #connections = new Map<Duplex, Connection>();
   readonly #sockets = new Set<Socket>();
   readonly #scheme: string;
   readonly #sweeper: NodeJS.Timeout;
 
-  private constructor(service: Service, scheme: 'http' | 'https', server: Server) {
-    this.#service = service;
+  private constructor(shared: Shared, scheme: 'http' | 'https', server: AnyServer) {
+    this.#shared = shared;
     this.#scheme = scheme;
     this.#server = server;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
-    // A client may close its sending side behind its request and still wait for the answer.
+    // One more than C43 allows shows that they are too many; Node would keep a thousand.
+    server.maxHeadersCount = 101;
+    // A client may close its sending side after its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.on('connection', (socket: Socket) => this.#keep(socket));
     server.on(scheme === 'http' ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
-    server.on('request', (request, response) => this.#accept(request, response, false));
-    server.on('checkContinue', (request, response) => this.#accept(request, response, true));
-    server.on('checkExpectation', (request, response) => this.#accept(request, response, false));
-    server.on('connect', (request, socket) => this.#connections.get(socket)?.acceptConnect(request));
+    server.on('request', (request, response) => this.#accept(request, response));
+    // Node has let go of the socket and makes no response: the answer, in its turn, ends the connection.
+    server.on('connect', (request) => this.#accept(request));
     server.on('clientError', (error: ParserError, socket) => this.#fail(error, socket));
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
     this.#sweeper.unref();
   }
 
   /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
-  static async listen(service: Service, options: ListenOptions): Promise<HttpServer> {
-    checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
+  static async listen(shared: Shared, options: ListenOptions): Promise<HttpServer> {
     const { port = 3000, host = '127.0.0.1', tls } = options;
-    const listening = tls === undefined ? new HttpServer(service, 'http', createServer(serverOptions)) : new HttpServer(service, 'https', await tlsServer(tls));
+    const listening =
+      tls === undefined
+        ? new HttpServer(shared, 'http', createServer(serverOptions))
+        : new HttpServer(shared, 'https', await tlsServer(tls));
     await new Promise<void>((resolve, reject) => {
       listening.#server.once('error', reject);
       listening.#server.listen(port, host, maxPending, () => {
@@ -107,15 +121,28 @@ export class HttpServer {
   }
 
   /**
+   * Serves new connections with another certificate; those that are open keep theirs.
+   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that cannot be used: then the old one
+   * stays.
+   */
+  setTls({ cert, key }: TlsPair): void {
+    if (!('setSecureContext' in this.#server)) throw new TypeError('the server listens without TLS');
+    this.#server.setSecureContext({ cert, key });
+  }
+
+  /**
    * Takes no more connections and lets requests under way finish. Whoever still sends after `graceMs` is told why it
    * ends, and half a second later the rest is cut.
    */
   async stop(graceMs: number): Promise<void> {
+    // Once all that waits to be taken has been, in this turn of the event loop: the rest is reset, requests and all.
+    await new Promise((resolve) => setImmediate(resolve));
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
+    const each = (act: (connection: Connection) => void): void => this.#connections.forEach((each) => act(each));
     const timers = [
-      setTimeout(() => this.#connections.forEach((connection) => connection.endIfIdle()), Math.min(lastWordMs, graceMs)),
-      setTimeout(() => this.#connections.forEach((connection) => connection.refuse(stopping())), graceMs),
+      setTimeout(() => each((connection) => connection.endIfIdle()), Math.min(lastWordMs, graceMs)),
+      setTimeout(() => each((connection) => connection.refuse(stopping())), graceMs),
       setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
     ];
     await closed;
@@ -137,13 +164,14 @@ export class HttpServer {
   }
 
   #open(socket: Socket): void {
-    this.#intake.accepted();
-    this.#connections.set(socket, new Connection(socket, this.#service, this.#intake));
+    // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
+    socket.allowHalfOpen = true;
+    this.#connections.set(socket, new Connection(socket, this.#shared));
     socket.once('close', () => this.#connections.delete(socket));
   }
 
-  #accept(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
-    this.#connections.get(request.socket)?.accept(new Exchange(request, response, awaitsContinue));
+  #accept(request: BodyRequest, response?: SilentResponse): void {
+    this.#connections.get(request.socket)?.accept(new Exchange(request, response));
   }
 
   #fail(error: ParserError, socket: Duplex): void {
@@ -160,9 +188,9 @@ export class HttpServer {
 }
 
 /** Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own. */
-async function tlsServer(tls: Required<ListenOptions>['tls']): Promise<Server> {
+async function tlsServer(tls: TlsPair): Promise<TlsServer<typeof BodyRequest, typeof SilentResponse>> {
   const https = await import('node:https');
-  return https.createServer({ ...serverOptions, ...tls, allowHalfOpen: true, handshakeTimeout: tlsHandshakeMs });
+  return https.createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
 }
 
 /** How many files the process may open; 10,000 and more where the system doesn't say. */

@@ -1,4 +1,6 @@
-/** Owns what lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply. */
+/**
+ * Owns what lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply.
+ */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
@@ -19,13 +21,20 @@ const maxAge = 600;
  * @throws TypeError for what is no origin.
  */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
-  if (!Array.isArray(origins)) throw new TypeError('option origins must be an array of origins such as https://a.example');
+  if (!Array.isArray(origins))
+    throw new TypeError('option origins must be an array of origins such as https://a.example');
   const decide = cors({ origin: origins.map(checkOrigin), exposedHeaders, maxAge, preflightContinue: true });
   return (host) => {
     host.addHeaders(({ method, header }) => {
       const headers = new Map<string, string>();
       // As much of a request and a response of Node as the package looks at.
-      const request = { method, headers: { origin: header('origin'), 'access-control-request-headers': header('access-control-request-headers') } };
+      const request = {
+        method,
+        headers: {
+          origin: header('origin'),
+          'access-control-request-headers': header('access-control-request-headers'),
+        },
+      };
       const response = {
         getHeader: (name: string) => headers.get(name),
         setHeader: (name: string, value: string) => headers.set(name, value),

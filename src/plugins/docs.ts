@@ -1,46 +1,67 @@
-/** Owns the page at `/docs` that shows the OpenAPI document and tries it out: Swagger UI, all of it from this machine. */
-import { readFile } from 'node:fs/promises';
+/** Serves the pages for a person, all from this machine: at `/` the animals, at `/docs` the document, by Swagger UI. */
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { toByteString, type Operation, type Plugin } from '../index.js';
+import { dirname, extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { codeOf, type Plugin, type Reply } from '../index.js';
 
-const [html, css, script] = ['text/html; charset=utf-8', 'text/css; charset=utf-8', 'text/javascript; charset=utf-8'];
-
-/** Addresses are relative, so that the page works wherever a framework mounts the petstore. */
-const page = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Petstore</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/swagger-ui.css">
-<div id="ui"></div>
-<script src="docs/swagger-ui-bundle.js"></script>
-<script src="docs/start.js"></script>
-</html>
-`;
-// Without validatorUrl the page would send the document to a validator out there.
-const start = `SwaggerUIBundle({ dom_id: '#ui', url: 'openapi.json', validatorUrl: null });\n`;
+const contentTypes: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+};
 
 /** Nothing but our own files runs or is asked, and nobody frames a page where a key is typed in. */
-const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
 
 /**
- * Serves the page and what it loads, without a key; trying an operation out needs one, as ever.
- * @throws Error where `swagger-ui-dist` is not installed.
+ * Serves the pages and what they load, without a key; what they ask of `/v1` needs one, as ever.
+ * @throws Error that says what to install where `swagger-ui-dist` is not installed.
  */
 export function docsPlugin(): Plugin {
-  const library = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
-  const file = (name: string) => readFile(join(library, name), 'latin1');
+  const [own, library] = [fileURLToPath(new URL('../../page', import.meta.url)), libraryFolder()];
+  const read = (folder: string, name: string): Reply => ({
+    status: 200,
+    headers: ['Content-Security-Policy', policy],
+    contentType: contentTypes[extname(name)] ?? '',
+    body: readFileSync(join(folder, name), 'latin1'),
+  });
+  // A day for the library's, 1.9 MB; ours are small, and an upgrade changes them together.
+  const cacheControl = 'public, max-age=86400';
+  const docs = read(own, 'docs.html');
+  // Addresses are relative, so that the pages work wherever a framework mounts the petstore.
+  const docsAfterSlash = { ...docs, body: String(docs.body).replaceAll('docs/', '') };
+  const replies: Readonly<Record<string, Reply>> = {
+    '/': read(own, 'index.html'),
+    '/page/style.css': read(own, 'style.css'),
+    '/page/script.js': read(own, 'script.js'),
+    '/docs': docs,
+    '/docs/': docsAfterSlash,
+    '/docs/start.js': read(own, 'docs.js'),
+    '/docs/swagger-ui.css': { ...read(library, 'swagger-ui.css'), cacheControl },
+    '/docs/swagger-ui-bundle.js': { ...read(library, 'swagger-ui-bundle.js'), cacheControl },
+  };
   return ({ route }) => {
-    route({ path: '/docs', methods: { GET: serve(html, () => toByteString(page)) } });
-    route({ path: '/docs/start.js', methods: { GET: serve(script, () => toByteString(start)) } });
-    route({ path: '/docs/swagger-ui.css', methods: { GET: serve(css, () => file('swagger-ui.css')) } });
-    route({ path: '/docs/swagger-ui-bundle.js', methods: { GET: serve(script, () => file('swagger-ui-bundle.js')) } });
+    for (const [path, reply] of Object.entries(replies)) route({ path, methods: { GET: { handler: () => reply } } });
   };
 }
 
-function serve(contentType: string, body: () => string | Promise<string>): Operation {
-  return { handler: async () => ({ status: 200, headers: ['Content-Security-Policy', policy], contentType, body: await body() }) };
+function libraryFolder(): string {
+  try {
+    return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+  } catch (cause) {
+    const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
+    const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
+    // By the code the command line tells it from a fault.
+    throw Object.assign(error, { code: codeOf(cause) });
+  }
 }

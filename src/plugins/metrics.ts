@@ -15,7 +15,12 @@ export function metricsPlugin(): Plugin {
     const registry = new Registry();
     const registers = [registry];
 
-    const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames: ['method', 'route', 'status'], registers });
+    const requests = new Counter({
+      name: 'http_requests_total',
+      help: 'Requests answered.',
+      labelNames: ['method', 'route', 'status'],
+      registers,
+    });
     const durations = new Histogram({
       name: 'http_request_duration_seconds',
       help: 'From the head of a request to its reply.',
@@ -29,7 +34,12 @@ export function metricsPlugin(): Plugin {
       durations.observe(labels, milliseconds / 1000);
     });
 
-    const batches = new Histogram({ name: 'petstore_commit_pets', help: 'Animals that one commit wrote.', buckets: batchBuckets, registers });
+    const batches = new Histogram({
+      name: 'petstore_commit_pets',
+      help: 'Animals that one commit wrote.',
+      buckets: batchBuckets,
+      registers,
+    });
     const syncs = new Histogram({
       name: 'petstore_commit_sync_seconds',
       help: 'How long the disk took to write and sync a commit.',
@@ -70,7 +80,9 @@ export function metricsPlugin(): Plugin {
 
 let processRegistry: Registry | undefined;
 
-/** The process's own figures, event-loop delay among them: one set for all petstores, as what gathers it never stops. */
+/**
+ * The process's own figures, event-loop delay among them: one set for all petstores, as what gathers it never stops.
+ */
 function ofProcess(): Registry {
   if (processRegistry === undefined) collectDefaultMetrics({ register: (processRegistry = new Registry()) });
   return processRegistry;

@@ -1,17 +1,17 @@
 /** Owns the store's orders, experimental: what one is, how it is placed and listed. Knows not where it is kept. */
 import {
-  afterParameter,
-  errorResponse,
+  errorResponses,
   int64OfJsonNumber,
   JsonNumber,
+  jsonContent,
   jsonReply,
-  jsonResponse,
-  limitParameter,
+  listDocument,
   pageReply,
   parseJson,
   parsePage,
   PetstoreError,
-  queryParameter,
+  response,
+  schemaRef,
   type JsonValue,
   type Operation,
   type PetStorage,
@@ -33,24 +33,32 @@ interface Order {
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 
-/** Serves `GET` and `POST /v1/store/orders`; the specification names the path alone, so that the fields are ours and may change. */
+/**
+ * Serves `GET` and `POST /v1/store/orders`; the specification names the path alone, so that the fields are ours and
+ * may change.
+ */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     if (storage.records === undefined) throw new TypeError('this storage keeps nothing but animals, so no orders');
     const orders = storage.records('orders', orderKind);
     waitFor(orders.opened);
     route({ path, methods: { GET: listOrders(orders), POST: placeOrder(orders, storage, clock) } });
-    describe(({ components }) => void Object.assign(components.schemas, schemas));
+    describe(({ components, tags }) => {
+      Object.assign(components.schemas, schemas);
+      tags.push({ name: 'orders', description: 'Experimental: the fields of an order may change.' });
+    });
   };
 }
 
 const orderKind: RecordKind<Order> = {
-  json: (id, { petId, quantity, placedAt }) => `{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`,
+  json: (id, { petId, quantity, placedAt }) =>
+    `{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`,
   parse: (json) => {
     const value = parseJson(json);
     const [id, placedAt, status] = [integer(value, 'id'), member(value, 'placedAt'), member(value, 'status')];
     const isTime = typeof placedAt === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(placedAt);
-    if (id === undefined || id < 1n || status !== 'placed' || !isTime) throw new PetstoreError('invalid_body', 'This is no order.');
+    if (id === undefined || id < 1n || status !== 'placed' || !isTime)
+      throw new PetstoreError('invalid_body', 'This is no order.');
     return { id, draft: { ...parseOrder(value), placedAt } };
   },
 };
@@ -61,19 +69,19 @@ function listOrders(orders: Records<Order>): Operation {
       const page = parsePage(query);
       const status = query.get('status');
       // So far every order has the one status that there is.
-      if (status !== undefined && status !== 'placed') throw new PetstoreError('invalid_parameter', 'status must be placed.');
+      if (status !== undefined && status !== 'placed')
+        throw new PetstoreError('invalid_parameter', 'status must be placed.');
       return pageReply(path, status === undefined ? page : { ...page, status }, await orders.list(page));
     },
     document: {
-      operationId: 'listOrders',
-      summary: 'List orders',
+      ...listDocument(
+        'listOrders',
+        'orders',
+        'orders',
+        schemaRef('OrderStatus'),
+        jsonContent({ type: 'array', items: schemaRef('Order') }, [order]),
+      ),
       'x-experimental': true,
-      parameters: [limitParameter('orders'), queryParameter('status', 'Returns only orders with this status.', ref('OrderStatus')), afterParameter('orders')],
-      responses: {
-        200: jsonResponse('A page of orders.', { type: 'array', items: ref('Order') }, { Link: 'The next page, rel="next"; absent on the last.' }),
-        400: errorResponse('A parameter has an invalid value.'),
-        401: errorResponse('API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }),
-      },
     },
   };
 }
@@ -83,21 +91,21 @@ function placeOrder(orders: Records<Order>, storage: PetStorage, clock: () => nu
     readsBody: true,
     handler: async ({ body }) => {
       const order = parseOrder(parseJson(body));
-      if ((await storage.get(order.petId)) === undefined) throw new PetstoreError('invalid_body', 'petId must be the id of an animal.');
+      if ((await storage.get(order.petId)) === undefined)
+        throw new PetstoreError('invalid_body', 'petId must be the id of an animal.');
       const { json } = await orders.insert({ ...order, placedAt: new Date(clock()).toISOString() });
       return jsonReply(201, json);
     },
     document: {
       operationId: 'placeOrder',
+      tags: ['orders'],
       summary: 'Place an order',
+      description: 'For an animal that is there; the animal itself does not change.',
       'x-experimental': true,
-      requestBody: { required: true, content: { 'application/json': { schema: ref('NewOrder') } } },
+      requestBody: { required: true, content: jsonContent(schemaRef('NewOrder'), newOrder) },
       responses: {
-        201: jsonResponse('Order placed.', ref('Order')),
-        400: errorResponse('Body is missing required fields, contains invalid values or names no animal.'),
-        401: errorResponse('API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }),
-        413: errorResponse('Body is too large.'),
-        415: errorResponse('Body is not JSON.', { Accept: 'application/json' }),
+        201: response('Order placed.', jsonContent(schemaRef('Order'), order)),
+        ...errorResponses(['invalid_body', 'unauthorized', 'content_too_large', 'unsupported_media_type']),
       },
     },
   };
@@ -106,10 +114,12 @@ function placeOrder(orders: Records<Order>, storage: PetStorage, clock: () => nu
 /** @throws PetstoreError `invalid_body` that names every bad field. */
 function parseOrder(value: JsonValue): Pick<Order, 'petId' | 'quantity'> {
   const [petId, quantity] = [integer(value, 'petId'), integer(value, 'quantity')];
-  if (petId !== undefined && quantity !== undefined && quantity >= 1n && quantity <= maxQuantity) return { petId, quantity };
+  if (petId !== undefined && quantity !== undefined && quantity >= 1n && quantity <= maxQuantity)
+    return { petId, quantity };
   const broken: string[] = [];
   if (petId === undefined) broken.push('petId must be the id of an animal');
-  if (quantity === undefined || quantity < 1n || quantity > maxQuantity) broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
+  if (quantity === undefined || quantity < 1n || quantity > maxQuantity)
+    broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
@@ -122,20 +132,34 @@ function member(value: JsonValue, name: string): JsonValue | undefined {
   return value instanceof Map ? value.get(name) : undefined;
 }
 
-function ref(name: string): { readonly $ref: string } {
-  return { $ref: `#/components/schemas/${name}` };
-}
+const newOrder = { petId: 4, quantity: 1 };
+const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 
 const draftProperties = {
   petId: { type: 'integer', format: 'int64', description: 'The id of an animal of the store.' },
-  quantity: { type: 'integer', format: 'int32', minimum: 1, maximum: Number(maxQuantity) },
+  quantity: {
+    type: 'integer',
+    format: 'int32',
+    minimum: 1,
+    maximum: Number(maxQuantity),
+    description: 'How many.',
+  },
 };
 const schemas = {
-  OrderStatus: { type: 'string', enum: ['placed'] },
+  OrderStatus: { type: 'string', enum: ['placed'], description: 'So far there is one.' },
   NewOrder: { type: 'object', required: ['petId', 'quantity'], properties: draftProperties },
   Order: {
     type: 'object',
     required: ['id', 'petId', 'quantity', 'status', 'placedAt'],
-    properties: { id: { type: 'integer', format: 'int64' }, ...draftProperties, status: ref('OrderStatus'), placedAt: { type: 'string', format: 'date-time' } },
+    properties: {
+      id: { type: 'integer', format: 'int64', description: 'Assigned by the service.' },
+      ...draftProperties,
+      status: schemaRef('OrderStatus'),
+      placedAt: {
+        type: 'string',
+        format: 'date-time',
+        description: 'When the order was placed.',
+      },
+    },
   },
 };

@@ -23,8 +23,14 @@ export async function assertSameAnswers(servers: readonly Server[], operations: 
   }
 }
 
-async function answer({ url }: Server, { method, path, key, body }: ApiRequest): Promise<{ readonly status: number; readonly body: unknown }> {
-  const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...(body && { 'Content-Type': 'application/json' }) };
+async function answer(
+  { url }: Server,
+  { method, path, key, body }: ApiRequest,
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  const headers = {
+    ...(key && { Authorization: `Bearer ${key}` }),
+    ...(body && { 'Content-Type': 'application/json' }),
+  };
   const response = await fetch(url + path, { method, headers, ...(body && { body }) });
   return { status: response.status, body: await response.json() };
 }

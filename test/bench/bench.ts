@@ -12,21 +12,37 @@ import { openLoad, type Load } from './load.js';
 import type { Part } from './part.js';
 import { reportOf } from './report.js';
 import { Session } from './session.js';
-import { neverSleeping, oneConnection, pausing, speed } from './speed.js';
+import { before, neverSleeping, oneConnection, pausing, speed } from './speed.js';
 import { start } from './start.js';
 
-const parts: readonly Part[] = [speed, oneConnection, neverSleeping, pausing, durable, growth, start, coldStart, footprint, leak];
+const parts: readonly Part[] = [
+  speed,
+  oneConnection,
+  neverSleeping,
+  pausing,
+  before,
+  durable,
+  growth,
+  start,
+  coldStart,
+  footprint,
+  leak,
+];
 const results = fileURLToPath(new URL('results', import.meta.url));
 const usualRounds = 3;
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !parts.some((part) => part.name === name));
-if (unknown.length > 0) throw new RangeError(`no part ${unknown.join(', ')}; there are ${parts.map(({ name }) => name).join(', ')}`);
-const chosen = parts.filter(({ name, isExtra }) => (wanted.length === 0 ? isExtra === undefined : wanted.includes(name)));
+if (unknown.length > 0)
+  throw new RangeError(`no part ${unknown.join(', ')}; there are ${parts.map(({ name }) => name).join(', ')}`);
+const chosen = parts.filter(({ name, isExtra }) =>
+  wanted.length === 0 ? isExtra === undefined : wanted.includes(name),
+);
 const rounds = Number(process.env['ROUNDS'] ?? usualRounds);
 
 const session = new Session();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void session.end().then(() => process.exit(130)));
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void session.end().then(() => process.exit(130)));
 
 try {
   const load = openLoad(session.folder());

@@ -1,6 +1,6 @@
 /** Owns filling servers with animals: over HTTP, or as a storage file written at once. Knows no figure. */
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { batchBytes } from '../../build/storage/commit-line.js';
+import { batchBytes } from '../../dist/journal/index.js';
 import { apiKey, draftOf } from './operations.js';
 
 /** How many animals each server of the speed figures holds. */

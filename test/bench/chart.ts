@@ -26,7 +26,8 @@ const gapHeight = 14;
 /** The chart as the text of an SVG file. */
 export function svgOf({ title, subtitle, series, groups }: Chart): string {
   const barsOf = ({ values }: ChartGroup): number => values.filter((value) => value !== undefined).length;
-  const heightOf = (some: readonly ChartGroup[]): number => some.reduce((sum, group) => sum + barsOf(group) * barHeight + gapHeight, 0);
+  const heightOf = (some: readonly ChartGroup[]): number =>
+    some.reduce((sum, group) => sum + barsOf(group) * barHeight + gapHeight, 0);
   const height = top + heightOf(groups) + 8;
   const most = Math.max(1, ...groups.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const lengthOf = (value: number): number => Math.round((value / most) * (width - left - right));

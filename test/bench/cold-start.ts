@@ -27,7 +27,9 @@ export const coldStart: Part = {
       return [contestant.name, decimal(median(ms), 0), decimal(Math.min(...ms), 0), decimal(median(ratios))];
     });
     const note = `${rounds} starts each, in turn; the ratio is the median of all rounds. Below 1.3 is what issue 4 wants.`;
-    return { tables: [{ title: 'Start to the first 200', note, head: ['', 'median ms', 'least ms', 'by bare'], rows }] };
+    return {
+      tables: [{ title: 'Start to the first 200', note, head: ['', 'median ms', 'least ms', 'by bare'], rows }],
+    };
   },
 };
 

@@ -20,8 +20,14 @@ export interface Contestant {
 export const environment = { PATH: process.env['PATH'] ?? '', PETSTORE_API_KEYS: apiKey, PORT: '0' };
 
 /** The petstore as anyone starts it. */
-export function petstore(storage: string, name = 'petstore'): Contestant {
-  return { name, command: [process.execPath, join(root, 'dist/server.js'), '--log', 'info', '--storage', storage] };
+export function petstore(storage: string, name = 'petstore', checkout = root): Contestant {
+  return { name, command: [process.execPath, join(checkout, 'dist/server.js'), '--log', 'info', '--storage', storage] };
+}
+
+/** The petstore of another checkout, which BEFORE names and which is built; undefined without it. */
+export function petstoreBefore(storage: string): Contestant | undefined {
+  const checkout = process.env['BEFORE'];
+  return checkout === undefined ? undefined : petstore(storage, 'petstore before', checkout);
 }
 
 /** `node:http` that answers 80 fixed bytes. */
@@ -34,7 +40,10 @@ export const bareAgain: Contestant = { ...bare, name: 'bare again' };
 export const limit: Contestant = { ...peer('limit'), name: 'limit of node:http', isBare: true };
 
 export const fastify = peer('fastify');
-export const bun: Contestant = { name: 'bun', command: [join(peersFolder, 'node_modules/.bin/bun'), join(peersFolder, 'bun.js')] };
+export const bun: Contestant = {
+  name: 'bun',
+  command: [join(peersFolder, 'node_modules/.bin/bun'), join(peersFolder, 'bun.js')],
+};
 
 /** The peers that were installed from `peers/package-lock.json`. */
 export const peers: readonly Contestant[] = [fastify, peer('hono'), peer('express'), peer('json-server'), bun];

@@ -20,7 +20,9 @@ export const durable: Part = {
       sqlite(`${folder}/batched.db`, 'batched'),
       sqlite(`${folder}/single.db`, 'single'),
     ];
-    const servers = await session.startAll(stored.filter((contestant): contestant is Contestant => contestant !== undefined));
+    const servers = await session.startAll(
+      stored.filter((contestant): contestant is Contestant => contestant !== undefined),
+    );
     const turns = servers.map((server) => ({ server, operation: adding }));
     const rows: string[][] = [];
     for (const connections of connectionCounts) {
@@ -30,13 +32,31 @@ export const durable: Part = {
       const filePace = figures.get('file')?.requestsPerSecond ?? NaN;
       for (const [name, { requestsPerSecond, cpuUs, p50Ms, p99Ms, paceRatio }] of figures) {
         const paces = [whole(requestsPerSecond), decimal(paceRatio), decimal(filePace / requestsPerSecond)];
-        rows.push([String(connections), name, ...paces, decimal(cpuUs, 1), decimal(p50Ms), decimal(p99Ms), decimal(p99Ms / p50Ms, 1)]);
+        rows.push([
+          String(connections),
+          name,
+          ...paces,
+          decimal(cpuUs, 1),
+          decimal(p50Ms),
+          decimal(p99Ms),
+          decimal(p99Ms / p50Ms, 1),
+        ]);
       }
     }
     const note =
       'Only the storage differs: the petstore itself serves them all. `file` and both of better-sqlite3 (WAL, synchronous=FULL) sync each batch ' +
       'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request.';
-    const head = ['connections', 'storage', 'adds/s', 'by memory', 'the file by it', 'CPU µs/add', 'p50 ms', 'p99 ms', 'p99/p50'];
+    const head = [
+      'connections',
+      'storage',
+      'adds/s',
+      'by memory',
+      'the file by it',
+      'CPU µs/add',
+      'p50 ms',
+      'p99 ms',
+      'p99/p50',
+    ];
     const missing = servers.length < stored.length ? { missing: 'better-sqlite3 was not built here' } : {};
     return { tables: [{ title: 'Adds a second', note, head, rows }], ...missing };
   },

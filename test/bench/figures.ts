@@ -57,7 +57,10 @@ export interface Turn {
  * Gives each server a slice in turn, for some rounds, behind one that is not counted: what else the machine does then hits
  * all alike. Every round begins one server further. The first is the reference of the ratios. Answers figures by server's name.
  */
-export async function interleaved(turns: readonly Turn[], { load, client, rounds }: Method): Promise<ReadonlyMap<string, Figures>> {
+export async function interleaved(
+  turns: readonly Turn[],
+  { load, client, rounds }: Method,
+): Promise<ReadonlyMap<string, Figures>> {
   const tracks = turns.map((turn) => ({ ...turn, samples: new Array<Sample>() }));
   for (const { server, operation } of tracks) await sample(server, operation, load, client);
   for (let round = 0; round < rounds; round++) {

@@ -30,18 +30,31 @@ export const footprint: Part = {
   name: 'footprint',
   title: 'Installed size',
   measure: async () => {
-    const { packages }: { packages: Readonly<Record<string, Locked>> } = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8'));
+    const { packages }: { packages: Readonly<Record<string, Locked>> } = JSON.parse(
+      readFileSync(join(folder, 'package-lock.json'), 'utf8'),
+    );
     const rows = peers.map(({ name, packages: own }) => {
       const paths = installed(packages, own);
       const bytes = [...paths].reduce((sum, path) => sum + sizeOf(join(folder, path)), 0);
-      return [name, own.map((part) => packages[`node_modules/${part}`]?.version ?? '').join(', '), String(paths.size), megabytes(bytes)];
+      return [
+        name,
+        own.map((part) => packages[`node_modules/${part}`]?.version ?? '').join(', '),
+        String(paths.size),
+        megabytes(bytes),
+      ];
     });
-    const packed = execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
+    const packed = execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
     const [{ version, unpackedSize }] = JSON.parse(packed);
     const note =
       'Packages with all that they depend on, as installed here; the bytes of their files. Bun is the runtime itself, the others need Node beside them.';
     const head = ['', 'version', 'packages', 'installed'];
-    return { tables: [{ title: 'Packages', note, head, rows: [['petstore', version, '1', megabytes(unpackedSize)], ...rows] }] };
+    return {
+      tables: [{ title: 'Packages', note, head, rows: [['petstore', version, '1', megabytes(unpackedSize)], ...rows] }],
+    };
   },
 };
 
@@ -63,11 +76,17 @@ function installed(packages: Readonly<Record<string, Locked>>, names: readonly s
 function nearest(packages: Readonly<Record<string, Locked>>, name: string, from: string): string | undefined {
   const path = from === '' ? `node_modules/${name}` : `${from}/node_modules/${name}`;
   if (packages[path] !== undefined) return path;
-  return from === '' ? undefined : nearest(packages, name, from.includes('/node_modules/') ? from.slice(0, from.lastIndexOf('/node_modules/')) : '');
+  return from === ''
+    ? undefined
+    : nearest(packages, name, from.includes('/node_modules/') ? from.slice(0, from.lastIndexOf('/node_modules/')) : '');
 }
 
 /** The bytes of a package's own files, those of packages in its folder not counted. */
 function sizeOf(path: string): number {
   const entries = readdirSync(path, { withFileTypes: true }).filter(({ name }) => name !== 'node_modules');
-  return entries.reduce((sum, entry) => sum + (entry.isDirectory() ? sizeOf(join(path, entry.name)) : statSync(join(path, entry.name)).size), 0);
+  return entries.reduce(
+    (sum, entry) =>
+      sum + (entry.isDirectory() ? sizeOf(join(path, entry.name)) : statSync(join(path, entry.name)).size),
+    0,
+  );
 }

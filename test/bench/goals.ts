@@ -33,7 +33,10 @@ export const reached: readonly Goal[] = [
 ];
 
 /** At 64 connections that never sleep. */
-export const neverSleepingGoals: readonly Goal[] = goals.map(({ operation, ratio }) => ({ operation, ratio: ratio - 0.2 }));
+export const neverSleepingGoals: readonly Goal[] = goals.map(({ operation, ratio }) => ({
+  operation,
+  ratio: ratio - 0.2,
+}));
 
 /** At one connection. */
 export const oneConnectionGoals: readonly Goal[] = goals.map(({ operation }) => ({ operation, ratio: 0.85 }));

@@ -37,8 +37,13 @@ export const growth: Part = {
       const turns = servers.flatMap(({ server, operations }) =>
         operations.filter((operation) => operation.name === name).map((operation) => ({ server, operation })),
       );
-      const figures = [...(await interleaved(turns, { load, client: clients.sleeping, rounds: Math.ceil(rounds / 2) })).values()];
-      rows.push([name, ...figures.map(({ cpuUs, ratio }, index) => (index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio)))]);
+      const figures = [
+        ...(await interleaved(turns, { load, client: clients.sleeping, rounds: Math.ceil(rounds / 2) })).values(),
+      ];
+      rows.push([
+        name,
+        ...figures.map(({ cpuUs, ratio }, index) => (index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio))),
+      ]);
     }
     const note =
       'Processor time for each request: in microseconds with 1,000 animals, then as a multiple of that; below 1.10 is within 10 %. The last column ' +
@@ -50,7 +55,11 @@ export const growth: Part = {
 
 function operationsOver(count: number): readonly Operation[] {
   const lastId = firstWrittenId + count - 1;
-  const answered = (status: number, name: string, requests: readonly ApiRequest[]): Operation => ({ name, requests, status });
+  const answered = (status: number, name: string, requests: readonly ApiRequest[]): Operation => ({
+    name,
+    requests,
+    status,
+  });
   return [
     answered(
       200,

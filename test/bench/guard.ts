@@ -17,7 +17,8 @@ const usualRounds = 2;
 const mostRounds = 5;
 
 const session = new Session();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void session.end().then(() => process.exit(130)));
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void session.end().then(() => process.exit(130)));
 
 try {
   const load = openLoad(session.folder());
@@ -32,13 +33,20 @@ try {
       one.rounds++;
     }
   }
-  const rows = tries.map(({ operation, ratio, best, rounds }) => [operation.name, decimal(best), decimal(ratio), decimal(ratio * collapse), String(rounds)]);
+  const rows = tries.map(({ operation, ratio, best, rounds }) => [
+    operation.name,
+    decimal(best),
+    decimal(ratio),
+    decimal(ratio * collapse),
+    String(rounds),
+  ]);
   process.stdout.write(
     `${load.name}, ratio to bare node:http, best of the rounds\n\n${markdownTable(['', 'ratio', 'reached before', 'least', 'rounds'], rows)}\n\n`,
   );
   const collapsed = tries.filter(({ best, ratio }) => best < ratio * collapse);
   process.stdout.write(`${tries.length - collapsed.length} passed, ${collapsed.length} failed\n`);
-  for (const { operation } of collapsed) process.stdout.write(`${operation.name} has collapsed: ask \`make bench PARTS=speed\` for the whole picture\n`);
+  for (const { operation } of collapsed)
+    process.stdout.write(`${operation.name} has collapsed: ask \`make bench PARTS=speed\` for the whole picture\n`);
   if (collapsed.length > 0) process.exitCode = 1;
 } finally {
   await session.end();

@@ -17,13 +17,27 @@ export const leak: Part = {
     const watch = { server, load, say };
     const rows = [
       await watched({ ...watch, what: 'mixed requests', count: 3_000_000, next: mixedRequests }),
-      await watched({ ...watch, what: 'connections', count: 200_000, next: () => ({ ...reading.one, requests: [{ ...get('/v1/pets/500'), closes: true }] }) }),
+      await watched({
+        ...watch,
+        what: 'connections',
+        count: 200_000,
+        next: () => ({ ...reading.one, requests: [{ ...get('/v1/pets/500'), closes: true }] }),
+      }),
     ];
     const note =
       'Looked at behind each second of load. Memory goes up and down with garbage collection, so its low points are compared: the least from the first ' +
       'tenth to the half, and the least from six tenths to the end. Requests are mixed of all that reads and all that is refused, wrong keys, unknown ids ' +
       'and pages always others; adding grows memory by right, so it is not among them.';
-    return { tables: [{ title: 'Resident memory', note, head: ['', 'sent', 'least, early', 'least, late', 'late by early', 'most'], rows }] };
+    return {
+      tables: [
+        {
+          title: 'Resident memory',
+          note,
+          head: ['', 'sent', 'least, early', 'least, late', 'late by early', 'most'],
+          rows,
+        },
+      ],
+    };
   },
 };
 
@@ -46,7 +60,8 @@ async function watched({ server, load, say, what, count, next }: Watch): Promise
     samples.push({ share: sent / count, bytes: server.process.residentBytes });
     say(`${whole(sent)} of ${whole(count)} ${what}`);
   }
-  const leastBetween = (from: number, to: number): number => Math.min(...samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes));
+  const leastBetween = (from: number, to: number): number =>
+    Math.min(...samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes));
   const [early, late] = [leastBetween(0.1, 0.5), leastBetween(0.6, Infinity)];
   const most = Math.max(...samples.map(({ bytes }) => bytes));
   return [what, whole(sent), megabytes(early), megabytes(late), decimal(late / early), megabytes(most)];

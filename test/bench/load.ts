@@ -61,7 +61,8 @@ export function openLoad(folder: string): Load {
 
 function wrkLoad(version: string, folder: string): Load {
   const preload = join(folder, 'never-sleeps.so');
-  const canPreload = spawnSync('cc', ['-shared', '-fPIC', '-O2', '-o', preload, join(here, 'never-sleeps.c'), '-ldl']).status === 0;
+  const canPreload =
+    spawnSync('cc', ['-shared', '-fPIC', '-O2', '-o', preload, join(here, 'never-sleeps.c'), '-ldl']).status === 0;
   return {
     name: `wrk ${version}`,
     can: ({ neverSleeps }) => canPreload || neverSleeps === undefined,
@@ -74,9 +75,19 @@ function wrkLoad(version: string, folder: string): Load {
         ...(neverSleeps && { LD_PRELOAD: preload }),
         ...(pauseMs !== undefined && { LOAD_PAUSE_MS: String(pauseMs) }),
       };
-      const [program, ...args] = onLoadCore(['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '-s', join(here, 'load.lua'), url]);
+      const [program, ...args] = onLoadCore([
+        'wrk',
+        '-t1',
+        `-c${connections}`,
+        `-d${seconds}s`,
+        '-s',
+        join(here, 'load.lua'),
+        url,
+      ]);
       const { stdout } = await run(program, args, { env });
-      const { requests, microseconds, refused, broken, p50Us, p99Us } = JSON.parse(stdout.split('\n').find((line) => line.startsWith('{')) ?? '');
+      const { requests, microseconds, refused, broken, p50Us, p99Us } = JSON.parse(
+        stdout.split('\n').find((line) => line.startsWith('{')) ?? '',
+      );
       check(operation, { requests, refused, broken });
       return { requests, seconds: microseconds / 1e6, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
     },
@@ -96,18 +107,45 @@ const autocannon: Load = {
   },
 };
 
-function autocannonCommand(url: string, { requests: [request] }: Operation, connections: number, seconds: number): Command {
+function autocannonCommand(
+  url: string,
+  { requests: [request] }: Operation,
+  connections: number,
+  seconds: number,
+): Command {
   if (request === undefined) throw new TypeError('an operation needs a request');
   const { method, path, key, body, closes } = request;
-  const headers = [key && `Authorization=Bearer ${key}`, body && 'Content-Type=application/json', closes && 'Connection=close'];
+  const headers = [
+    key && `Authorization=Bearer ${key}`,
+    body && 'Content-Type=application/json',
+    closes && 'Connection=close',
+  ];
   const options = headers.flatMap((header) => (header ? ['-H', header] : []));
   if (body !== undefined) options.push('-b', body);
-  return ['npx', '--yes', 'autocannon@8.0.0', '--json', '-c', String(connections), '-d', String(seconds), '-m', method, ...options, url + path];
+  return [
+    'npx',
+    '--yes',
+    'autocannon@8.0.0',
+    '--json',
+    '-c',
+    String(connections),
+    '-d',
+    String(seconds),
+    '-m',
+    method,
+    ...options,
+    url + path,
+  ];
 }
 
-function check({ name, status }: Operation, { requests, refused, broken }: { requests: number; refused: number; broken: number }): void {
+function check(
+  { name, status }: Operation,
+  { requests, refused, broken }: { requests: number; refused: number; broken: number },
+): void {
   const expected = status === 'mixed' ? refused : status >= 400 ? requests : 0;
   if (requests === 0 || refused !== expected || broken > 0) {
-    throw new Error(`${name}: of ${requests} answers ${refused} were errors, where ${expected} should be; ${broken} did not come`);
+    throw new Error(
+      `${name}: of ${requests} answers ${refused} were errors, where ${expected} should be; ${broken} did not come`,
+    );
   }
 }

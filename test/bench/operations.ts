@@ -24,8 +24,22 @@ export interface Operation {
 }
 
 /** The animal of a number from 1 on, before it has an id; every tenth has no status. */
-export function draftOf(number: number): { readonly name: string; readonly categoryId: number; readonly status?: string } {
-  const statuses = ['available', 'available', 'sold', 'available', 'pending', 'available', 'sold', 'available', 'available'];
+export function draftOf(number: number): {
+  readonly name: string;
+  readonly categoryId: number;
+  readonly status?: string;
+} {
+  const statuses = [
+    'available',
+    'available',
+    'sold',
+    'available',
+    'pending',
+    'available',
+    'sold',
+    'available',
+    'available',
+  ];
   const status = statuses[number % 10];
   return { name: `Animal ${number}`, categoryId: 1 + (number % 40), ...(status !== undefined && { status }) };
 }
@@ -57,7 +71,11 @@ export const reading = {
 } as const satisfies Record<string, Operation>;
 
 /** Adds an animal, to servers that keep them in memory. */
-export const adding: Operation = { name: 'add (memory)', requests: [post({ name: 'Rex', categoryId: 5, status: 'available' })], status: 201 };
+export const adding: Operation = {
+  name: 'add (memory)',
+  requests: [post({ name: 'Rex', categoryId: 5, status: 'available' })],
+  status: 201,
+};
 
 /** The same, to servers that keep them in a file. */
 export const addingToFile: Operation = { ...adding, name: 'add (file)' };

@@ -1,33 +1,16 @@
-/** Owns a measured process: its start, what the kernel says of it, its end. Knows neither requests nor figures. */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+/** A measured process: what the kernel says of it, and its end. Knows neither requests nor figures. */
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { Running } from '../support/process.js';
 import type { Command } from './cores.js';
 import { environment } from './contestants.js';
 
 const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /** A process that has been started. */
-export class Measured {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown>;
-  #printed = '';
-  #notify = (): void => undefined;
-  #isOver = false;
-
+export class Measured extends Running {
   constructor([program, ...args]: Command) {
-    this.#child = spawn(program, args, { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
-    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      this.#printed += text;
-      this.#notify();
-    });
-    this.#ended = new Promise<void>((resolve) => {
-      const over = (): void => {
-        this.#isOver = true;
-        this.#notify();
-        resolve();
-      };
-      this.#child.once('close', over).once('error', over);
-    });
+    super(program, args, { cwd: process.cwd(), env: environment });
   }
 
   /**
@@ -35,17 +18,15 @@ export class Measured {
    * @throws Error where it ends without one.
    */
   async line(member: string): Promise<Readonly<Record<string, unknown>>> {
-    for (;;) {
-      const text = this.#printed.split('\n').find((line) => line.startsWith('{') && line.includes(`"${member}":`));
-      if (text !== undefined) return JSON.parse(text);
-      if (this.#isOver) throw new Error(`${this.#child.spawnargs.join(' ')} ended, and printed only: ${this.#printed}`);
-      await new Promise<void>((resolve) => (this.#notify = resolve));
-    }
+    const text = await this.found((line) => (line.startsWith('{') && line.includes(`"${member}":`) ? line : undefined));
+    if (text === undefined)
+      throw new Error(`${this.child.spawnargs.join(' ')} ended, and printed only: ${this.output}`);
+    return JSON.parse(text);
   }
 
   /** Processor time so far of all its threads, user's and kernel's, in seconds. */
   get cpuSeconds(): number {
-    // proc(5): the name in brackets may hold anything; behind it utime is the 12th field and stime the 13th.
+    // proc(5): the name in brackets may hold anything; after it utime is the 12th field and stime the 13th.
     const fields = this.#proc('stat')
       .replace(/^.*\) /s, '')
       .split(' ');
@@ -62,13 +43,7 @@ export class Measured {
     return 1024 * Number(/^VmHWM:\s+([0-9]+) kB$/m.exec(this.#proc('status'))?.[1]);
   }
 
-  /** Ends it, and waits until it is gone. */
-  async end(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    await this.#ended;
-  }
-
   #proc(file: string): string {
-    return readFileSync(`/proc/${this.#child.pid}/${file}`, 'utf8');
+    return readFileSync(`/proc/${this.pid}/${file}`, 'utf8');
   }
 }

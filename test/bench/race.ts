@@ -1,7 +1,7 @@
 /** Owns one race: every operation, at one client, over servers that hold the same animals. Knows not how figures are shown. */
 import { assertSameAnswers } from './answers.js';
 import { fill } from './catalogue.js';
-import { bare, bareAgain, petstore, type Contestant } from './contestants.js';
+import { bare, bareAgain, petstore, petstoreBefore, type Contestant } from './contestants.js';
 import { interleaved, type Figures } from './figures.js';
 import type { Goal } from './goals.js';
 import type { Client } from './load.js';
@@ -15,6 +15,8 @@ export interface Entry {
   readonly peers: readonly Contestant[];
   readonly reading: readonly Operation[];
   readonly goals: readonly Goal[];
+  /** Whether the petstore of another checkout keeps animals in a file too. */
+  readonly withBefore?: true;
 }
 
 /** What a race gave. */
@@ -44,7 +46,12 @@ export async function race({ session: outer, load, rounds, say }: Bench, entry: 
   };
 
   const inMemory = await session.startAll([bare, petstore('memory:'), ...peers]);
-  const inFile = await session.startAll([bare, petstore(`file:${session.folder()}/pets.jsonl`)]);
+  const before = entry.withBefore && petstoreBefore(`file:${session.folder()}/pets.jsonl`);
+  const inFile = await session.startAll([
+    bare,
+    petstore(`file:${session.folder()}/pets.jsonl`),
+    ...(before ? [before] : []),
+  ]);
   const filled = [...inMemory, ...inFile].filter(({ isBare }) => !isBare);
   for (const { url } of filled) await fill(url);
   await assertSameAnswers(filled, [...operations, adding]);

@@ -12,9 +12,18 @@ export interface Circumstances {
 }
 
 /** The report as the text of a Markdown file. */
-export function reportOf(title: string, { tables, missing }: Measurement, { command, minutes, conditions }: Circumstances): string {
+export function reportOf(
+  title: string,
+  { tables, missing }: Measurement,
+  { command, minutes, conditions }: Circumstances,
+): string {
   const run = `\`${command}\`, ${minutes.toFixed(1)} minutes. ${conditions}`;
-  const blocks = [`# ${title}`, run, ...(missing === undefined ? [] : [`Not measured: ${missing}.`]), ...tables.flatMap(blocksOf)];
+  const blocks = [
+    `# ${title}`,
+    run,
+    ...(missing === undefined ? [] : [`Not measured: ${missing}.`]),
+    ...tables.flatMap(blocksOf),
+  ];
   return `${blocks.join('\n\n')}\n`;
 }
 

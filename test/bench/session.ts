@@ -42,7 +42,7 @@ export class Session {
   /** Starts a process that ends with the session at the latest. */
   run(command: Command): Measured {
     const process = new Measured(command);
-    this.#ends.push(() => process.end());
+    this.#ends.push(() => process.end('SIGKILL'));
     return process;
   }
 

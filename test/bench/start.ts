@@ -45,9 +45,22 @@ export const start: Part = {
       residentBytes: median(starts.map(({ residentBytes }) => residentBytes)),
       peakBytes: median(starts.map(({ peakBytes }) => peakBytes)),
     };
-    const row = (name: string, size: number, { seconds, residentBytes, peakBytes }: Start, ratio: string): readonly string[] => {
+    const row = (
+      name: string,
+      size: number,
+      { seconds, residentBytes, peakBytes }: Start,
+      ratio: string,
+    ): readonly string[] => {
       const timesFile = decimal((residentBytes - bareBytes) / size);
-      return [name, megabytes(size), decimal(seconds), ratio, megabytes(residentBytes), timesFile, megabytes(peakBytes)];
+      return [
+        name,
+        megabytes(size),
+        decimal(seconds),
+        ratio,
+        megabytes(residentBytes),
+        timesFile,
+        megabytes(peakBytes),
+      ];
     };
     const parseMedian = median(parsed);
     const timesParsing = median(starts.map(({ seconds }, index) => seconds / (parsed[index] ?? NaN)));

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { documentText, folder, key, petstoreOf, run } from './scene.js';
+import { folder } from '../support/process.js';
+import { documentText, key, petstoreOf, run } from './scene.js';
 
 const authorization = `Authorization: Bearer ${key}`;
 const json = 'Content-Type: application/json';
@@ -20,7 +21,10 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
 
   assert.equal(await curl('--fail', '-H', json, '-d', animal, pets), stored(1));
   assert.equal(await curl('--fail', '-H', json, '-d', '@animal.json', pets), stored(2));
-  assert.equal(await curl('--fail', '-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@animal.json', pets), stored(3));
+  assert.equal(
+    await curl('--fail', '-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@animal.json', pets),
+    stored(3),
+  );
   assert.equal(await curl('--fail', '-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json', pets), stored(4));
   assert.equal(await curl('--fail', '-X', 'POST', '-T', 'animal.json', pets), stored(5));
   assert.equal(await curl('--fail', '--json', '@animal.json', pets), stored(6));
@@ -30,11 +34,18 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   for (const protocol of ['--http1.0', '--http1.1', '--http2', '--compressed']) {
     assert.equal(await curl('--fail', protocol, `${pets}/1`), stored(1), protocol);
   }
-  assert.equal(await curl('--fail', `${pets}?limit=1`, `${pets}?limit=1&after=5`), `[${stored(1)}][${stored(6)}]`, 'over one connection');
+  assert.equal(
+    await curl('--fail', `${pets}?limit=1`, `${pets}?limit=1&after=5`),
+    `[${stored(1)}][${stored(6)}]`,
+    'over one connection',
+  );
   const head = await curl('--head', `${pets}?limit=2`);
   assert.match(head, /^HTTP\/1\.1 200 OK\r\n/);
   assert.match(head, /\r\nLink: <\/v1\/pets\?limit=2&after=2>; rel="next"\r\n/);
-  assert.equal(await curl('-o', '-', '-w', '%{http_code} %{num_connects} %{size_download}', '-X', 'OPTIONS', pets), '204 1 0');
+  assert.equal(
+    await curl('-o', '-', '-w', '%{http_code} %{num_connects} %{size_download}', '-X', 'OPTIONS', pets),
+    '204 1 0',
+  );
   assert.match(await curl('--path-as-is', `${url}/v1/../v1/pets`), /"status":404/);
   assert.match(await curl('-H', json, '-d', `{"name":"${'x'.repeat(70_000)}"}`, pets), /"status":413/);
   assert.equal(await curl(`${url}/openapi.json`), await documentText());

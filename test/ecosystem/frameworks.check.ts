@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import express from 'express';
 import fastify from 'fastify';
-import { atEnd } from '../at-end.js';
+import { atEnd } from '../support/at-end.js';
 import { key, petstoreOf } from './scene.js';
 
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
@@ -14,6 +14,7 @@ async function session(origin: string, mounted: string): Promise<void> {
   const home = origin + mounted;
   const added = await fetch(`${home}/v1/pets`, { method: 'POST', headers, body: JSON.stringify(animal) });
   assert.deepEqual([added.status, await added.json()], [201, { id: 1, ...animal }]);
+  assert.equal(added.headers.get('Location'), `${mounted}/v1/pets/1`);
   const listed = await fetch(`${home}/v1/pets?limit=1`, { headers });
   assert.deepEqual(await listed.json(), [{ id: 1, ...animal }]);
   assert.equal(listed.headers.get('Cache-Control'), 'no-store');

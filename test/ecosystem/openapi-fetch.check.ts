@@ -10,7 +10,8 @@ const headers = { Authorization: `Bearer ${key}` };
 
 const ways: Readonly<Record<string, (t: TestContext) => Promise<Client<paths>>>> = {
   'our fetch': async (t) => createClient<paths>({ baseUrl: 'http://any/v1', fetch: petstoreOf(t).fetch, headers }),
-  'a port': async (t) => createClient<paths>({ baseUrl: `${(await petstoreOf(t).listen({ port: 0 })).url}/v1`, headers }),
+  'a port': async (t) =>
+    createClient<paths>({ baseUrl: `${(await petstoreOf(t).listen({ port: 0 })).url}/v1`, headers }),
 };
 
 for (const [way, connect] of Object.entries(ways)) {
@@ -37,18 +38,35 @@ for (const [way, connect] of Object.entries(ways)) {
       const { error } = await answer;
       return [error?.status, error?.code];
     };
-    assert.deepEqual(await codes(client.GET('/pets', { params: { query: { limit: 101 } } })), [400, 'invalid_parameter']);
-    assert.deepEqual(await codes(client.GET('/pets', { headers: { Authorization: 'Bearer no' } })), [401, 'unauthorized']);
-    assert.deepEqual(await codes(client.GET('/pets/{petId}', { params: { path: { petId: 3 } } })), [404, 'not_found']);
-    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'x'.repeat(70_000), categoryId: 1 } })), [413, 'content_too_large']);
-    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: { 'Content-Type': 'text/plain' } })), [
-      415,
-      'unsupported_media_type',
+    assert.deepEqual(await codes(client.GET('/pets', { params: { query: { limit: 101 } } })), [
+      400,
+      'invalid_parameter',
     ]);
+    assert.deepEqual(await codes(client.GET('/pets', { headers: { Authorization: 'Bearer no' } })), [
+      401,
+      'unauthorized',
+    ]);
+    assert.deepEqual(await codes(client.GET('/pets/{petId}', { params: { path: { petId: 3 } } })), [404, 'not_found']);
+    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'x'.repeat(70_000), categoryId: 1 } })), [
+      413,
+      'content_too_large',
+    ]);
+    assert.deepEqual(
+      await codes(
+        client.POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: { 'Content-Type': 'text/plain' } }),
+      ),
+      [415, 'unsupported_media_type'],
+    );
     // @ts-expect-error The types know the three states,
-    assert.deepEqual(await codes(client.GET('/pets', { params: { query: { status: 'lost' } } })), [400, 'invalid_parameter']);
+    assert.deepEqual(await codes(client.GET('/pets', { params: { query: { status: 'lost' } } })), [
+      400,
+      'invalid_parameter',
+    ]);
     // @ts-expect-error of an animal too,
-    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } })), [400, 'invalid_body']);
+    assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } })), [
+      400,
+      'invalid_body',
+    ]);
     // @ts-expect-error and what an animal must have.
     assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a' } })), [400, 'invalid_body']);
 

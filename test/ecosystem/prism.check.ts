@@ -1,8 +1,9 @@
 // Prism stands between a client and the petstore, and holds every request and every answer against the document.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { freePort, until } from '../standalone/process.js';
-import { documentFile, key, npxArgs, petstoreOf, Program, root, run } from './scene.js';
+import { freePort, root } from '../support/process.js';
+import { documentFile, key, npxArgs, petstoreOf, program, run } from './scene.js';
+import { until } from '../support/waiting.js';
 
 interface Words {
   readonly body?: string;
@@ -16,7 +17,12 @@ const session: readonly Asked[] = [
   [200, 'GET', '/pets'],
   [201, 'POST', '/pets', { body: '{"name":"Rex 🐕","categoryId":5,"status":"available"}' }],
   [201, 'POST', '/pets', { body: '{"name":"","categoryId":-9007199254740991,"more":[null]}' }],
-  [201, 'POST', '/pets', { body: '{"name":"Tom","categoryId":7,"status":"sold"}', type: 'application/json; charset=utf-8' }],
+  [
+    201,
+    'POST',
+    '/pets',
+    { body: '{"name":"Tom","categoryId":7,"status":"sold"}', type: 'application/json; charset=utf-8' },
+  ],
   [200, 'GET', '/pets?limit=1&after=1'],
   [200, 'GET', '/pets?status=sold'],
   [200, 'GET', '/pets/3'],
@@ -45,19 +51,33 @@ test('a whole session through Prism has no violation; of what is asked wrongly o
   const port = await freePort();
   // The first time npx downloads it, which takes longer than anything else here.
   await run(t, root, 'npx', ...npxArgs('prism', '--version'));
-  const prism = new Program(t, 'npx', npxArgs('prism', 'proxy', '--port', port, await documentFile(t), `${url}/v1`), root);
+  const prism = program(
+    t,
+    root,
+    'npx',
+    ...npxArgs('prism', 'proxy', '--port', port, await documentFile(t), `${url}/v1`),
+  );
   await until('Prism', () => prism.output.includes('is listening'));
 
-  const violations = async ([status, method, path, { body, authorization = `Bearer ${key}`, type = 'application/json' } = {}]: Asked): Promise<
-    readonly string[]
-  > => {
+  const violations = async ([
+    status,
+    method,
+    path,
+    { body, authorization = `Bearer ${key}`, type = 'application/json' } = {},
+  ]: Asked): Promise<readonly string[]> => {
     const headers: Record<string, string> = {
       ...(authorization !== null && { Authorization: authorization }),
       ...(body !== undefined && { 'Content-Type': type }),
     };
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, ...(body !== undefined && { body }) });
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method,
+      headers,
+      ...(body !== undefined && { body }),
+    });
     assert.equal(response.status, status, `${method} ${path}: ${await response.text()}`);
-    const found: readonly { readonly location: readonly string[]; readonly message: string }[] = JSON.parse(response.headers.get('sl-violations') ?? '[]');
+    const found: readonly { readonly location: readonly string[]; readonly message: string }[] = JSON.parse(
+      response.headers.get('sl-violations') ?? '[]',
+    );
     return found.map(({ location, message }) => `${location[0]}: ${message}`);
   };
   for (const asked of session) assert.deepEqual(await violations(asked), [], asked.join(' '));

@@ -1,6 +1,7 @@
 // Redocly reads the OpenAPI document: it finds no error and nothing to warn of.
 import { test } from 'node:test';
-import { documentFile, npxArgs, root, run } from './scene.js';
+import { root } from '../support/process.js';
+import { documentFile, npxArgs, run } from './scene.js';
 
 test('redocly lint has no error and no warning, by its strict rules too', async (t) => {
   const file = await documentFile(t);

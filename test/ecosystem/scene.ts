@@ -1,16 +1,13 @@
 // Owns what the clients meet: a petstore with orders, its document, and programs of npx that end with their test.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { createPetstore, type Petstore } from '../../build/index.js';
-import { ordersPlugin } from '../../build/plugins/orders.js';
-import { atEnd } from '../at-end.js';
+import { createPetstore, type Petstore } from '../../dist/index.js';
+import { ordersPlugin } from '../../dist/plugins/orders.js';
+import { atEnd } from '../support/at-end.js';
+import { folder, Running } from '../support/process.js';
 
-export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const key = 'psk_test';
 
 /** What comes by npx, pinned. */
@@ -19,6 +16,7 @@ export const programs = {
   prism: '@stoplight/prism-cli@5.14.2',
   publint: 'publint@0.3.25',
   redocly: '@redocly/cli@2.77.0',
+  spectral: '@stoplight/spectral-cli@6.16.3',
 } as const;
 
 /** A petstore that closes behind the test. */
@@ -36,13 +34,6 @@ export async function documentText(): Promise<string> {
   return text;
 }
 
-/** An empty folder that is gone behind the test. */
-export function folder(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), 'petstore-ecosystem-'));
-  atEnd(t, () => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
 /** A file with the document, in a folder of its own. */
 export async function documentFile(t: TestContext): Promise<string> {
   const file = join(folder(t), 'openapi.json');
@@ -50,41 +41,21 @@ export async function documentFile(t: TestContext): Promise<string> {
   return file;
 }
 
-/** A program and all that it starts; both are gone behind the test. */
-export class Program {
-  /** Standard output and standard error as they came. */
-  output = '';
-  /** Of its standard output alone. */
-  stdout = '';
-  readonly ended: Promise<number | null>;
-
-  constructor(t: TestContext, command: string, args: readonly string[], cwd: string) {
-    // A group of its own: npx starts others, which a signal to npx alone would leave behind.
-    const child = spawn(command, args, {
-      cwd,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, REDOCLY_TELEMETRY: 'off', NO_COLOR: '1' },
-    });
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text;
-      this.output += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (this.output += text));
-    this.ended = new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-    atEnd(t, async () => {
-      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
-      await this.ended;
-    });
-  }
+/** Starts a program; it and all that it starts are gone after the test. */
+export function program(t: TestContext, cwd: string, command: string, ...args: readonly string[]): Running {
+  // Without the last, a test runner would take itself for one that ours has started.
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', NO_COLOR: '1', NODE_TEST_CONTEXT: undefined };
+  const running = new Running(command, args, { cwd, env, isGroup: true });
+  atEnd(t, () => running.end('SIGKILL'));
+  return running;
 }
 
 /** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
 export async function run(t: TestContext, cwd: string, command: string, ...args: readonly string[]): Promise<string> {
-  const program = new Program(t, command, args, cwd);
-  const code = await program.ended;
-  assert.equal(code, 0, `${command} ${args.join(' ')}: ${program.output}`);
-  return program.stdout;
+  const running = program(t, cwd, command, ...args);
+  const { code, stdout } = await running.ended;
+  assert.equal(code, 0, `${command} ${args.join(' ')}: ${running.output}`);
+  return stdout;
 }
 
 /** The arguments with which npx runs one of the programs. */

@@ -1,9 +1,9 @@
 /** The contract of the deprecated operation, C33 to C35, and of its clock. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { assertError, Client, header, type Answer } from './client.js';
-import { add, ask, bytesOf, exchange, start } from './fixture.js';
+import { atEnd } from '../support/at-end.js';
+import { assertError, Client, header, type Answer } from '../support/client.js';
+import { add, ask, bytesOf, exchange, start } from '../support/fixture.js';
 
 const lastMoment = Date.UTC(2030, 11, 6) - 1;
 const link = '</v1/pets>; rel="successor-version"';
@@ -48,7 +48,9 @@ test('C34 the route is served through the last millisecond of 5 December 2030 UT
 test('C35 from 6 December 2030 on the route is gone for every method, without a restart', async (t) => {
   let now = lastMoment;
   const { port } = await start(t, { clock: () => now });
-  const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' }));
+  const client = (await Client.connect(port)).send(
+    bytesOf('POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' }),
+  );
   atEnd(t, () => client.destroy());
   const before = await client.answer('POST');
   assert.equal(header(before, 'Location'), '/v1/pets/1');
@@ -68,7 +70,11 @@ test('C35 from 6 December 2030 on the route is gone for every method, without a 
   assertError(await exchange(port, 'FOO /v1/pets/1 HTTP/1.1\r\nHost: a\r\n\r\n', 'FOO'), 501, 'not_implemented');
 
   const added = await ask(port, 'POST', '/v1/pets', { body: '{"name":"b","categoryId":1}' });
-  assert.deepEqual([added.status, header(added, 'Location')], [201, undefined], 'C30: a Location that leads nowhere is left out');
+  assert.deepEqual(
+    [added.status, header(added, 'Location')],
+    [201, undefined],
+    'C30: a Location that leads nowhere is left out',
+  );
   const document = JSON.parse((await ask(port, 'GET', '/openapi.json')).body);
   assert.deepEqual(Object.keys(document.paths), ['/pets']);
   assert.ok(!JSON.stringify(document).includes('getPet'));

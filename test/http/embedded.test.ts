@@ -1,19 +1,22 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { createPetstore, PetstoreError, type PetstoreOptions, type Plugin } from '../../build/index.js';
-import { Client, header } from './client.js';
-import { ask, bytesOf, emptyStorage, exchange, key, start } from './fixture.js';
+import { atEnd } from '../support/at-end.js';
+import { createPetstore, PetstoreError, type PetstoreOptions, type Plugin } from '../../dist/index.js';
+import { Client, header } from '../support/client.js';
+import { ask, bytesOf, emptyStorage, exchange, key, start } from '../support/fixture.js';
+import { root, Running } from '../support/process.js';
 
 const body = '{"name":"a","categoryId":1}';
 
 /** A petstore behind somebody else's server. */
-async function embed(t: TestContext, wrap: (handler: RequestListener) => RequestListener, options: Partial<PetstoreOptions> = {}): Promise<number> {
+async function embed(
+  t: TestContext,
+  wrap: (handler: RequestListener) => RequestListener,
+  options: Partial<PetstoreOptions> = {},
+): Promise<number> {
   const { handler, close } = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const server = createServer(wrap(handler));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -27,14 +30,26 @@ async function embed(t: TestContext, wrap: (handler: RequestListener) => Request
   return address.port;
 }
 
-const sample: readonly (readonly [c: string, method: string, path: string, headers: Readonly<Record<string, string>>, body?: string])[] = [
+const sample: readonly (readonly [
+  c: string,
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  body?: string,
+])[] = [
   ['C30', 'POST', '/v1/pets', {}, body],
   ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
   ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, body],
   ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, '{}'],
   ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'k' }, `${body} `],
   ['keyed', 'POST', '/v1/pets', { 'Idempotency-Key': 'a b' }, body],
-  ['C30', 'POST', '/v1/pets', { 'Content-Type': 'application/json; charset=utf-8' }, '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}'],
+  [
+    'C30',
+    'POST',
+    '/v1/pets',
+    { 'Content-Type': 'application/json; charset=utf-8' },
+    '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}',
+  ],
   ['C8', 'GET', '/v1/pets?status=pending', {}],
   ['C6', 'GET', '/v1/pets?limit=1', {}],
   ['C1', 'GET', '/v1/pets?limit=0', {}],
@@ -71,17 +86,32 @@ test('fetch answers what the port answers, in status, headers and body, over the
   atEnd(t, close);
   for (const [number, method, path, headers, text] of sample) {
     const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
-    const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };
-    const overPort = await ask(port, method, path, text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') });
-    const init: RequestInit = { method, headers: authorization === '' ? others : { ...others, Authorization: authorization } };
+    const words = {
+      authorization: authorization === '' ? null : authorization,
+      headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`),
+    };
+    const overPort = await ask(
+      port,
+      method,
+      path,
+      text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') },
+    );
+    const init: RequestInit = {
+      method,
+      headers: authorization === '' ? others : { ...others, Authorization: authorization },
+    };
     // A body of bytes, so that the platform adds no Content-Type of its own.
-    const response = await fetch(new Request(`http://petstore${path}`, text === undefined ? init : { ...init, body: Buffer.from(text) }));
+    const response = await fetch(
+      new Request(`http://petstore${path}`, text === undefined ? init : { ...init, body: Buffer.from(text) }),
+    );
     const where = `${number} ${method} ${path}`;
     assert.equal(response.status, overPort.status, where);
     assert.equal(Buffer.from(await response.arrayBuffer()).toString('latin1'), overPort.body, where);
     if (method === 'HEAD' || response.status === 204) assert.equal(response.body, null, where);
     const expected = Object.fromEntries(
-      [...overPort.headers].filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name)).map(([name, values]) => [name, values.join(', ')]),
+      [...overPort.headers]
+        .filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name))
+        .map(([name, values]) => [name, values.join(', ')]),
     );
     const actual = Object.fromEntries([...response.headers].filter(([name]) => name !== 'connection'));
     assert.deepEqual(actual, expected, where);
@@ -91,14 +121,22 @@ test('fetch answers what the port answers, in status, headers and body, over the
 test('fetch never rejects: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
   const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
   const post = (text: NonNullable<RequestInit['body']>): Request =>
-    new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: text, duplex: 'half' });
+    new Request('http://a/v1/pets', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}` },
+      body: text,
+      duplex: 'half',
+    });
   const failing = new ReadableStream({ pull: (controller) => controller.error(new Error('the peer is gone')) });
   assert.equal((await fetch(post(failing))).status, 400);
   const used = post(Buffer.from(body));
   await used.text();
   assert.equal((await fetch(used)).status, 400);
   let cancelled = false;
-  const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(10_000)), cancel: () => void (cancelled = true) });
+  const endless = new ReadableStream({
+    pull: (controller) => controller.enqueue(new Uint8Array(10_000)),
+    cancel: () => void (cancelled = true),
+  });
   assert.equal((await fetch(post(endless))).status, 413);
   assert.equal(cancelled, true);
   for (const when of ['before', 'while']) {
@@ -117,7 +155,10 @@ test('fetch never rejects: a body that fails, that was read or that is endless, 
   assert.equal((await fetch(new Request('http://a/readyz'))).status, 503);
 
   const no = (): Promise<never> => Promise.reject(null);
-  const broken = createPetstore({ keys: [key], storage: { durable: false, insert: no, get: no, list: no, close: async () => undefined } });
+  const broken = createPetstore({
+    keys: [key],
+    storage: { durable: false, insert: no, get: no, list: no, close: async () => undefined },
+  });
   const request = new Request('http://a/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
   assert.equal((await broken.fetch(request)).status, 500);
   await broken.close();
@@ -130,12 +171,25 @@ test('handler serves behind a plain http.createServer as the port does', async (
     // An unknown method and an expectation are the foreign server's own to refuse.
     if (method === 'FOO' || 'Expect' in headers) continue;
     const { Authorization: authorization = `Bearer ${key}`, ...others } = headers;
-    const words = { authorization: authorization === '' ? null : authorization, headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`) };
-    const bytes = bytesOf(method, path, text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') });
+    const words = {
+      authorization: authorization === '' ? null : authorization,
+      headers: Object.entries(others).map(([name, value]) => `${name}: ${value}`),
+    };
+    const bytes = bytesOf(
+      method,
+      path,
+      text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') },
+    );
     const [expected, actual] = [await exchange(own, bytes, method), await exchange(port, bytes, method)];
-    assert.deepEqual([actual.status, actual.body, actual.kept], [expected.status, expected.body, expected.kept], `${number} ${method} ${path}`);
+    assert.deepEqual(
+      [actual.status, actual.body, actual.kept],
+      [expected.status, expected.body, expected.kept],
+      `${number} ${method} ${path}`,
+    );
   }
-  const expecting = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { headers: ['Expect: 100-continue', `Content-Length: ${body.length}`] }));
+  const expecting = (await Client.connect(port)).send(
+    bytesOf('POST', '/v1/pets', { headers: ['Expect: 100-continue', `Content-Length: ${body.length}`] }),
+  );
   assert.equal((await expecting.answer('POST')).status, 100);
   assert.equal((await expecting.send(body).answer('POST')).status, 201);
   expecting.destroy();
@@ -148,11 +202,37 @@ test('handler serves behind a wrapper like Express, under the path that it has l
     response.setHeader('X-Powered-By', 'us');
     handler(request, response);
   });
-  const client = (await Client.connect(port)).send(bytesOf('POST', '/shop/v1/pets', { body }) + bytesOf('GET', '/shop/v1/pets'));
+  const client = (await Client.connect(port)).send(
+    bytesOf('POST', '/shop/v1/pets', { body }) + bytesOf('GET', '/shop/v1/pets'),
+  );
   assert.equal((await client.answer('POST')).status, 201);
   const answer = await client.answer();
-  assert.deepEqual([answer.status, header(answer, 'X-Powered-By'), header(answer, 'Content-Type')], [200, 'us', 'application/json']);
+  assert.deepEqual(
+    [answer.status, header(answer, 'X-Powered-By'), header(answer, 'Content-Type')],
+    [200, 'us', 'application/json'],
+  );
   client.destroy();
+});
+
+test('C56 links and servers begin with the mount path that a framework says in baseUrl, unless it is none', async (t) => {
+  let baseUrl: unknown = '/shop';
+  const port = await embed(t, (handler) => (request: IncomingMessage, response: ServerResponse) => {
+    handler(Object.assign(request, { baseUrl }), response);
+  });
+  assert.equal(header(await ask(port, 'POST', '/v1/pets', { body }), 'Location'), '/shop/v1/pets/1');
+  assert.equal(header(await ask(port, 'GET', '/v1/pets/1'), 'Link'), '</shop/v1/pets>; rel="successor-version"');
+  assert.match((await ask(port, 'GET', '/openapi.json')).body, /"servers":\[\{"url":"\/shop\/v1"\}\]/);
+  for (baseUrl of ['', '//else.example', 'shop', '/a b', '/a/', 5, undefined]) {
+    const answer = await ask(port, 'POST', '/v1/pets', { body });
+    assert.match(header(answer, 'Location') ?? '', /^\/v1\/pets\/\d+$/, String(baseUrl));
+  }
+  assert.match((await ask(port, 'GET', '/openapi.json')).body, /"servers":\[\{"url":"\/v1"\}\]/);
+
+  const { fetch } = createPetstore({ keys: [key] });
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  const request = new Request('http://any/v1/pets', { method: 'POST', headers, body });
+  const added = await fetch(Object.assign(request, { baseUrl: '/shop' }));
+  assert.equal(added.headers.get('location'), '/shop/v1/pets/1');
 });
 
 test('handler behind a reader of bodies answers 500 with a hint in the log, and never hangs', async (t) => {
@@ -164,7 +244,7 @@ test('handler behind a reader of bodies answers 500 with a hint in the log, and 
     };
   const port = await embed(t, reading, { log: (_level, message, fields) => logged.push(message, fields) });
   assert.equal((await exchange(port, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
-  assert.match(JSON.stringify(logged), /mount it ahead of any body parser/);
+  assert.match(JSON.stringify(logged), /mount the petstore before any body parser/);
   assert.equal((await ask(port, 'GET', '/v1/pets')).status, 200);
 });
 
@@ -232,7 +312,8 @@ test('close waits until what handler answers has left', async (t) => {
   letIn();
   await closed;
   assert.deepEqual([left, leftAtClose], [1, 1]);
-  assert.equal((await client.answer()).status, 503);
+  const answer = await client.answer();
+  assert.deepEqual([answer.status, header(answer, 'Connection')], [200, 'close']);
 });
 
 test('close waits for requests of fetch that are under way', async () => {
@@ -248,7 +329,9 @@ test('close waits for requests of fetch that are under way', async () => {
     },
   });
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-  const answered = petstore.fetch(new Request('http://any/v1/pets', { method: 'POST', headers, body: bodyStream, duplex: 'half' }));
+  const answered = petstore.fetch(
+    new Request('http://any/v1/pets', { method: 'POST', headers, body: bodyStream, duplex: 'half' }),
+  );
   await new Promise((resolve) => setImmediate(resolve));
   const closed = petstore.close();
   finish();
@@ -259,16 +342,14 @@ test('close waits for requests of fetch that are under way', async () => {
 
 test('close closes plugins and storage behind a request that never ends, though nothing else keeps the process alive', async () => {
   const script = `
-    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.mjs', import.meta.url).href)};
+    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
     const petstore = createPetstore({ keys: ['k'], plugins: [(host) => host.onClose(() => console.log('closed'))] });
     const headers = { Authorization: 'Bearer k' };
     void petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers, body: new ReadableStream(), duplex: 'half' }));
     await petstore.close();`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let said = '';
-  child.stdout.on('data', (chunk) => (said += String(chunk)));
-  const [code] = await once(child, 'close');
-  assert.deepEqual([code, said], [0, 'closed\n']);
+  const { code, stdout } = await new Running(process.execPath, ['--input-type=module', '--eval', script], { cwd: root })
+    .ended;
+  assert.deepEqual([code, stdout], [0, 'closed\n']);
 });
 
 test('listen refuses a port that is taken, and any port once closed, even half-way', async (t) => {
@@ -285,11 +366,22 @@ test('listen refuses a port that is taken, and any port once closed, even half-w
 });
 
 test('two hundred petstores in one process leave no handle, no listener and no word behind', async (t) => {
-  const events = ['uncaughtException', 'unhandledRejection', 'SIGTERM', 'SIGINT', 'SIGHUP', 'exit', 'beforeExit', 'warning'];
+  const events = [
+    'uncaughtException',
+    'unhandledRejection',
+    'SIGTERM',
+    'SIGINT',
+    'SIGHUP',
+    'exit',
+    'beforeExit',
+    'warning',
+  ];
   const listeners = (): readonly number[] => events.map((event) => process.listenerCount(event));
-  const counted = (): number => process.getActiveResourcesInfo().filter((name) => /TCP|Timeout|Immediate/.test(name)).length;
+  const counted = (): number =>
+    process.getActiveResourcesInfo().filter((name) => /TCP|Timeout|Immediate/.test(name)).length;
   const written: unknown[] = [];
-  for (const method of ['log', 'info', 'warn', 'error', 'debug'] as const) t.mock.method(console, method, (...words: unknown[]) => written.push(words));
+  for (const method of ['log', 'info', 'warn', 'error', 'debug'] as const)
+    t.mock.method(console, method, (...words: unknown[]) => written.push(words));
   const warnings: Error[] = [];
   const onWarning = (warning: Error): void => void warnings.push(warning);
   process.on('warning', onWarning);
@@ -299,7 +391,11 @@ test('two hundred petstores in one process leave no handle, no listener and no w
     petstores.map(async (petstore, index) => {
       const { port } = await petstore.listen({ port: 0 });
       const response = await petstore.fetch(
-        new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body: Buffer.from(body) }),
+        new Request('http://a/v1/pets', {
+          method: 'POST',
+          headers: { Authorization: `Bearer ${key}` },
+          body: Buffer.from(body),
+        }),
       );
       assert.equal(await response.text(), '{"id":1,"name":"a","categoryId":1}', 'each has its own animals');
       if (index % 10 > 0) return;
@@ -310,6 +406,76 @@ test('two hundred petstores in one process leave no handle, no listener and no w
   await Promise.all(petstores.map(({ close }) => close()));
   await sleep(50);
   process.off('warning', onWarning);
-  assert.ok(counted() <= before + 1, `${counted()} handles, ${before} before: ${process.getActiveResourcesInfo().join(' ')}`);
+  assert.ok(
+    counted() <= before + 1,
+    `${counted()} handles, ${before} before: ${process.getActiveResourcesInfo().join(' ')}`,
+  );
   assert.deepEqual([written, warnings], [[], []]);
+});
+
+test('handler reads a body right after pause, and says the mend where it was decoded or read before', async (t) => {
+  const paused = await embed(t, (handler) => (request, response) => {
+    request.pause();
+    setImmediate(() => handler(request, response));
+  });
+  assert.equal((await exchange(paused, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 201);
+  const decode =
+    (handler: RequestListener): RequestListener =>
+    (request, response) =>
+      handler(request.setEncoding('utf8'), response);
+  const decoded = await embed(t, decode);
+  assert.equal((await exchange(decoded, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
+  assert.equal((await ask(decoded, 'GET', '/v1/pets')).body, '[]');
+});
+
+test('handler gives its framework the error where that gave next', async (t) => {
+  const petstore = createPetstore({ keys: [key] });
+  const errors: unknown[] = [];
+  const server = createServer((request, response) => {
+    request.resume().once('end', () =>
+      petstore.handler(request, response, (error) => {
+        errors.push(error);
+        response.writeHead(599, { 'Content-Length': 0 }).end();
+      }),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(t, async () => {
+    server.closeAllConnections();
+    server.close();
+    await petstore.close();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const client = (await Client.connect(address.port)).send(bytesOf('POST', '/v1/pets', { body }));
+  atEnd(t, () => client.destroy());
+  assert.equal((await client.answer('POST')).status, 599);
+  assert.match(String(errors[0]), /mount the petstore before any body parser/);
+});
+
+test('fetch takes strings, URLs and init as the platform’s does, and rejects what that rejects', async () => {
+  const petstore = createPetstore({ keys: [key] });
+  const headers = { Authorization: `Bearer ${key}` };
+  assert.equal((await petstore.fetch('http://a/healthz')).status, 200);
+  assert.equal((await petstore.fetch(new URL('http://a/v1/pets'), { headers })).status, 200);
+  assert.equal((await petstore.fetch(new Request('http://a/v1/pets'), { headers })).status, 200);
+  const json = { ...headers, 'Content-Type': 'application/json' };
+  assert.equal((await petstore.fetch('http://a/v1/pets', { method: 'POST', headers: json, body })).status, 201);
+  await assert.rejects(petstore.fetch('/v1/pets'), TypeError);
+  await petstore.close();
+});
+
+test('listen says its form where it is called with a port, and unavailable once closed though the port is taken', async () => {
+  const petstore = createPetstore({ keys: [key] });
+  for (const wrong of [3456, '3456', null]) {
+    await assert.rejects(Reflect.apply(petstore.listen, undefined, [wrong]), {
+      name: 'TypeError',
+      message: /listen\(\{ port: 3000 \}\)/,
+    });
+  }
+  const other = createPetstore({ keys: [key] });
+  const { port } = await other.listen({ port: 0 });
+  await petstore.close();
+  await assert.rejects(petstore.listen({ port }), { code: 'unavailable' });
+  await other.close();
 });

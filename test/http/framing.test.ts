@@ -1,9 +1,9 @@
 /** The contract of what is HTTP and what is none, C42 and C43, over a socket: whole, byte by byte and half-closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { assertError, Client, header } from './client.js';
-import { ask, bytesOf, exchange, key, start, stored, type Running } from './fixture.js';
+import { atEnd } from '../support/at-end.js';
+import { assertError, Client, header } from '../support/client.js';
+import { ask, bytesOf, exchange, key, start, stored, type Running } from '../support/fixture.js';
 
 const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
 const body = '{"name":"a","categoryId":1}';
@@ -169,7 +169,8 @@ async function sendBehind(running: Running): Promise<void> {
     'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
     'a streamed body over the limit': post('Transfer-Encoding: chunked', `11170\r\n${' '.repeat(70_000)}\r\n0\r\n\r\n`),
   };
-  const adding = (name: string): string => bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
+  const adding = (name: string): string =>
+    bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
   // Behind those it waits, and what follows is taken in before it is answered.
   const few = [[], [adding('before')]];
   const many = [...few, [adding('before'), get('')], Array.from({ length: 33 }, () => adding('before'))];
@@ -178,7 +179,8 @@ async function sendBehind(running: Running): Promise<void> {
       (name in noHttp ? few : many).map(async (before) => {
         const client = await Client.connect(running.port);
         client.send(before.join('') + bytes + adding(`behind ${name}`));
-        for (const { length } of before) assert.equal((await client.answer()).status, length === get('').length ? 200 : 201);
+        for (const { length } of before)
+          assert.equal((await client.answer()).status, length === get('').length ? 200 : 201);
         const { status } = await client.answer();
         await client.closed();
         assert.ok(status === 400 || status === 413 || status === 431, `${name}: ${status}`);
@@ -198,11 +200,19 @@ test('C42 a client that closes its sending side behind half a request still gets
   const halves = ['G', 'GET', 'GET /', 'GET /\r\n', 'GET /v1/pets HTTP/1.1', `GET /v1/pets HTTP/1.1\r\n${head}`, 'FOO', 'FOO /', 'FOO / HTTP/1.', post('Content-Length: 28', body), post('Transfer-Encoding: chunked', chunks.slice(0, -2)), 'hello'];
   for (const bytes of halves) {
     const client = (await Client.connect(running.port)).send(bytes).half();
-    assertError(await client.answer('GET', 1_000), 400, 'bad_request');
+    assertError(await client.answer('GET'), 400, 'bad_request');
     assert.ok((await client.closed()) < 4_000, bytes);
     client.destroy();
   }
   assert.deepEqual(await stored(running), []);
+});
+
+test('C42 a target in absolute form without a host answers 400 (RFC 9110 section 4.2.1)', async (t) => {
+  const { port } = await start(t);
+  for (const target of ['http:///healthz', 'https:///healthz', 'HTTP://', 'http://:80/healthz', 'http://?a']) {
+    assertError(await ask(port, 'GET', target), 400, 'bad_request');
+  }
+  assert.equal((await ask(port, 'GET', 'http://a/healthz')).status, 200);
 });
 
 test('C42 what is odd but well-formed is served', async (t) => {
@@ -227,7 +237,10 @@ test('C42 what is odd but well-formed is served', async (t) => {
   const posts: Readonly<Record<string, string>> = {
     chunked: post('Transfer-Encoding: chunked', chunks),
     'chunked in any case': post('transfer-encoding: ChunKed', chunks.replace('1b', '1B')),
-    'chunks of a byte': post('Transfer-Encoding: chunked', `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`),
+    'chunks of a byte': post(
+      'Transfer-Encoding: chunked',
+      `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
+    ),
     'chunk extensions': post('Transfer-Encoding: chunked', `1b;a=b;c="d;e"\r\n${body}\r\n0;x\r\n\r\n`),
     'chunk size with zeros': post('Transfer-Encoding: chunked', `0000000000000000001b\r\n${body}\r\n000\r\n\r\n`),
     trailers: post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nHost: b\r\nAuthorization: x\r\n\r\n`),
@@ -235,7 +248,8 @@ test('C42 what is odd but well-formed is served', async (t) => {
     'CL without a space': post('Content-Length:27', body),
   };
   for (const [name, bytes] of Object.entries(posts)) {
-    for (const send of ['whole', 'drip'] as const) assert.equal((await exchange(running.port, bytes, 'POST', send)).status, 201, name);
+    for (const send of ['whole', 'drip'] as const)
+      assert.equal((await exchange(running.port, bytes, 'POST', send)).status, 201, name);
   }
 });
 
@@ -254,7 +268,12 @@ test('C42 an upgrade that is not taken is answered as if it were none, and nothi
     }
   }
   assert.equal((await stored(running)).length, 2);
-  for (const behind of [inner, get(''), 'garbage\r\n\r\n', `POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${inner.length}\r\n\r\n`]) {
+  for (const behind of [
+    inner,
+    get(''),
+    'garbage\r\n\r\n',
+    `POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${inner.length}\r\n\r\n`,
+  ]) {
     const client = (await Client.connect(running.port)).send(get(upgrade) + behind);
     atEnd(t, () => client.destroy());
     // What is the body of a request that Node dropped must not become one.
@@ -304,7 +323,9 @@ test('C42 HTTP/1.0 needs no Host, closes unless it asks to be kept, and knows no
   }
   keeping.send(`${plain}Connection: keep-alive\r\nExpect: miracles\r\n\r\n`);
   assert.equal((await keeping.answer()).status, 200);
-  keeping.send(`POST /v1/pets HTTP/1.0\r\nAuthorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 27\r\n\r\n${body}`);
+  keeping.send(
+    `POST /v1/pets HTTP/1.0\r\nAuthorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 27\r\n\r\n${body}`,
+  );
   assert.equal((await keeping.answer('POST')).status, 201);
 });
 
@@ -323,7 +344,8 @@ test('C43 the header block is read to 16384 bytes, and one more answers 431', as
   const { port } = await start(t);
   const ofBytes = (bytes: number): string => get(`X: ${'a'.repeat(bytes - head.length - 5)}\r\n`);
   assert.equal((await exchange(port, ofBytes(16_384))).status, 200);
-  for (const bytes of [16_385, 20_000, 39_000, 41_000, 200_000]) assertError(await exchange(port, ofBytes(bytes)), 431, 'headers_too_large');
+  for (const bytes of [16_385, 20_000, 39_000, 41_000, 200_000])
+    assertError(await exchange(port, ofBytes(bytes)), 431, 'headers_too_large');
   // Both at their limit at once.
   const both = `GET /v1/pets?x=${'a'.repeat(16_384 - 11)} HTTP/1.1\r\n${head}X: ${'a'.repeat(16_384 - head.length - 5)}\r\n\r\n`;
   assert.equal((await exchange(port, both)).status, 200);
@@ -331,13 +353,23 @@ test('C43 the header block is read to 16384 bytes, and one more answers 431', as
 
 test('C43 there may be 100 header lines, and one more answers 431, thousands included', async (t) => {
   const { port } = await start(t);
-  const lines = (count: number): string => get(Array.from({ length: count - 2 }, (_, index) => `x${index}: 1\r\n`).join(''));
+  const lines = (count: number): string =>
+    get(Array.from({ length: count - 2 }, (_, index) => `x${index}: 1\r\n`).join(''));
   assert.equal((await exchange(port, lines(100))).status, 200);
-  for (const count of [101, 200, 1_001, 2_001, 5_000]) assertError(await exchange(port, lines(count)), 431, 'headers_too_large');
+  for (const count of [101, 200, 1_001, 2_001, 5_000])
+    assertError(await exchange(port, lines(count)), 431, 'headers_too_large');
   // The last of thousands must not be dropped in silence, but count.
-  assertError(await exchange(port, `GET /v1/pets HTTP/1.1\r\n${'x:\r\n'.repeat(3_000)}${head}\r\n`), 431, 'headers_too_large');
   assertError(
-    await exchange(port, post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`), 'POST'),
+    await exchange(port, `GET /v1/pets HTTP/1.1\r\n${'x:\r\n'.repeat(3_000)}${head}\r\n`),
+    431,
+    'headers_too_large',
+  );
+  assertError(
+    await exchange(
+      port,
+      post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`),
+      'POST',
+    ),
     431,
     'headers_too_large',
   );
@@ -345,8 +377,15 @@ test('C43 there may be 100 header lines, and one more answers 431, thousands inc
 
 test('C43 a head without end answers 431 while it still comes', async (t) => {
   const { port } = await start(t);
-  for (const start of ['GET /', `GET /v1/pets HTTP/1.1\r\nX: `, 'GET /v1/pets HTTP/1.1\r\n', 'GET /v1/pets HTTP/1.1\r\nX']) {
-    const client = (await Client.connect(port)).send(start).send((start.endsWith('1\r\n') ? 'a: b\r\n' : 'a').repeat(60_000));
+  for (const start of [
+    'GET /',
+    `GET /v1/pets HTTP/1.1\r\nX: `,
+    'GET /v1/pets HTTP/1.1\r\n',
+    'GET /v1/pets HTTP/1.1\r\nX',
+  ]) {
+    const client = (await Client.connect(port))
+      .send(start)
+      .send((start.endsWith('1\r\n') ? 'a: b\r\n' : 'a').repeat(60_000));
     assertError(await client.answer(), 431, 'headers_too_large');
     client.destroy();
   }

@@ -4,13 +4,15 @@ import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { createPetstore, fileStorage, memoryStorage, type Disk, type PetStorage } from '../../build/index.js';
-import { nodeDisk } from '../../build/storage/disk.js';
+import { atEnd } from '../support/at-end.js';
+import { createPetstore, fileStorage, memoryStorage, type Disk, type PetStorage } from '../../dist/index.js';
+import { nodeDisk } from '../../dist/journal/index.js';
 import { dayMs } from '../storage/once.js';
-import { diskWith, gate, newPath } from '../storage/scene.js';
-import { assertError, Client, header, type Answer } from './client.js';
-import { ask, exchange, bytesOf, key, start, stored, type Running } from './fixture.js';
+import { newPath } from '../storage/scene.js';
+import { assertError, Client, header, type Answer } from '../support/client.js';
+import { ask, exchange, bytesOf, key, start, stored, type Running } from '../support/fixture.js';
+import { diskWith } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
 
 const body = '{"name":"a","categoryId":1}';
 const other = '{"name":"b","categoryId":1}';
@@ -26,7 +28,7 @@ function added(answer: Answer): readonly unknown[] {
   return [answer.status, header(answer, 'Location'), answer.body];
 }
 
-test('a repeat gives the first answer again, status, Location and animal, and adds nothing', async (t) => {
+test('C57 a repeat gives the first answer again, status, Location and animal, and adds nothing', async (t) => {
   const running = await start(t);
   const first = await post(running.port, 'order-1');
   assert.deepEqual(added(first), [201, '/v1/pets/1', '{"id":1,"name":"a","categoryId":1}']);
@@ -35,13 +37,21 @@ test('a repeat gives the first answer again, status, Location and animal, and ad
     assert.deepEqual(added(again), added(first));
     assert.equal(again.kept, true);
   }
-  assert.deepEqual(added(await post(running.port, 'order-2')), [201, '/v1/pets/2', '{"id":2,"name":"a","categoryId":1}']);
-  assert.deepEqual(added(await ask(running.port, 'POST', '/v1/pets', { body })), [201, '/v1/pets/3', '{"id":3,"name":"a","categoryId":1}']);
+  assert.deepEqual(added(await post(running.port, 'order-2')), [
+    201,
+    '/v1/pets/2',
+    '{"id":2,"name":"a","categoryId":1}',
+  ]);
+  assert.deepEqual(added(await ask(running.port, 'POST', '/v1/pets', { body })), [
+    201,
+    '/v1/pets/3',
+    '{"id":3,"name":"a","categoryId":1}',
+  ]);
   assert.deepEqual(added(await post(running.port, 'order-1')), added(first));
   assert.equal((await stored(running)).length, 3);
 });
 
-test('another body is 422, byte by byte, and neither adds nor changes what the key stands for', async (t) => {
+test('C57 another body is 422, byte by byte, and neither adds nor changes what the key stands for', async (t) => {
   const running = await start(t);
   const first = await post(running.port, 'k');
   for (const text of [other, `${body} `, '{"categoryId":1,"name":"a"}', '{"name":"a","categoryId":1.0}']) {
@@ -53,7 +63,7 @@ test('another body is 422, byte by byte, and neither adds nor changes what the k
   assert.deepEqual(await stored(running), ['1 a 1 -']);
 });
 
-test('only a 201 is kept: what was refused is looked at anew', async (t) => {
+test('C57 only a 201 is kept: what was refused is looked at anew', async (t) => {
   const running = await start(t);
   for (const [text, code] of [
     ['{', 'invalid_json'],
@@ -62,7 +72,11 @@ test('only a 201 is kept: what was refused is looked at anew', async (t) => {
   ] as const) {
     for (let count = 0; count < 2; count++) assertError(await post(running.port, 'k', text), 400, code);
   }
-  assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Idempotency-Key: k', 'Content-Type: a/b'] }), 415, 'unsupported_media_type');
+  assertError(
+    await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Idempotency-Key: k', 'Content-Type: a/b'] }),
+    415,
+    'unsupported_media_type',
+  );
   assertError(await post(running.port, 'k', body, 'Bearer no'), 401, 'unauthorized');
   assert.equal((await post(running.port, 'k')).status, 201);
   // A body that could never be added is refused as such, with a used key too.
@@ -70,21 +84,36 @@ test('only a 201 is kept: what was refused is looked at anew', async (t) => {
   assert.equal((await stored(running)).length, 1);
 });
 
-test('a key of 1 to 255 visible characters is taken, each character and each letter for itself', async (t) => {
+test('C57 a key of 1 to 255 visible characters is taken, each character and each letter for itself', async (t) => {
   const running = await start(t);
   const visible = Array.from({ length: 0x7e - 0x20 }, (_, index) => String.fromCharCode(0x21 + index));
   const good = [...visible, visible.join(''), 'k'.repeat(254), 'k'.repeat(255), '"quoted"', 'a,b'];
-  for (const [index, value] of good.entries()) assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
-  for (const [index, value] of good.entries()) assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
+  for (const [index, value] of good.entries())
+    assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
+  for (const [index, value] of good.entries())
+    assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
   // Optional white space around a value is no part of it (RFC 9110 section 5.5), and names of headers have no case.
   for (const line of ['idempotency-key:a', 'IDEMPOTENCY-KEY: \t a \t ']) {
-    assert.equal(header(await ask(running.port, 'POST', '/v1/pets', { body, headers: [line] }), 'Location'), `/v1/pets/${good.indexOf('a') + 1}`);
+    assert.equal(
+      header(await ask(running.port, 'POST', '/v1/pets', { body, headers: [line] }), 'Location'),
+      `/v1/pets/${good.indexOf('a') + 1}`,
+    );
   }
 });
 
-test('any other key, and one that is given twice, is 400 with the rule and without the value, and nothing is added', async (t) => {
+test('C57 any other key, and one that is given twice, is 400 with the rule and without the value, and nothing is added', async (t) => {
   const running = await start(t);
-  const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'k'.repeat(256), 'secret'.repeat(1000), 'secret, secret'];
+  const values = [
+    '',
+    ' ',
+    'se cret',
+    'se\tcret',
+    'secret\xe9',
+    '\x80secret',
+    'k'.repeat(256),
+    'secret'.repeat(1000),
+    'secret, secret',
+  ];
   const headers = [
     ...values.map((value) => [`Idempotency-Key: ${value}`]),
     ['Idempotency-Key: secret', 'Idempotency-Key: secret'],
@@ -92,7 +121,11 @@ test('any other key, and one that is given twice, is 400 with the rule and witho
     ['Idempotency-Key:', 'Idempotency-Key:'],
   ];
   for (const lines of headers) {
-    const message = assertError(await ask(running.port, 'POST', '/v1/pets', { body, headers: lines }), 400, 'invalid_parameter');
+    const message = assertError(
+      await ask(running.port, 'POST', '/v1/pets', { body, headers: lines }),
+      400,
+      'invalid_parameter',
+    );
     assert.match(message, /^Idempotency-Key must .*once.* 1 to 255 visible ASCII/);
     assert.ok(!/secret|kkk/.test(message));
   }
@@ -109,7 +142,7 @@ test('any other key, and one that is given twice, is 400 with the rule and witho
   assert.deepEqual(await stored(running), []);
 });
 
-test('on every other request the header is ignored, whatever it says', async (t) => {
+test('C57 on every other request the header is ignored, whatever it says', async (t) => {
   const running = await start(t);
   await post(running.port, 'k');
   const lines = ['Idempotency-Key: a b', 'Idempotency-Key: k'];
@@ -127,24 +160,30 @@ test('on every other request the header is ignored, whatever it says', async (t)
   }
 });
 
-test('every API key has idempotency keys of its own', async (t) => {
+test('C57 every API key has idempotency keys of its own', async (t) => {
   const running = await start(t, { keys: ['one', 'two'] });
   const first = await post(running.port, 'k', body, 'Bearer one');
-  assert.deepEqual(added(await post(running.port, 'k', body, 'Bearer two')), [201, '/v1/pets/2', '{"id":2,"name":"a","categoryId":1}']);
+  assert.deepEqual(added(await post(running.port, 'k', body, 'Bearer two')), [
+    201,
+    '/v1/pets/2',
+    '{"id":2,"name":"a","categoryId":1}',
+  ]);
   assert.equal((await post(running.port, 'other', other, 'Bearer two')).status, 201);
   assert.deepEqual(added(await post(running.port, 'k', body, 'Bearer one')), added(first));
   assert.equal((await stored(running)).length, 3);
 });
 
-test('names of API keys cannot be chosen so that they meet in one idempotency key', async (t) => {
-  const names = ['a', 'a b', 'a"', 'a","b', '', '\u0000', 'ab', '1', '11', '\ud800', '\ud801'];
+test('C57 names of API keys cannot be chosen so that they meet in one idempotency key', async (t) => {
+  const names = ['a', 'a b', 'a"', 'a","b', '\u0000', 'ab', '1', '11', '\ud800', '\ud801'];
   const running = await start(t, { keys: (token) => names[Number(token)] });
   const values = ['a', 'b', '"', ',', '","b', 'ab', '1', '11', '0'];
-  for (const value of values) for (const index of names.keys()) assert.equal((await post(running.port, value, body, `Bearer ${index}`)).status, 201);
+  for (const value of values)
+    for (const index of names.keys())
+      assert.equal((await post(running.port, value, body, `Bearer ${index}`)).status, 201);
   assert.equal((await stored(running)).length, names.length * values.length);
 });
 
-test('a key is kept for 24 hours by the petstore’s clock', async (t) => {
+test('C57 a key is kept for 24 hours by the petstore’s clock', async (t) => {
   let now = 1_795_132_800_000.5;
   const running = await start(t, { clock: () => now });
   const first = await post(running.port, 'k');
@@ -152,11 +191,15 @@ test('a key is kept for 24 hours by the petstore’s clock', async (t) => {
   assert.deepEqual(added(await post(running.port, 'k')), added(first));
   assertError(await post(running.port, 'k', other), 422, 'idempotency_mismatch');
   now += 1;
-  assert.deepEqual(added(await post(running.port, 'k', other)), [201, '/v1/pets/2', '{"id":2,"name":"b","categoryId":1}']);
+  assert.deepEqual(added(await post(running.port, 'k', other)), [
+    201,
+    '/v1/pets/2',
+    '{"id":2,"name":"b","categoryId":1}',
+  ]);
   assertError(await post(running.port, 'k'), 422, 'idempotency_mismatch');
 });
 
-test('a repeat behind the end of GET /v1/pets/{petId} names no Location either (C30)', async (t) => {
+test('C57 a repeat behind the end of GET /v1/pets/{petId} names no Location either (C30)', async (t) => {
   let now = Date.UTC(2030, 11, 5, 23, 59, 59);
   const running = await start(t, { clock: () => now });
   assert.equal(header(await post(running.port, 'k'), 'Location'), '/v1/pets/1');
@@ -165,7 +208,11 @@ test('a repeat behind the end of GET /v1/pets/{petId} names no Location either (
 });
 
 /** A petstore on a file whose disk waits in each sync until it may go on. */
-async function slow(t: TestContext): Promise<Running & { readonly path: string; readonly syncing: Promise<void>; readonly goOn: (failure?: Error) => void }> {
+async function slow(
+  t: TestContext,
+): Promise<
+  Running & { readonly path: string; readonly syncing: Promise<void>; readonly goOn: (failure?: Error) => void }
+> {
   const disk: Disk = diskWith({});
   const path = newPath();
   const storage = await fileStorage(path, { disk });
@@ -185,7 +232,7 @@ async function slow(t: TestContext): Promise<Running & { readonly path: string; 
   return { ...(await start(t, { storage })), path, syncing: syncing.opened, goOn };
 }
 
-test('while the first is under way a repeat is 409 and may try again in a second; then it has the answer', async (t) => {
+test('C57 while the first is under way a repeat is 409 and may try again in a second; then it has the answer', async (t) => {
   const { port, petstore, syncing, goOn } = await slow(t);
   const first = post(port, 'k');
   await syncing;
@@ -202,7 +249,7 @@ test('while the first is under way a repeat is 409 and may try again in a second
   assert.equal((await petstore.storage.list({ limit: 5 })).length, 1);
 });
 
-test('behind a disk that failed a repeat is 503 like every add, not 409', async (t) => {
+test('C57 behind a disk that failed a repeat is 503 like every add, not 409', async (t) => {
   const { port, syncing, goOn } = await slow(t);
   const first = post(port, 'k');
   await syncing;
@@ -211,13 +258,17 @@ test('behind a disk that failed a repeat is 503 like every add, not 409', async 
   for (const text of [body, other]) assertError(await post(port, 'k', text), 503, 'unavailable');
 });
 
-test('a repeat behind a restart has the first answer, and the file knows neither the key nor the body', async (t) => {
+test('C57 a repeat behind a restart has the first answer, and the file knows neither the key nor the body', async (t) => {
   const path = newPath();
-  const first = createPetstore({ keys: [key], storage: fileStorage(path) });
+  const first = createPetstore({ keys: [key], storage: await fileStorage(path) });
   const secret = 'my-secret-order';
   const add = (petstore: Pick<typeof first, 'fetch'>): Promise<Response> =>
     petstore.fetch(
-      new Request('http://a/v1/pets', { method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': secret }, body: Buffer.from(body) }),
+      new Request('http://a/v1/pets', {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': secret },
+        body: Buffer.from(body),
+      }),
     );
   const answer = await (await add(first)).text();
   await first.close();
@@ -228,25 +279,22 @@ test('a repeat behind a restart has the first answer, and the file knows neither
   assert.equal(idempotency.body, hash('sha256', body));
   assert.ok(Math.abs(Date.now() - idempotency.at) < 60_000);
 
-  // While it still opens, too.
-  const second = createPetstore({ keys: [key], storage: fileStorage(path) });
+  const second = createPetstore({ keys: [key], storage: await fileStorage(path) });
   atEnd(t, () => second.close());
   const again = await add(second);
   assert.deepEqual([again.status, again.headers.get('location'), await again.text()], [201, '/v1/pets/1', answer]);
   assert.equal(readFileSync(path, 'utf8'), file);
 });
 
-test('a storage that keeps no keys is 400 for a request with one, never a promise that nobody keeps', async (t) => {
+test('C57 a storage that keeps no keys is 400 for a request with one, never a promise that nobody keeps', async (t) => {
   const { insert, get, list, close } = memoryStorage();
   const storage: PetStorage = { durable: false, insert, get, list, close };
-  for (const given of [storage, Promise.resolve(storage)]) {
-    const { port } = await start(t, { storage: given });
-    assert.match(assertError(await post(port, 'k'), 400, 'invalid_parameter'), /keeps no idempotency keys/);
-    assert.equal((await ask(port, 'POST', '/v1/pets', { body })).status, 201);
-  }
+  const { port } = await start(t, { storage });
+  assert.match(assertError(await post(port, 'k'), 400, 'invalid_parameter'), /keeps no idempotency keys/);
+  assert.equal((await ask(port, 'POST', '/v1/pets', { body })).status, 201);
 });
 
-test('fetch and handler do the same', async (t) => {
+test('C57 fetch and handler do the same', async (t) => {
   const petstore = createPetstore({ keys: [key] });
   const server = createServer(petstore.handler).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
@@ -257,9 +305,18 @@ test('fetch and handler do the same', async (t) => {
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   const fetched = async (headers: readonly (readonly [string, string])[], text = body): Promise<readonly unknown[]> => {
-    const all: [string, string][] = [['Authorization', `Bearer ${key}`], ...headers.map(([name, value]): [string, string] => [name, value])];
-    const response = await petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers: all, body: Buffer.from(text) }));
-    return [response.status, response.headers.get('location'), response.status === 201 ? await response.text() : JSON.parse(await response.text()).code];
+    const all: [string, string][] = [
+      ['Authorization', `Bearer ${key}`],
+      ...headers.map(([name, value]): [string, string] => [name, value]),
+    ];
+    const response = await petstore.fetch(
+      new Request('http://a/v1/pets', { method: 'POST', headers: all, body: Buffer.from(text) }),
+    );
+    return [
+      response.status,
+      response.headers.get('location'),
+      response.status === 201 ? await response.text() : JSON.parse(await response.text()).code,
+    ];
   };
   const first = await fetched([['idempotency-key', 'k']]);
   assert.deepEqual(first, [201, '/v1/pets/1', '{"id":1,"name":"a","categoryId":1}']);
@@ -278,11 +335,17 @@ test('fetch and handler do the same', async (t) => {
   }
 });
 
-test('the body counts as its bytes, those beyond ASCII too', async (t) => {
+test('C57 the body counts as its bytes, those beyond ASCII too', async (t) => {
   const { port } = await start(t);
-  const texts = ['{"name":"\xc3\xa9","categoryId":1}', '{"name":"\\u00e9","categoryId":1}', '{"name":"e","categoryId":1}'];
+  const texts = [
+    '{"name":"\xc3\xa9","categoryId":1}',
+    '{"name":"\\u00e9","categoryId":1}',
+    '{"name":"e","categoryId":1}',
+  ];
   for (const [index, text] of texts.entries()) {
-    for (let count = 0; count < 2; count++) assert.equal(header(await post(port, `k${index}`, text), 'Location'), `/v1/pets/${index + 1}`);
-    for (const another of texts) if (another !== text) assertError(await post(port, `k${index}`, another), 422, 'idempotency_mismatch');
+    for (let count = 0; count < 2; count++)
+      assert.equal(header(await post(port, `k${index}`, text), 'Location'), `/v1/pets/${index + 1}`);
+    for (const another of texts)
+      if (another !== text) assertError(await post(port, `k${index}`, another), 422, 'idempotency_mismatch');
   }
 });

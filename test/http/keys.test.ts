@@ -4,10 +4,10 @@ import { inspect } from 'node:util';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { digestOfKey, KeyRing } from '../../build/index.js';
-import { assertError, header } from './client.js';
-import { ask, exchange, key, start } from './fixture.js';
+import { atEnd } from '../support/at-end.js';
+import { digestOfKey, KeyRing } from '../../dist/index.js';
+import { assertError, header } from '../support/client.js';
+import { ask, exchange, key, start } from '../support/fixture.js';
 
 const plain = 'Bearer realm="petstore"';
 const invalidToken = 'Bearer realm="petstore", error="invalid_token"';
@@ -59,7 +59,11 @@ test('C37 any other credentials answer 401, and only a Bearer attempt hears inva
       [good, second],
       [second, good],
     ]) {
-      assertError(await exchange(port, `GET /v1/pets HTTP/1.1\r\nHost: a\r\n${lines.join('\r\n')}\r\n\r\n`), 401, 'unauthorized');
+      assertError(
+        await exchange(port, `GET /v1/pets HTTP/1.1\r\nHost: a\r\n${lines.join('\r\n')}\r\n\r\n`),
+        401,
+        'unauthorized',
+      );
     }
   }
 });
@@ -76,9 +80,19 @@ test('C39 a key in a query or a body is never read', async (t) => {
   for (const query of [`access_token=${key}`, `key=${key}`, `api_key=${key}`, `authorization=Bearer%20${key}`]) {
     assertError(await ask(port, 'GET', `/v1/pets?${query}`, { authorization: null }), 401, 'unauthorized');
   }
-  assertError(await ask(port, 'POST', '/v1/pets', { authorization: null, body: `{"access_token":"${key}","name":"a","categoryId":1}` }), 401, 'unauthorized');
   assertError(
-    await ask(port, 'GET', '/v1/pets', { authorization: null, headers: [`X-Api-Key: ${key}`, `Cookie: key=${key}`, `Proxy-Authorization: Bearer ${key}`] }),
+    await ask(port, 'POST', '/v1/pets', {
+      authorization: null,
+      body: `{"access_token":"${key}","name":"a","categoryId":1}`,
+    }),
+    401,
+    'unauthorized',
+  );
+  assertError(
+    await ask(port, 'GET', '/v1/pets', {
+      authorization: null,
+      headers: [`X-Api-Key: ${key}`, `Cookie: key=${key}`, `Proxy-Authorization: Bearer ${key}`],
+    }),
     401,
     'unauthorized',
   );
@@ -120,7 +134,10 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
     ],
     () => now,
   );
-  assert.deepEqual([ring.verify('a'), ring.verify('b'), ring.verify('c'), ring.verify('')], ['forever', 'until', undefined, undefined]);
+  assert.deepEqual(
+    [ring.verify('a'), ring.verify('b'), ring.verify('c'), ring.verify('')],
+    ['forever', 'until', undefined, undefined],
+  );
   now = 1_999;
   assert.equal(ring.verify('b'), 'until');
   now = 2_000;
@@ -164,21 +181,32 @@ test('C40 a verifier of one’s own names the key or answers nothing; what is no
     ['z', 0],
     ['o', {}],
     ['u', undefined],
+    ['e', ''],
   ]);
   // What a program without types might do.
-  const verify = (token: string): string | undefined => (answers.has(token) ? JSON.parse(JSON.stringify(answers.get(token) ?? null)) : `name of ${token}`);
-  const { port } = await start(t, { keys: verify, plugins: [(host) => host.onReply(({ keyName }) => seen.push(keyName))] });
-  for (const token of answers.keys()) assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${token}` }), 401, 'unauthorized');
+  const verify = (token: string): string | undefined =>
+    answers.has(token) ? JSON.parse(JSON.stringify(answers.get(token) ?? null)) : `name of ${token}`;
+  const { port } = await start(t, {
+    keys: verify,
+    plugins: [(host) => host.onReply(({ keyName }) => seen.push(keyName))],
+  });
+  for (const token of answers.keys())
+    assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${token}` }), 401, 'unauthorized');
   assert.equal((await ask(port, 'GET', '/v1/pets', { authorization: 'Bearer abc' })).status, 200);
   assert.ok(seen.includes('name of abc'));
 });
 
 test('C40 a verifier that fails or is slow is our fault or our wait, never an open door', async (t) => {
   const logged: unknown[] = [];
-  const slow = await start(t, { keys: async (token) => (await new Promise((resolve) => setTimeout(resolve, 20)), token === 'ok' ? 'me' : undefined) });
+  const slow = await start(t, {
+    keys: async (token) => (await new Promise((resolve) => setTimeout(resolve, 20)), token === 'ok' ? 'me' : undefined),
+  });
   assert.equal((await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer ok' })).status, 200);
   assertError(await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer no' }), 401, 'unauthorized');
-  const failing = await start(t, { keys: () => Promise.reject(new Error('the directory is away')), log: (...line) => logged.push(line) });
+  const failing = await start(t, {
+    keys: () => Promise.reject(new Error('the directory is away')),
+    log: (...line) => logged.push(line),
+  });
   const answer = await ask(failing.port, 'GET', '/v1/pets');
   assertError(answer, 500, 'internal_error');
   assert.ok(!answer.body.includes('directory'));

@@ -1,8 +1,10 @@
 /** The plugin host: routes, watching, describing, closing, and what a plugin's mistakes may not do. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
-import { atEnd } from '../at-end.js';
+import { atEnd } from '../support/at-end.js';
 import {
   createPetstore,
   emptyReply,
@@ -13,9 +15,10 @@ import {
   type PluginHost,
   type Reply,
   type ReplyEvent,
-} from '../../build/index.js';
-import { assertCommonHeaders, assertError, Client, header } from './client.js';
-import { ask, bytesOf, exchange, key, start } from './fixture.js';
+  type ReplySource,
+} from '../../dist/index.js';
+import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
+import { ask, bytesOf, exchange, key, start } from '../support/fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
 const noKey = { authorization: null };
@@ -41,7 +44,11 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
   assertError(await ask(port, 'GET', '/v1/store/orders', noKey), 401, 'unauthorized');
   assert.equal((await ask(port, 'GET', '/v1/store/orders')).body, '{"ok":true}');
   assert.equal((await ask(port, 'PUT', '/v1/store/orders', { body: 'any text' })).status, 200);
-  assertError(await ask(port, 'PUT', '/v1/store/orders', { body: 'x', headers: ['Content-Type: a/b'] }), 415, 'unsupported_media_type');
+  assertError(
+    await ask(port, 'PUT', '/v1/store/orders', { body: 'x', headers: ['Content-Type: a/b'] }),
+    415,
+    'unsupported_media_type',
+  );
   assert.equal((await ask(port, 'GET', '/stats/2030%2D01', noKey)).status, 200);
   assert.deepEqual(seen, [
     [{}, 'key-1', ''],
@@ -65,8 +72,13 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
         throw error;
       },
     });
-    host.route({ path: '/limited', methods: { GET: failing(new PetstoreError('too_many_requests', 'Later.', { headers: ['Retry-After', '7'] })) } });
+    host.route({
+      path: '/limited',
+      methods: { GET: failing(new PetstoreError('too_many_requests', 'Later.', { headers: ['Retry-After', '7'] })) },
+    });
     host.route({ path: '/broken', methods: { GET: failing(new Error('secret')) } });
+    const split = new PetstoreError('too_many_requests', 'Later.', { headers: ['X-A', 'a\r\nX-B: b'] });
+    host.route({ path: '/split', methods: { GET: failing(split) } });
   };
   const { port } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const limited = await ask(port, 'GET', '/limited');
@@ -74,6 +86,7 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
   assert.equal(header(limited, 'Retry-After'), '7');
   assert.ok(!assertError(await ask(port, 'GET', '/broken'), 500, 'internal_error').includes('secret'));
   assert.equal(logged.length, 1);
+  assertError(await ask(port, 'GET', '/split'), 500, 'internal_error');
 });
 
 test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
@@ -81,7 +94,9 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":299.5,"headers":[]}', '{"status":200,"headers":["Set-Cookie",["a=1","b=2"]]}', '{"status":200,"headers":["X",null]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
   const plugin: Plugin = (host) =>
-    nonsense.forEach((json, index) => host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }));
+    nonsense.forEach((json, index) =>
+      host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }),
+    );
   const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const client = await Client.connect(port);
   atEnd(t, () => client.destroy());
@@ -96,8 +111,10 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
 });
 
 test('a reply that cannot be sent counts once: what comes behind it on the connection is served, and garbage is answered', async (t) => {
-  const slow: Plugin = (host) => host.route({ path: '/slow', methods: { GET: { handler: () => sleep(30, jsonReply(200, '"slow"')) } } });
-  const bad: Plugin = (host) => host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+  const slow: Plugin = (host) =>
+    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(30, jsonReply(200, '"slow"')) } } });
+  const bad: Plugin = (host) =>
+    host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
   const { port } = await start(t, { plugins: [slow, bad] });
   const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
   atEnd(t, () => client.destroy());
@@ -112,8 +129,11 @@ test('a reply that cannot be sent counts once: what comes behind it on the conne
 
 test('onReply hears of the reply that left, where another one took its place', async (t) => {
   const statuses: number[] = [];
-  const bad: Plugin = (host) => host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
-  const { port, petstore } = await start(t, { plugins: [bad, (host) => host.onReply(({ status }) => statuses.push(status))] });
+  const bad: Plugin = (host) =>
+    host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+  const { port, petstore } = await start(t, {
+    plugins: [bad, (host) => host.onReply(({ status }) => statuses.push(status))],
+  });
   await exchange(port, `${bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] })}x\r\n`);
   await ask(port, 'GET', '/bad');
   await petstore.fetch(new Request('http://a/bad'));
@@ -140,10 +160,18 @@ test('onReply hears method, route template, status, milliseconds and key name of
     return await heard();
   };
   const keyName = 'key-1';
-  assert.deepEqual(await one(bytesOf('GET', '/v1/pets?limit=3'), 'GET'), [{ method: 'GET', route: '/v1/pets', status: 200, keyName }]);
-  assert.deepEqual(await one(bytesOf('POST', '/v1/pets', { body }), 'POST'), [{ method: 'POST', route: '/v1/pets', status: 201, keyName }]);
-  assert.deepEqual(await one(bytesOf('GET', '/v1/%70ets/77'), 'GET'), [{ method: 'GET', route: '/v1/pets/{petId}', status: 404, keyName }]);
-  assert.deepEqual(await one(bytesOf('HEAD', '/v1/pets', noKey), 'HEAD'), [{ method: 'HEAD', route: '/v1/pets', status: 401 }]);
+  assert.deepEqual(await one(bytesOf('GET', '/v1/pets?limit=3'), 'GET'), [
+    { method: 'GET', route: '/v1/pets', status: 200, keyName },
+  ]);
+  assert.deepEqual(await one(bytesOf('POST', '/v1/pets', { body }), 'POST'), [
+    { method: 'POST', route: '/v1/pets', status: 201, keyName },
+  ]);
+  assert.deepEqual(await one(bytesOf('GET', '/v1/%70ets/77'), 'GET'), [
+    { method: 'GET', route: '/v1/pets/{petId}', status: 404, keyName },
+  ]);
+  assert.deepEqual(await one(bytesOf('HEAD', '/v1/pets', noKey), 'HEAD'), [
+    { method: 'HEAD', route: '/v1/pets', status: 401 },
+  ]);
   assert.deepEqual(await one(bytesOf('PUT', '/v1/pets'), 'PUT'), [{ method: 'PUT', route: '/v1/pets', status: 405 }]);
   assert.deepEqual(await one(bytesOf('GET', '/secret/path'), 'GET'), [{ method: 'GET', status: 404 }]);
   assert.deepEqual(await one('GET / HTTP/1.1\r\n\r\n', 'GET'), [{ method: 'GET', status: 400 }]);
@@ -156,6 +184,34 @@ test('onReply hears method, route template, status, milliseconds and key name of
   ]);
   await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
+});
+
+test('onReply hears besides what the client asked for, as it came but without the query, and its address', async (t) => {
+  const sources: ReplySource[] = [];
+  const watch: Plugin = (host) => host.onReply((_event, source) => sources.push(source));
+  const { port, petstore } = await start(t, { plugins: [watch] });
+  for (const target of ['/v1/%70ets/77?key=secret', '/a//b?', 'http://user:secret@x/readyz?key=secret'])
+    await ask(port, 'GET', target);
+  await exchange(port, 'garbage\r\n\r\n');
+  const mounted = createServer(petstore.handler).listen(0, '127.0.0.1');
+  atEnd(t, () => mounted.close());
+  await new Promise((resolve) => mounted.once('listening', resolve));
+  const { port: other } = Object(mounted.address());
+  await (await fetch(`http://127.0.0.1:${other}/readyz`)).text();
+  await petstore.fetch('http://a/b?c');
+  const address = '127.0.0.1';
+  // Whether a connection is kept is tried by asking for /healthz.
+  assert.deepEqual(
+    sources.filter(({ path }) => path !== '/healthz'),
+    [
+      { path: '/v1/%70ets/77', address },
+      { path: '/a//b', address },
+      { path: '/readyz', address },
+      { path: '' },
+      { path: '/readyz', address },
+      { path: '/b' },
+    ],
+  );
 });
 
 test('a watcher that throws changes nothing, and the others still hear', async (t) => {
@@ -192,7 +248,11 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
   ] as const) {
     const headers = ['x-A: 1', 'X-a: 2'];
     if (method === 'POST') headers.push('Transfer-Encoding: chunked');
-    const answer = await exchange(port, `${bytesOf(method, target, { headers })}${method === 'POST' ? 'no chunk' : ''}`, method);
+    const answer = await exchange(
+      port,
+      `${bytesOf(method, target, { headers })}${method === 'POST' ? 'no chunk' : ''}`,
+      method,
+    );
     assert.deepEqual([answer.status, header(answer, 'X-First'), header(answer, 'X-Second')], [status, '1, 2', '2']);
     assertCommonHeaders(answer);
   }
@@ -241,7 +301,10 @@ test('waitFor keeps listen waiting, and from it where what is opened fails; an a
   open();
   await listening;
   assert.deepEqual(order, ['opened', 'listening']);
-  const failing = createPetstore({ keys: [key], plugins: [(host) => host.waitFor(Promise.reject(new RangeError('not today')))] });
+  const failing = createPetstore({
+    keys: [key],
+    plugins: [(host) => host.waitFor(Promise.reject(new RangeError('not today')))],
+  });
   atEnd(t, () => failing.close());
   await sleep(0);
   await assert.rejects(failing.listen({ port: 0 }), { name: 'RangeError', message: 'not today' });
@@ -252,11 +315,21 @@ test('describe adds to this petstore’s document alone, once each time that it 
   const plugin: Plugin = (host) => {
     host.route({
       path: '/v1/store/orders',
-      methods: { GET: { handler: () => jsonReply(200, '[]'), document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } } } },
+      methods: {
+        GET: {
+          handler: () => jsonReply(200, '[]'),
+          document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } },
+        },
+      },
     });
     host.route({
       path: '/stats',
-      methods: { GET: { handler: () => jsonReply(200, '{}'), document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } } } },
+      methods: {
+        GET: {
+          handler: () => jsonReply(200, '{}'),
+          document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } },
+        },
+      },
     });
     host.describe((document) => {
       document['x-ours'] = true;
@@ -274,7 +347,10 @@ test('describe adds to this petstore’s document alone, once each time that it 
   assert.deepEqual(described['paths']['/stats'].servers, [{ url: '/' }]);
   assert.ok('Order' in described['components'].schemas);
   const plain = await document(without.port);
-  assert.ok(!('x-ours' in plain) && !('Order' in plain['components'].schemas), 'another petstore’s document is its own');
+  assert.ok(
+    !('x-ours' in plain) && !('Order' in plain['components'].schemas),
+    'another petstore’s document is its own',
+  );
   now = Date.UTC(2031, 0, 1);
   assert.ok('Order' in (await document(with_.port))['components'].schemas);
 });
@@ -284,23 +360,30 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
   const adding =
     (...paths: readonly string[]): (() => unknown) =>
     () =>
-      createPetstore({ keys: [key], plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))] });
+      createPetstore({
+        keys: [key],
+        plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))],
+      });
   for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json'])
     assert.throws(adding(path), { name: 'TypeError', message: `route ${path} is taken` });
-  for (const path of ['', '/', 'x', '/a/', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'])
+  for (const path of ['', 'x', '//', '/a//', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'])
     assert.throws(adding(path), { name: 'TypeError', message: /^route .*is not a path/ }, path);
-  for (const path of ['/.', '/a/..', '/./b']) assert.throws(adding(path), { name: 'TypeError', message: /is not a path/ }, `${path} could never match`);
+  for (const path of ['/.', '/a/..', '/./b', '/./'])
+    assert.throws(adding(path), { name: 'TypeError', message: /is not a path/ }, `${path} could never match`);
   assert.throws(adding('/a/{b}', '/a/{c}'), { name: 'TypeError', message: /\{b\}/ });
   assert.throws(adding('/a/{b}', '/a/{b}'), { name: 'TypeError', message: /taken/ });
   assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }), {
     name: 'TypeError',
     message: /no methods/,
   });
-  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }), {
-    name: 'TypeError',
-    message: /unknown method get/,
-  });
-  assert.doesNotThrow(adding('/a', '/a/{b}', '/a/{b}/c', '/a/b'));
+  assert.throws(
+    () => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }),
+    {
+      name: 'TypeError',
+      message: /unknown method get/,
+    },
+  );
+  assert.doesNotThrow(adding('/', '/a', '/a/', '/a/{b}', '/a/{b}/', '/a/{b}/c', '/a/b'));
 });
 
 test('plugins are called in their order, closed in their order before the storage, and one that fails to close keeps nothing open', async () => {
@@ -339,10 +422,14 @@ test('the host gives a plugin storage, clock and log, and its errors come out of
   const failing: Plugin = () => {
     throw new RangeError('not with me');
   };
-  assert.throws(() => createPetstore({ keys: [key], plugins: [failing] }), { name: 'RangeError', message: 'not with me' });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [failing] }), {
+    name: 'RangeError',
+    message: 'not with me',
+  });
 });
 
 test('a plugin’s reply without a body says so; its header lines are read anew; what frames an answer is not its to say', async (t) => {
+  const framing = ['Connection', 'content-length', 'Transfer-Encoding', 'Date', 'cache-control'];
   const lines = ['X-Count', '0'];
   let count = 0;
   const running = await start(t, {
@@ -360,16 +447,134 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
             },
           },
         });
-        for (const name of ['Connection', 'content-length', 'Transfer-Encoding', 'Date']) {
-          host.route({ path: `/${name}`, methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: '{}' }) } } });
+        for (const name of framing) {
+          host.route({
+            path: `/${name}`,
+            methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: '{}' }) } },
+          });
         }
       },
     ],
   });
   const empty = await ask(running.port, 'GET', '/empty');
   assert.deepEqual([empty.status, header(empty, 'Content-Length')], [200, '0']);
-  for (const expected of ['1', '2']) assert.equal(header(await ask(running.port, 'GET', '/count'), 'X-Count'), expected);
-  for (const name of ['Connection', 'content-length', 'Transfer-Encoding', 'Date']) {
+  for (const expected of ['1', '2'])
+    assert.equal(header(await ask(running.port, 'GET', '/count'), 'X-Count'), expected);
+  for (const name of framing) {
     assertError(await ask(running.port, 'GET', `/${name}`), 500, 'internal_error');
   }
+});
+
+test('C47 no-store is what a reply says that says nothing else of caching: over the port, by handler and by fetch', async (t) => {
+  const reply = (cacheControl: string) => ({ status: 200, headers: [], body: '{}', cacheControl });
+  const running = await start(t, {
+    plugins: [
+      (host) => {
+        host.route({ path: '/day', methods: { GET: { handler: () => reply('public, max-age=86400') } } });
+        host.route({ path: '/split', methods: { GET: { handler: () => reply('a\r\nX-Evil: 1') } } });
+      },
+    ],
+  });
+  const foreign = createServer(running.petstore.handler).listen(0, '127.0.0.1');
+  atEnd(t, () => foreign.close());
+  await once(foreign, 'listening');
+  const { port } = Object(foreign.address());
+  for (const [path, expected] of [
+    ['/day', 'public, max-age=86400'],
+    ['/healthz', 'no-store'],
+  ] as const) {
+    for (const answer of [await ask(running.port, 'GET', path), await ask(port, 'GET', path)])
+      assert.equal(header(answer, 'Cache-Control'), expected);
+    assert.equal((await running.petstore.fetch(`http://any${path}`)).headers.get('Cache-Control'), expected);
+  }
+  assertError(await ask(running.port, 'GET', '/split'), 500, 'internal_error');
+});
+
+test('onReply counts the time that a request waits for the one before it', async (t) => {
+  const events: ReplyEvent[] = [];
+  const slow: Plugin = (host) => {
+    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(60, jsonReply(200, '1')) } } });
+    host.onReply((event) => events.push(event));
+  };
+  const { port } = await start(t, { plugins: [slow] });
+  const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'));
+  atEnd(t, () => client.destroy());
+  await client.answer();
+  await client.answer();
+  const [first, second] = events;
+  assert.ok(first !== undefined && first.milliseconds >= 55, `${first?.milliseconds}`);
+  assert.ok(second !== undefined && second.milliseconds >= 55, `${second?.milliseconds}`);
+});
+
+test('hooks that are async and fail are logged, and change nothing', async (t) => {
+  const logged: string[] = [];
+  const reject = (what: string) => async (): Promise<never> => Promise.reject(new Error(`${what} failed`));
+  // What a plugin without types may hand in.
+  const plugin = (host: PluginHost): void => {
+    host.onReply(reject('watching'));
+    host.addHeaders(Object(reject('headers')));
+    host.describe(reject('describing'));
+    host.onClose(reject('closing'));
+    host.storage.onCommit?.(reject('commit'));
+  };
+  const running = await start(t, {
+    plugins: [plugin],
+    log: (_level, message, fields) => logged.push(`${message}: ${fields?.['error']}`),
+  });
+  assert.equal((await ask(running.port, 'POST', '/v1/pets', { body })).status, 201);
+  assert.equal((await ask(running.port, 'GET', '/openapi.json')).status, 200);
+  await running.petstore.close();
+  for (const what of ['watching', 'headers', 'describing', 'closing']) {
+    assert.ok(
+      logged.some((line) => /^a plugin failed to/.test(line) && line.endsWith(`${what} failed`)),
+      `${what}: ${logged.join('\n')}`,
+    );
+  }
+});
+
+test('an async plugin is awaited by listen, and its failure is listen’s own', async (t) => {
+  const late: Plugin = async (host) => {
+    await sleep(20);
+    host.route({ path: '/late', methods: { GET: { handler: () => jsonReply(200, '1') } } });
+  };
+  const { port } = await start(t, { plugins: [late] });
+  assert.equal((await ask(port, 'GET', '/late')).status, 200);
+  const failure = new Error('the licence has run out');
+  const failing = createPetstore({ keys: [key], plugins: [async () => Promise.reject(failure)] });
+  await assert.rejects(failing.listen({ port: 0 }), failure);
+  await failing.close();
+});
+
+test('a log that throws, a field and an error that cannot be read: the request is a 500, the line says so', async (t) => {
+  const unreadable = new Error('odd');
+  Object.defineProperty(unreadable, 'stack', {
+    get: () => {
+      throw new Error('no stack');
+    },
+  });
+  const lines: string[] = [];
+  const plugin: Plugin = (host) => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic['self'] = cyclic;
+    const failing = (): never => {
+      host.log('info', 'cyclic', cyclic);
+      throw unreadable;
+    };
+    host.route({ path: '/odd', methods: { GET: { handler: failing } } });
+  };
+  const { port } = await start(t, {
+    plugins: [plugin],
+    log: (level, message, fields) => lines.push(`${level} ${message} ${JSON.stringify(fields)}`),
+  });
+  assertError(await ask(port, 'GET', '/odd', noKey), 500, 'internal_error');
+  assert.match(lines[0] ?? '', /^info cyclic .*could not be logged/);
+  assert.match(lines[1] ?? '', /^error internal error .*odd/);
+  const mute = await start(t, {
+    plugins: [plugin],
+    log: () => {
+      throw new Error('no disk');
+    },
+  });
+  assertError(await ask(mute.port, 'GET', '/odd', noKey), 500, 'internal_error');
+  assert.equal((await ask(mute.port, 'GET', '/v1/pets')).status, 200);
 });

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { ask, behindBalancer, bytesOf, start } from './fixture.js';
-import { Client } from './client.js';
+import { atEnd } from '../support/at-end.js';
+import { ask, behindBalancer, bytesOf, start } from '../support/fixture.js';
+import { Client } from '../support/client.js';
 
 const body = '{"name":"Rex","categoryId":5}';
 const added = '{"id":1,"name":"Rex","categoryId":5}';
@@ -28,7 +28,8 @@ test('whoever observes Node’s responses sees the status of each', { skip: behi
   const { port } = await start(t);
   const seen: number[] = [];
   const observe = (message: unknown): void => {
-    const response = typeof message === 'object' && message !== null && 'response' in message ? message.response : undefined;
+    const response =
+      typeof message === 'object' && message !== null && 'response' in message ? message.response : undefined;
     if (response instanceof ServerResponse) seen.push(response.statusCode);
   };
   subscribe('http.server.response.finish', observe);
@@ -91,12 +92,19 @@ test('an empty body that ends before anybody wants it is read as one', { skip: b
   client.destroy();
 });
 
-test('C47 a reply that is kept says the present date, and HEAD of it has no body', { skip: behindBalancer }, async (t) => {
+test('C47 a reply that is kept says the present date, and HEAD of it has no body', {
+  skip: behindBalancer,
+}, async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 10, 21, 12, 0, 0) });
   const { petstore, port } = await start(t);
   for (let i = 0; i < 3; i++) await petstore.storage.insert({ name: 'Rex', categoryId: 5n });
   const asked = async (method: string, target: string, authorization?: null) => {
-    const { status, headers, body } = await ask(port, method, target, authorization === undefined ? {} : { authorization });
+    const { status, headers, body } = await ask(
+      port,
+      method,
+      target,
+      authorization === undefined ? {} : { authorization },
+    );
     return { status, date: headers.get('date'), link: headers.get('link'), bytes: body.length };
   };
   const page = { status: 200, link: ['</v1/pets?limit=2&after=2>; rel="next"'], bytes: 75 };
@@ -104,7 +112,12 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
     const date = [`Sat, 21 Nov 2026 12:00:${second} GMT`];
     assert.deepEqual(await asked('GET', '/v1/pets?limit=2'), { ...page, date });
     assert.deepEqual(await asked('HEAD', '/v1/pets?limit=2'), { ...page, date, bytes: 0 });
-    assert.deepEqual(await asked('GET', '/v1/pets/1', null), { status: 401, date, link: ['</v1/pets>; rel="successor-version"'], bytes: 98 });
+    assert.deepEqual(await asked('GET', '/v1/pets/1', null), {
+      status: 401,
+      date,
+      link: ['</v1/pets>; rel="successor-version"'],
+      bytes: 98,
+    });
     if (second !== '00') t.mock.timers.tick(1000);
     else t.mock.timers.tick(500);
   }

@@ -2,7 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { folder, root, Running, type Ended, type RunOptions } from '../standalone/process.js';
+import { folder, root, Running, type Ended, type RunOptions } from '../support/process.js';
 
 export interface BareServer {
   readonly file: string;

@@ -3,16 +3,22 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
-import { atEnd } from '../at-end.js';
+import { atEnd } from '../support/at-end.js';
 
-const executablePath = '/usr/bin/chromium';
-const missing = existsSync(executablePath) ? undefined : `there is no ${executablePath}; get it with: apt-get install --no-install-recommends chromium`;
+/** Debian's Chromium. */
+export const executablePath = '/usr/bin/chromium';
+const missing = existsSync(executablePath)
+  ? undefined
+  : `there is no ${executablePath}; get it with: apt-get install --no-install-recommends chromium`;
 
 /**
  * A test's options: without a browser it is skipped, and says how to get one; where PETSTORE_TEST_NO_SKIP is 1 it fails. A
  * browser that hangs may not hold up all the rest.
  */
-export const inBrowser = { timeout: 120_000, skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false) };
+export const inBrowser = {
+  timeout: 120_000,
+  skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false),
+};
 
 /** A page of a browser that ends with the test, and all that it asked for and complained about. */
 export interface Visit {

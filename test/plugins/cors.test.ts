@@ -1,10 +1,10 @@
 /** The cors plugin: whose pages a browser lets read which answer, and how a preflight goes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { corsPlugin } from '../../build/plugins/cors.js';
-import { header, type Answer } from '../http/client.js';
-import { ask, exchange, key, start, type Words } from '../http/fixture.js';
-import { assertRefused, folder, run, start as startProcess } from '../standalone/process.js';
+import { corsPlugin } from '../../dist/plugins/cors.js';
+import { header, type Answer } from '../support/client.js';
+import { ask, exchange, key, start, type Words } from '../support/fixture.js';
+import { assertRefused, folder, run, start as startProcess } from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 
 const [ours, another, theirs] = ['https://app.example', 'http://localhost:5173', 'https://app.example.evil'];
@@ -38,7 +38,8 @@ test('pages of listed origins read every answer, errors included; others read no
   ];
   for (const [method, target, words, status] of requests) {
     const what = `${method} ${target} ${status}`;
-    const from = (origin: string): Promise<Answer> => ask(port, method, target, { ...words, headers: [...(words.headers ?? []), `oRiGiN: ${origin}`] });
+    const from = (origin: string): Promise<Answer> =>
+      ask(port, method, target, { ...words, headers: [...(words.headers ?? []), `oRiGiN: ${origin}`] });
     for (const origin of [ours, another]) {
       const answer = await from(origin);
       assert.equal(answer.status, status, what);
@@ -55,7 +56,10 @@ test('pages of listed origins read every answer, errors included; others read no
     }
   }
   const headers = { Origin: ours, Authorization: `Bearer ${key}` };
-  assert.equal((await petstore.fetch(new Request('http://a/v1/pets', { headers }))).headers.get('Access-Control-Allow-Origin'), ours);
+  assert.equal(
+    (await petstore.fetch(new Request('http://a/v1/pets', { headers }))).headers.get('Access-Control-Allow-Origin'),
+    ours,
+  );
 });
 
 test('what a deprecated route says stands beside what the plugin says', async (t) => {
@@ -70,7 +74,11 @@ test('a preflight needs no key and allows the method and headers that it asks fo
   const preflight = (path: string, origin: string): Promise<Answer> =>
     ask(port, 'OPTIONS', path, {
       ...noKey,
-      headers: [`Origin: ${origin}`, 'Access-Control-Request-Method: POST', 'Access-Control-Request-Headers: authorization,content-type'],
+      headers: [
+        `Origin: ${origin}`,
+        'Access-Control-Request-Method: POST',
+        'Access-Control-Request-Headers: authorization,content-type',
+      ],
     });
   for (const path of ['/v1/pets', '/v1/pets/1']) {
     const answer = await preflight(path, ours);
@@ -90,7 +98,9 @@ test('nothing is allowed by default, and the plugin with no origin allows nothin
   const closed = await start(t, { plugins: [corsPlugin({ origins: [] })] });
   for (const { port } of [plain, closed]) {
     for (const method of ['GET', 'OPTIONS']) {
-      const answer = await ask(port, method, '/v1/pets', { headers: [`Origin: ${ours}`, 'Access-Control-Request-Method: GET'] });
+      const answer = await ask(port, method, '/v1/pets', {
+        headers: [`Origin: ${ours}`, 'Access-Control-Request-Method: GET'],
+      });
       assert.ok(!answer.headers.has('access-control-allow-origin'));
     }
   }
@@ -118,8 +128,12 @@ test('what is no origin as a browser sends it is a TypeError that says what to w
     ['', /such as https:/],
     ['file:///home', /such as https:/],
   ];
-  for (const [origin, message] of bad) assert.throws(() => corsPlugin({ origins: [ours, origin] }), { name: 'TypeError', message }, origin);
-  assert.throws(() => corsPlugin(JSON.parse('{"origins":"https://app.example"}')), { name: 'TypeError', message: /origins must be an array/ });
+  for (const [origin, message] of bad)
+    assert.throws(() => corsPlugin({ origins: [ours, origin] }), { name: 'TypeError', message }, origin);
+  assert.throws(() => corsPlugin(JSON.parse('{"origins":"https://app.example"}')), {
+    name: 'TypeError',
+    message: /origins must be an array/,
+  });
 });
 
 test('the process: --cors-origin turns it on, is repeatable, and has a variable', async (t) => {
@@ -127,9 +141,14 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
   const env = { PETSTORE_STORAGE: 'memory:' };
   const allowed = async (url: string): Promise<readonly (string | null)[]> =>
     Promise.all(
-      [ours, another, theirs].map(async (Origin) => (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get('Access-Control-Allow-Origin')),
+      [ours, another, theirs].map(async (Origin) =>
+        (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get('Access-Control-Allow-Origin'),
+      ),
     );
-  const flags = await startProcess(t, ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'], { cwd, env });
+  const flags = await startProcess(t, ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'], {
+    cwd,
+    env,
+  });
   assert.deepEqual(await allowed(flags.url), [ours, another, null]);
   const variable = await startProcess(t, [], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: ` ${ours},` } });
   assert.deepEqual(await allowed(variable.url), [ours, null, null]);
@@ -147,5 +166,9 @@ test('the process: no origin, a bad one, a missing library: one line, exit 2', a
   assertRefused(await run([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }), 2, /^PETSTORE_CORS_ORIGINS: "\*"/);
   assertRefused(await run(['keys', 'list', '--cors-origin', ours], { cwd, env }), 2, /--cors-origin is not for keys/);
   const bare = serverWithoutLibraries(t);
-  assertRefused(await bare.run(['--cors-origin', ours], { cwd, env }), 2, /^--plugin cors needs a package that is not installed: npm install cors@2$/m);
+  assertRefused(
+    await bare.run(['--cors-origin', ours], { cwd, env }),
+    2,
+    /^--plugin cors needs a package that is not installed: npm install cors@2$/m,
+  );
 });

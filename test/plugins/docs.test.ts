@@ -1,21 +1,23 @@
 /** The docs plugin: what it serves, and a stranger's way through the page in a real browser. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { atEnd } from '../at-end.js';
-import { corsPlugin } from '../../build/plugins/cors.js';
-import { docsPlugin } from '../../build/plugins/docs.js';
-import { header } from '../http/client.js';
-import { ask, key, start, stored } from '../http/fixture.js';
-import { assertRefused, folder, root, RunningServer, start as startProcess, until } from '../standalone/process.js';
+import { atEnd } from '../support/at-end.js';
+import { corsPlugin } from '../../dist/plugins/cors.js';
+import { docsPlugin } from '../../dist/plugins/docs.js';
+import { ordersPlugin } from '../../dist/plugins/orders.js';
+import { header } from '../support/client.js';
+import { ask, key, start, stored } from '../support/fixture.js';
+import { assertRefused, folder, root, RunningServer, start as startProcess } from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
+import { until } from '../support/waiting.js';
 
 /** Opens an operation, fills it in and sends it; answers its part of the page. */
 async function tryOut(page: Page, operationId: string, body?: string): Promise<Locator> {
-  const operation = page.locator(`#operations-default-${operationId}`);
+  const operation = page.locator(`#operations-pets-${operationId}`);
   if (!(await operation.getAttribute('class'))?.includes('is-open')) {
     await operation.locator('.opblock-summary-control').click();
     await operation.getByRole('button', { name: 'Try it out' }).click();
@@ -32,64 +34,92 @@ async function shown(operation: Locator, status: number): Promise<string> {
   return await answer.locator('.response-col_description pre').first().innerText();
 }
 
-test('in a browser: a 401 to read, authorise, try out adding an animal, see it listed; nothing else is asked, no policy is broken', inBrowser, async (t) => {
-  const running = await start(t, { plugins: [docsPlugin()] });
-  const home = `http://127.0.0.1:${running.port}`;
-  const { page, requests, complaints } = await openPage(t);
-  await page.goto(`${home}/docs`);
+test(
+  'in a browser: a 401 to read, authorise, try out adding an animal, see it listed; nothing else is asked, no policy is broken',
+  inBrowser,
+  async (t) => {
+    const running = await start(t, { plugins: [docsPlugin()] });
+    const home = `http://127.0.0.1:${running.port}`;
+    const { page, requests, complaints } = await openPage(t);
+    await page.goto(`${home}/docs`);
 
-  const refused = await shown(await tryOut(page, 'listPets'), 401);
-  assert.equal(JSON.parse(refused).code, 'unauthorized');
+    const refused = await shown(await tryOut(page, 'listPets'), 401);
+    assert.equal(JSON.parse(refused).code, 'unauthorized');
 
-  await page.getByRole('button', { name: 'Authorize' }).first().click();
-  await page.locator('.auth-container input').fill(key);
-  await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Apply credentials' }).click();
-  await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Authorize' }).first().click();
+    await page.locator('.auth-container input').fill(key);
+    await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Apply credentials' }).click();
+    await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Close' }).click();
 
-  const added = await shown(await tryOut(page, 'createPet', '{"name":"Tüm 猫","categoryId":7,"status":"pending"}'), 201);
-  assert.deepEqual(JSON.parse(added), { id: 1, name: 'Tüm 猫', categoryId: 7, status: 'pending' });
-  assert.deepEqual(await stored(running), ['1 Tüm 猫 7 pending']);
-  assert.deepEqual(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)), [JSON.parse(added)]);
-
-  assert.deepEqual(
-    requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')),
-    [],
-  );
-  assert.deepEqual(
-    complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')),
-    [],
-  );
-});
-
-test('in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not', inBrowser, async (t) => {
-  const page1 = await start(t, { plugins: [docsPlugin()] });
-  const page2 = await start(t, { plugins: [docsPlugin()] });
-  const { port } = await start(t, { plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })] });
-  const { page } = await openPage(t);
-  // The docs' own policy would stand in the way; the probe has none.
-  const call = (from: number, method: string, path: string, sent: Readonly<Record<string, string>>, body?: string): Promise<unknown> =>
-    page.goto(`http://127.0.0.1:${from}/healthz`).then(() =>
-      page.evaluate(
-        async ({ url, init }) => {
-          const response = await fetch(url, init).catch((error: unknown) => String(error));
-          if (typeof response === 'string') return response;
-          return [response.status, response.headers.get('Location') ?? response.headers.get('Link') ?? response.headers.get('WWW-Authenticate')];
-        },
-        { url: `http://127.0.0.1:${port}${path}`, init: { method, headers: sent, ...(body !== undefined && { body }) } },
-      ),
+    const added = await shown(
+      await tryOut(page, 'createPet', '{"name":"Tüm 猫","categoryId":7,"status":"pending"}'),
+      201,
     );
-  const sent = { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` };
-  const animal = '{"name":"a","categoryId":1}';
-  assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/1']);
-  assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/2']);
-  assert.deepEqual(await call(page1.port, 'GET', '/v1/pets?limit=1', sent), [200, '</v1/pets?limit=1&after=1>; rel="next"']);
-  assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [401, 'Bearer realm="petstore"']);
-  assert.match(String(await call(page2.port, 'POST', '/v1/pets', sent, animal)), /TypeError/);
-  assert.match(String(await call(page2.port, 'GET', '/v1/pets', {})), /TypeError/);
-  assert.equal((await ask(port, 'GET', '/v1/pets?after=2')).body, '[]');
-});
+    assert.deepEqual(JSON.parse(added), { id: 1, name: 'Tüm 猫', categoryId: 7, status: 'pending' });
+    assert.deepEqual(await stored(running), ['1 Tüm 猫 7 pending']);
+    assert.deepEqual(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)), [JSON.parse(added)]);
 
-test('the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
+    assert.deepEqual(
+      requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')),
+      [],
+    );
+    assert.deepEqual(
+      complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')),
+      [],
+    );
+  },
+);
+
+test(
+  'in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not',
+  inBrowser,
+  async (t) => {
+    const page1 = await start(t, { plugins: [docsPlugin()] });
+    const page2 = await start(t, { plugins: [docsPlugin()] });
+    const { port } = await start(t, { plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })] });
+    const { page } = await openPage(t);
+    // The docs' own policy would stand in the way; the probe has none.
+    const call = (
+      from: number,
+      method: string,
+      path: string,
+      sent: Readonly<Record<string, string>>,
+      body?: string,
+    ): Promise<unknown> =>
+      page.goto(`http://127.0.0.1:${from}/healthz`).then(() =>
+        page.evaluate(
+          async ({ url, init }) => {
+            const response = await fetch(url, init).catch((error: unknown) => String(error));
+            if (typeof response === 'string') return response;
+            return [
+              response.status,
+              response.headers.get('Location') ??
+                response.headers.get('Link') ??
+                response.headers.get('WWW-Authenticate'),
+            ];
+          },
+          {
+            url: `http://127.0.0.1:${port}${path}`,
+            init: { method, headers: sent, ...(body !== undefined && { body }) },
+          },
+        ),
+      );
+    const sent = { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` };
+    const animal = '{"name":"a","categoryId":1}';
+    assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/1']);
+    assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/2']);
+    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets?limit=1', sent), [
+      200,
+      '</v1/pets?limit=1&after=1>; rel="next"',
+    ]);
+    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [401, 'Bearer realm="petstore"']);
+    assert.match(String(await call(page2.port, 'POST', '/v1/pets', sent, animal)), /TypeError/);
+    assert.match(String(await call(page2.port, 'GET', '/v1/pets', {})), /TypeError/);
+    assert.equal((await ask(port, 'GET', '/v1/pets?after=2')).body, '[]');
+  },
+);
+
+test('C58 at /docs: the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
   const { port } = await start(t, { plugins: [docsPlugin()] });
   for (const [path, type] of [
     ['/docs', 'text/html'],
@@ -105,14 +135,46 @@ test('the page and its files need no key, carry a policy without inline script, 
     assert.ok(!/unsafe|https?:|\*/.test(policy));
     assert.ok(!/<script>|<script [^>]*>[^<]|<style| on\w+=/.test(path === '/docs' ? answer.body : ''));
     const file = path.slice('/docs/'.length);
-    if (file.startsWith('swagger')) assert.equal(answer.body, readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'));
+    // Ours are small, and an upgrade changes them together.
+    const caching = file.startsWith('swagger') ? 'public, max-age=86400' : 'no-store';
+    assert.equal(header(answer, 'Cache-Control'), caching);
+    if (file.startsWith('swagger'))
+      assert.equal(answer.body, readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'));
   }
   assert.equal((await ask(port, 'HEAD', '/docs')).status, 200);
-  for (const path of ['/docs/', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map'])
+  const afterSlash = await ask(port, 'GET', '/docs/', { authorization: null });
+  assert.equal(header(afterSlash, 'Content-Type'), 'text/html; charset=utf-8');
+  for (const path of ['/docs//', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map'])
     assert.equal((await ask(port, 'GET', path)).status, 404, path);
   const document = (await ask(port, 'GET', '/openapi.json')).body;
   assert.ok(!document.includes('/docs'));
 });
+
+test(
+  'in a browser: /docs/ works as /docs; the key outlasts a reload; no other server is offered; every digit is shown',
+  inBrowser,
+  async (t) => {
+    const baseUrl = 'https://api.example.com/v1';
+    const { port } = await start(t, { plugins: [docsPlugin(), ordersPlugin()], baseUrl });
+    const { page, complaints } = await openPage(t);
+    await page.goto(`http://127.0.0.1:${port}/docs/`);
+    await page.getByRole('button', { name: 'Authorize' }).first().click();
+    await page.locator('.auth-container', { hasText: 'data/dev-key' }).locator('input').fill(key);
+    await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Apply credentials' }).click();
+    await page.reload();
+    const added = await tryOut(page, 'createPet');
+    assert.match(await shown(added, 201), /"id": 1,\s+"name": "Wolfgang"/);
+    await tryOut(page, 'createPet', '{"name":"\\"5\\": 1e9","categoryId":-9223372036854775807}');
+    await added.locator('.live-responses-table pre', { hasText: '"id": 2,' }).first().waitFor();
+    assert.equal(
+      await shown(added, 201),
+      '{\n  "id": 2,\n  "name": "\\"5\\": 1e9",\n  "categoryId": -9223372036854775807\n}',
+    );
+    assert.deepEqual(await page.locator('.servers option').allInnerTexts(), ['/v1']);
+    assert.ok(await page.getByText('Experimental: the fields of an order may change.').isVisible());
+    assert.deepEqual(complaints, []);
+  },
+);
 
 test('without the plugin there is nothing at /docs', async (t) => {
   const { port } = await start(t);
@@ -128,7 +190,7 @@ test('the process: --plugin docs, and --dev turns it on and says where', async (
   for (const more of [[], ['--plugin', 'docs']]) {
     const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
     // The banner is written behind the line that says that it listens.
-    const address = await until('Docs:', () => /^Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
+    const address = await until('Docs:', () => / Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
     assert.equal((await fetch(address)).status, 200);
   }
@@ -154,6 +216,15 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
   await until('the banner', () => dev.stdout.includes('curl '));
   assert.ok(!dev.stdout.includes('Docs:'));
+});
+
+test('a library without the package says in one line which to install', async (t) => {
+  const module = join(dirname(serverWithoutLibraries(t).file), 'plugins/docs.js');
+  const { docsPlugin: bare } = await import(module);
+  assert.throws(bare, {
+    message: 'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5',
+    code: 'MODULE_NOT_FOUND',
+  });
 });
 
 test('what the library reports of an install to its makers is off for this package', () => {

@@ -50,7 +50,9 @@ export function readExposition(text: string): ReadonlyMap<string, Family> {
 
 function labelsOf(text: string): Readonly<Record<string, string>> {
   assert.match(text, /^([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*"(,|$))*$/);
-  return Object.fromEntries([...text.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', value = '']) => [name, value]));
+  return Object.fromEntries(
+    [...text.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', value = '']) => [name, value]),
+  );
 }
 
 /** Buckets only grow, and the last one, +Inf, is the count. */
@@ -72,10 +74,17 @@ function checkHistogram(name: string, samples: readonly Sample[]): void {
 }
 
 /** The value of the one sample with this name and these labels, others allowed; undefined where there is none. */
-export function figureOf(families: ReadonlyMap<string, Family>, name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
+export function figureOf(
+  families: ReadonlyMap<string, Family>,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): number | undefined {
   const found = [...families.values()]
     .flatMap(({ samples }) => samples)
-    .filter((sample) => sample.name === name && Object.entries(labels).every(([label, value]) => sample.labels[label] === value));
+    .filter(
+      (sample) =>
+        sample.name === name && Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+    );
   assert.ok(found.length <= 1, `${name} stands ${found.length} times`);
   return found[0]?.value;
 }

@@ -4,18 +4,19 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { createPetstore, fileStorage, memoryStorage } from '../../build/index.js';
-import { ordersPlugin } from '../../build/plugins/orders.js';
-import { assertError, header, type Answer } from '../http/client.js';
-import { add, ask, key, start, type Running, type Words } from '../http/fixture.js';
-import { assertRefused, folder, run, type RunningServer, start as startProcess } from '../standalone/process.js';
+import { createPetstore, fileStorage, memoryStorage } from '../../dist/index.js';
+import { ordersPlugin } from '../../dist/plugins/orders.js';
+import { assertError, header, type Answer } from '../support/client.js';
+import { add, ask, key, start, type Running, type Words } from '../support/fixture.js';
+import { assertRefused, folder, run, type RunningServer, start as startProcess } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 
 const path = '/v1/store/orders';
 const now = Date.UTC(2026, 10, 21, 8);
 const animal = '{"name":"a","categoryId":1}';
 
-const place = (port: number, body: string, words: Words = {}): Promise<Answer> => ask(port, 'POST', path, { body, ...words });
+const place = (port: number, body: string, words: Words = {}): Promise<Answer> =>
+  ask(port, 'POST', path, { body, ...words });
 const list = async (port: number, query = ''): Promise<readonly number[]> =>
   JSON.parse((await ask(port, 'GET', path + query)).body).map(({ id }: { readonly id: number }) => id);
 
@@ -32,9 +33,15 @@ test('an order of a known animal is placed with id, status and time, and listed'
   assert.equal(first.status, 201, first.body);
   assert.equal(first.body, '{"id":1,"petId":1,"quantity":2,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}');
   const second = await place(port, ' {"quantity":2147483647.0,"petId":1e0}');
-  assert.equal(second.body, '{"id":2,"petId":1,"quantity":2147483647,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}');
+  assert.equal(
+    second.body,
+    '{"id":2,"petId":1,"quantity":2147483647,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}',
+  );
   const listed = await ask(port, 'GET', path);
-  assert.deepEqual([listed.status, listed.body, header(listed, 'Link')], [200, `[${first.body},${second.body}]`, undefined]);
+  assert.deepEqual(
+    [listed.status, listed.body, header(listed, 'Link')],
+    [200, `[${first.body},${second.body}]`, undefined],
+  );
   assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"a","categoryId":1}]');
 });
 
@@ -87,7 +94,8 @@ test('what is no order, or of no animal that is there, is a 400 that names every
     ['{"petId":0,"quantity":1}', /^petId/],
     ['{"petId":9223372036854775808,"quantity":1}', /^petId/],
   ];
-  for (const [body, message] of bad) assert.match(assertError(await place(port, body), 400, 'invalid_body'), message, body);
+  for (const [body, message] of bad)
+    assert.match(assertError(await place(port, body), 400, 'invalid_body'), message, body);
   assertError(await place(port, '{"petId":1,"petId":1}'), 400, 'invalid_json');
   assertError(await place(port, ' '.repeat(65_537)), 413, 'content_too_large');
   assertError(await place(port, '{}', { headers: ['Content-Type: a/b'] }), 415, 'unsupported_media_type');
@@ -106,13 +114,13 @@ test('it needs the key, has HEAD, OPTIONS and 405, and is not there without the 
 
 test('orders are in a file beside the animals’, and outlast restarts; in memory they do not', async (t) => {
   const storagePath = newPath();
-  const first = await withOne(t, { storage: fileStorage(storagePath) });
+  const first = await withOne(t, { storage: await fileStorage(storagePath) });
   await Promise.all(Array.from({ length: 5 }, () => place(first.port, '{"petId":1,"quantity":3}')));
   const body = (await ask(first.port, 'GET', path)).body;
   await first.petstore.close();
   const lines = readFileSync(`${storagePath}.orders`, 'utf8').split('\n');
   assert.equal(`[${lines.filter((line) => line.startsWith('{"id"')).join(',')}]`, body);
-  const second = await start(t, { storage: fileStorage(storagePath), plugins: [ordersPlugin()] });
+  const second = await start(t, { storage: await fileStorage(storagePath), plugins: [ordersPlugin()] });
   assert.equal((await ask(second.port, 'GET', path)).body, body);
   assert.equal(JSON.parse((await place(second.port, '{"petId":1,"quantity":1}')).body).id, 6);
   const inMemory = await withOne(t, { storage: memoryStorage() });
@@ -126,8 +134,13 @@ test('the document has both operations, marked experimental, and live answers fi
   assert.deepEqual(Object.keys(operations), ['get', 'post']);
   for (const operation of [operations.get, operations.post]) assert.equal(operation['x-experimental'], true);
   assert.ok(!JSON.stringify(document.paths['/pets']).includes('x-experimental'));
-  const ajv = new Ajv2020({ strict: true, allErrors: true, formats: { int64: true, int32: true, 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ } });
-  const moved = (value: unknown): object => Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')));
+  const ajv = new Ajv2020({
+    strict: true,
+    allErrors: true,
+    formats: { int64: true, int32: true, 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ },
+  });
+  const moved = (value: unknown): object =>
+    Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')));
   ajv.addSchema({ $id: 'document', $defs: moved(document.components.schemas) });
   const live: readonly (readonly [string, Promise<Answer>])[] = [
     ['post', place(port, '{"petId":1,"quantity":1}')],
@@ -148,7 +161,9 @@ test('the document has both operations, marked experimental, and live answers fi
     assert.ok(validate(JSON.parse(answer.body)), `${method} ${answer.status}: ${JSON.stringify(validate.errors)}`);
     for (const name of Object.keys(response.headers ?? {})) if (name !== 'Link') assert.ok(header(answer, name), name);
   }
-  const documented = ['get', 'post'].flatMap((method) => Object.keys(operations[method].responses).map((status) => `${method} ${status}`));
+  const documented = ['get', 'post'].flatMap((method) =>
+    Object.keys(operations[method].responses).map((status) => `${method} ${status}`),
+  );
   assert.deepEqual([...seen].sort(), documented.sort());
 });
 
@@ -165,9 +180,18 @@ test('orders that cannot be read stop a petstore from listening, touch nothing, 
   ]) {
     const text = `${line}\n{"commit":{"from":0,"crc32":"00000000"}}\n`;
     writeFileSync(`${storagePath}.orders`, text);
-    const petstore = createPetstore({ keys: [key], storage: fileStorage(storagePath), plugins: [ordersPlugin()] });
-    await assert.rejects(petstore.listen({ port: 0 }), { code: 'storage_damaged', message: /\.orders line 1, byte 0: .*; nothing was changed/ }, line);
-    const request = (target: string): Request => new Request(`http://a${target}`, { headers: { Authorization: `Bearer ${key}` } });
+    const petstore = createPetstore({
+      keys: [key],
+      storage: await fileStorage(storagePath),
+      plugins: [ordersPlugin()],
+    });
+    await assert.rejects(
+      petstore.listen({ port: 0 }),
+      { code: 'storage_damaged', message: /\.orders line 1, byte 0: .*; nothing was changed/ },
+      line,
+    );
+    const request = (target: string): Request =>
+      new Request(`http://a${target}`, { headers: { Authorization: `Bearer ${key}` } });
     assert.equal((await petstore.fetch(request(path))).status, 503);
     assert.equal((await petstore.fetch(request('/readyz'))).status, 503);
     assert.equal((await petstore.fetch(request('/v1/pets'))).status, 200);
@@ -179,10 +203,10 @@ test('orders that cannot be read stop a petstore from listening, touch nothing, 
 test('a storage that keeps nothing but animals is refused', async () => {
   const { insert, get, list: listPets, close } = memoryStorage();
   const storage = { durable: false, insert, get, list: listPets, close };
-  assert.throws(() => createPetstore({ keys: [key], storage, plugins: [ordersPlugin()] }), { name: 'TypeError', message: /nothing but animals/ });
-  const later = createPetstore({ keys: [key], storage: Promise.resolve(storage), plugins: [ordersPlugin()] });
-  await assert.rejects(later.listen({ port: 0 }), { code: 'storage_unusable' });
-  await later.close();
+  assert.throws(() => createPetstore({ keys: [key], storage, plugins: [ordersPlugin()] }), {
+    name: 'TypeError',
+    message: /nothing but animals/,
+  });
 });
 
 test('the process: what was answered 201 is there behind a kill -9; a damaged file is one line, exit 3', async (t) => {

@@ -12,7 +12,9 @@ test('schemas of one database do not see each other', { skip: withoutDatabase() 
   await assert.rejects(query(await adminUrl(), 'SELECT * FROM only_here'), { code: '42P01' });
 });
 
-test('a cluster crashes, comes back with what it had, and is gone behind its end', { skip: withoutServer() }, async () => {
+test('a cluster crashes, comes back with what it had, and is gone behind its end', {
+  skip: withoutServer(),
+}, async () => {
   const cluster = await Cluster.start();
   try {
     await query(cluster.url, 'CREATE TABLE kept (id int8)');

@@ -28,7 +28,10 @@ rm -rf "$1"`;
 export function serverPrograms(): string | undefined {
   const debian = '/usr/lib/postgresql';
   const versions = isFolder(debian) ? readdirSync(debian).sort((one, other) => Number(other) - Number(one)) : [];
-  const folders = [...versions.map((version) => join(debian, version, 'bin')), ...(process.env['PATH'] ?? '').split(delimiter)];
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    ...(process.env['PATH'] ?? '').split(delimiter),
+  ];
   return folders.find((folder) => isFile(join(folder, 'initdb')) && isFile(join(folder, 'postgres')));
 }
 
@@ -49,7 +52,10 @@ export class Cluster {
     const { uid, gid } = this.#identity;
     if (uid !== undefined && gid !== undefined) chownSync(this.folder, uid, gid);
     chmodSync(this.folder, 0o700);
-    this.#guard = spawn('/bin/sh', ['-c', guardScript, 'sh', this.folder], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+    this.#guard = spawn('/bin/sh', ['-c', guardScript, 'sh', this.folder], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      detached: true,
+    });
   }
 
   /** Makes and starts one. @param settings More settings of the server, such as `max_connections=20`. */
@@ -60,9 +66,33 @@ export class Cluster {
     try {
       // Not synced, for a cluster that a power cut may take; what the server writes later is.
       const made = ['-D', cluster.#data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-      execFileSync(join(programs, 'initdb'), made, { ...cluster.#identity, cwd: cluster.folder, stdio: 'pipe', timeout: deadlineMs });
+      execFileSync(join(programs, 'initdb'), made, {
+        ...cluster.#identity,
+        cwd: cluster.folder,
+        stdio: 'pipe',
+        timeout: deadlineMs,
+      });
       cluster.#port = await freePort();
       await cluster.up(settings);
+    } catch (error) {
+      await cluster.remove();
+      throw error;
+    }
+    return cluster;
+  }
+
+  /** Makes and starts a standby of one, which can only be read. @param name What it calls itself to the other. */
+  static async standbyOf(primary: Cluster, name: string): Promise<Cluster> {
+    const cluster = new Cluster(primary.#programs);
+    try {
+      const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
+      execFileSync(
+        join(primary.#programs, 'pg_basebackup'),
+        ['-D', cluster.#data, '-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from],
+        { ...cluster.#identity, cwd: cluster.folder, stdio: 'pipe', timeout: deadlineMs },
+      );
+      cluster.#port = await freePort();
+      await cluster.up();
     } catch (error) {
       await cluster.remove();
       throw error;
@@ -78,8 +108,9 @@ export class Cluster {
     return `postgres://postgres@127.0.0.1:${this.#port}/postgres`;
   }
 
-  /** Starts the server and waits until it takes connections. */
+  /** Starts the server, where it does not run, and waits until it takes connections. */
   async up(settings: readonly string[] = []): Promise<void> {
+    if (this.#isRunning) return;
     const giveUpAt = performance.now() + deadlineMs;
     // Behind a crash the last of the old processes may hold the memory that they shared for a moment.
     while (!(await this.#tryUp(settings))) {
@@ -91,7 +122,7 @@ export class Cluster {
   /** Ends the server: SIGTERM waits for its clients, SIGINT throws them out, SIGQUIT ends at once, SIGKILL crashes it. */
   async down(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const server = this.#server;
-    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return;
+    if (server === undefined || !this.#isRunning) return;
     const gone = once(server, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
     const others = signal === 'SIGKILL' ? this.processes() : [];
     server.kill(signal);
@@ -116,6 +147,10 @@ export class Cluster {
     await gone;
   }
 
+  get #isRunning(): boolean {
+    return this.#server?.exitCode === null && this.#server.signalCode === null;
+  }
+
   get #data(): string {
     return join(this.folder, 'data');
   }
@@ -123,7 +158,11 @@ export class Cluster {
   async #tryUp(settings: readonly string[]): Promise<boolean> {
     const all = ['unix_socket_directories=', 'listen_addresses=127.0.0.1', 'logging_collector=off', ...settings];
     const args = ['-D', this.#data, '-p', String(this.#port), ...all.flatMap((setting) => ['-c', setting])];
-    const server = spawn(join(this.#programs, 'postgres'), args, { ...this.#identity, cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'] });
+    const server = spawn(join(this.#programs, 'postgres'), args, {
+      ...this.#identity,
+      cwd: this.folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     this.#server = server;
     this.#said = '';
     server.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said = (this.#said + text).slice(-4_000)));

@@ -5,19 +5,23 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { atEnd } from '../at-end.js';
-import { copyPets, memoryStorage } from '../../build/index.js';
-import { postgresSource, postgresStorage, postgresTarget } from '../../build/postgres.js';
+import { atEnd } from '../support/at-end.js';
+import { copyPets, memoryStorage } from '../../dist/index.js';
+import { postgresSource, postgresStorage, postgresTarget } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
-import { apiKey, assertRefused, folder, run, Running, serverFile, start, until } from '../standalone/process.js';
+import { apiKey, assertRefused, folder, run, Running, serverFile, start } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
+import { until } from '../support/waiting.js';
 
 async function rowsIn(url: string): Promise<number> {
   return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
 }
 
-const pet = (id: number): { readonly id: bigint; readonly json: string } => ({ id: BigInt(id), json: `{"id":${id},"name":"","categoryId":1}` });
+const pet = (id: number): { readonly id: bigint; readonly json: string } => ({
+  id: BigInt(id),
+  json: `{"id":${id},"name":"","categoryId":1}`,
+});
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('100,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
@@ -34,13 +38,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     // What it sent last may be at work for a moment longer.
     await until(
       'the end of its session',
-      async () => (await query(url, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'")).length === 0,
+      async () =>
+        (await query(url, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'"))
+          .length === 0,
     );
     const present = await rowsIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
     const { stdout } = await run(there, { cwd });
-    assert.match(stdout, new RegExp(`^100000 animals of file:a are in postgres\\S+, ${present} of them before; ${sum}$`));
+    assert.match(
+      stdout,
+      new RegExp(`^100000 animals of file:a are in postgres\\S+, ${present} of them before; ${sum}$`),
+    );
     assert.equal(await rowsIn(url), animals.length);
 
     const back = ['copy', '--from', url, '--to', 'file:b'];
@@ -55,7 +64,11 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
 
     const storage = await postgresStorage(url);
     atEnd(t, () => storage.close());
-    assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 100_001n, 'ids go on behind those that were copied');
+    assert.equal(
+      (await storage.insert({ name: 'Rex', categoryId: 1n })).id,
+      100_001n,
+      'ids go on behind those that were copied',
+    );
     assert.deepEqual(
       (await storage.list({ limit: 2, status: 'sold', after: 99_990n })).map(({ id }) => id),
       [99_992n, 99_996n],
@@ -71,7 +84,11 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [one, other],
       [other, 'file:b'],
     ] as const) {
-      assert.ok((await run(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(`SHA-256 of both ${digestOf(hardAnimals)}\n`));
+      assert.ok(
+        (await run(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(
+          `SHA-256 of both ${digestOf(hardAnimals)}\n`,
+        ),
+      );
     }
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const server = await start(t, ['--storage', other], { cwd });
@@ -83,11 +100,16 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('orders go along, to a database and back, and go on behind the last', async (t) => {
     const cwd = folder(t);
     const url = await newDatabase();
-    const order = { method: 'POST', headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }, body: '{"petId":1,"quantity":2}' };
+    const order = {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
+      body: '{"petId":1,"quantity":2}',
+    };
     const place = async (storage: string): Promise<string> => {
       const server = await start(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
       await server.add('Rex');
-      for (let count = 0; count < 3; count++) assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
+      for (let count = 0; count < 3; count++)
+        assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
       const listed = await (await server.get('/v1/store/orders')).text();
       assert.equal((await server.end()).code, 0);
       return listed;
@@ -103,7 +125,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.ok(listed.startsWith(first.slice(0, -1)));
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
-    assert.match((await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout, /^2 animals .*\n6 orders /);
+    assert.match(
+      (await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
+      /^2 animals .*\n6 orders /,
+    );
     assert.deepEqual(
       animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
@@ -118,13 +143,29 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     atEnd(t, () => storage.close());
     await storage.insert({ name: 'other', categoryId: 1n });
     writeAnimals(join(cwd, 'a'), hardAnimals);
-    assertRefused(await run(['copy', '--from', 'file:a', '--to', url], { cwd }), 3, /^the animal of id 1 is not the one that is to be copied/);
+    assertRefused(
+      await run(['copy', '--from', 'file:a', '--to', url], { cwd }),
+      3,
+      /^the animal of id 1 is not the one that is to be copied/,
+    );
     assert.equal(await rowsIn(url), 1);
     const bare = await newSchema();
-    assertRefused(await run(['copy', '--from', 'file:a', '--to', bare], { cwd }), 2, /^--to postgres\S+ has no tables .*petstore migrate/);
-    assertRefused(await run(['copy', '--from', bare, '--to', 'file:b'], { cwd }), 2, /^--from postgres\S+ has no tables .*petstore migrate/);
+    assertRefused(
+      await run(['copy', '--from', 'file:a', '--to', bare], { cwd }),
+      2,
+      /^--to postgres\S+ has no tables .*petstore migrate/,
+    );
+    assertRefused(
+      await run(['copy', '--from', bare, '--to', 'file:b'], { cwd }),
+      2,
+      /^--from postgres\S+ has no tables .*petstore migrate/,
+    );
     assertRefused(await run(['copy', '--from', url, '--to', url], { cwd }), 2, /are the same/);
-    assertRefused(await run(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }), 3, /^the database cannot be used/);
+    assertRefused(
+      await run(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }),
+      3,
+      /^the database cannot be used/,
+    );
     await assert.rejects(postgresTarget(bare), { code: 'storage_unusable', message: /petstore migrate/ });
     assert.ok(!existsSync(join(cwd, 'b')));
   });
@@ -158,7 +199,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     atEnd(t, () => proxy.close());
     const source = await postgresSource(proxy.urlFor(url));
     atEnd(t, () => source.close());
-    const records = source.records?.('orders', { json: (_id, text: string) => text, parse: (json) => ({ id: 1n, draft: json }) });
+    const records = source.records?.('orders', {
+      json: (_id, text: string) => text,
+      parse: (json) => ({ id: 1n, draft: json }),
+    });
     await records?.opened;
     proxy.mode = 'closed';
     const told = { code: 'storage_unusable', message: /^the database cannot be used: .* \(.+\)$/ };
@@ -210,11 +254,17 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const source = memoryStorage();
     await source.insert({ name: '', categoryId: 1n });
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
-    await assert.rejects(copyPets(source, to), { code: 'storage_unusable', message: /given ids up to 5, which 1 cannot follow/ });
+    await assert.rejects(copyPets(source, to), {
+      code: 'storage_unusable',
+      message: /given ids up to 5, which 1 cannot follow/,
+    });
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");
     await assert.rejects(target.adopt([pet(6), pet(7)]), { code: 'storage_unusable', message: /duplicate key/ });
-    assert.deepEqual(await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters'), [{ last_id: '5', pets: '1' }]);
+    assert.deepEqual(
+      await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters'),
+      [{ last_id: '5', pets: '1' }],
+    );
   });
 });

@@ -7,8 +7,8 @@ import { randomBytes } from 'node:crypto';
 import { after, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { atEnd } from '../at-end.js';
-import { migratePostgres } from '../../build/postgres.js';
+import { atEnd } from '../support/at-end.js';
+import { migratePostgres } from '../../dist/postgres/index.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
@@ -17,7 +17,9 @@ let cluster: Promise<Cluster> | undefined;
 
 after(async () => {
   // With a cluster of our own they go as a whole.
-  const dropped = await Promise.allSettled(given === undefined ? [] : schemas.map((schema) => query(given, `DROP SCHEMA ${schema} CASCADE`)));
+  const dropped = await Promise.allSettled(
+    given === undefined ? [] : schemas.map((schema) => query(given, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)),
+  );
   await (await cluster)?.remove();
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
@@ -30,7 +32,8 @@ export function withoutDatabase(): string | false {
 /** The same for tests that start and crash a server of their own. */
 export function withoutServer(): string | false {
   if (serverPrograms() !== undefined) return false;
-  const mend = 'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
+  const mend =
+    'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
   assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], mend);
   return mend;
 }
@@ -74,7 +77,11 @@ export function withOptions(url: string, words: string): string {
 }
 
 /** Runs a statement on a connection of its own; answers its rows. */
-export async function query(url: string, text: string, values: readonly unknown[] = []): Promise<readonly Readonly<Record<string, unknown>>[]> {
+export async function query(
+  url: string,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 60_000 });
   client.on('error', () => undefined);
   await client.connect();

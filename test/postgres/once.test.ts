@@ -1,25 +1,23 @@
 // Idempotency keys of several servers on one database: one animal for a key, whoever is asked and whatever fails.
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { atEnd } from '../at-end.js';
-import type { PetStorage } from '../../build/index.js';
-import { postgresStorage } from '../../build/postgres.js';
-import { Connections } from '../../build/storage/postgres/connections.js';
-import { poolFor, servingLimits } from '../../build/storage/postgres/pool.js';
-import { PostgresRecords } from '../../build/storage/postgres/records.js';
-import { recordTable } from '../../build/storage/postgres/table.js';
-import { until } from '../standalone/process.js';
+import { atEnd } from '../support/at-end.js';
+import type { PetStorage } from '../../dist/index.js';
+import { postgresStorage } from '../../dist/postgres/index.js';
 import { dayMs, inFlight, insertOnce, mismatch, onceOf } from '../storage/once.js';
 import { hold, newDatabase, query, waiting, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
+import { until } from '../support/waiting.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
 const tom = { name: 'Tom', categoryId: 1n };
 
 /** Two servers on one database. */
-async function scene(
-  t: TestContext,
-): Promise<{ readonly url: string; readonly servers: readonly [PetStorage, PetStorage]; readonly logged: readonly unknown[] }> {
+async function scene(t: TestContext): Promise<{
+  readonly url: string;
+  readonly servers: readonly [PetStorage, PetStorage];
+  readonly logged: readonly unknown[];
+}> {
   const url = await newDatabase();
   const logged: unknown[] = [];
   const open = async (): Promise<PetStorage> => {
@@ -31,7 +29,9 @@ async function scene(
 }
 
 async function namesIn(url: string): Promise<readonly unknown[]> {
-  return (await query(url, `SELECT convert_from(json, 'UTF8')::json ->> 'name' AS name FROM petstore_pets ORDER BY id`)).map(({ name }) => name);
+  return (
+    await query(url, `SELECT convert_from(json, 'UTF8')::json ->> 'name' AS name FROM petstore_pets ORDER BY id`)
+  ).map(({ name }) => name);
 }
 
 describe('one key on several servers', { skip: withoutDatabase() }, () => {
@@ -44,22 +44,6 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await insertOnce(other, rex, onceOf('a')), pet);
     await assert.rejects(insertOnce(other, tom, onceOf('a', 'another')), mismatch);
     assert.deepEqual(await namesIn(url), ['Rex']);
-  });
-
-  test('records that have no keys refuse one at once, and keep nothing', async (t) => {
-    const url = await newDatabase();
-    const connections = new Connections(await poolFor(url, 1, servingLimits), servingLimits, () => undefined);
-    atEnd(t, () => connections.close(true));
-    await query(url, "INSERT INTO petstore_counters (name, last_id) VALUES ('records.notes', 0)");
-    const notes = new PostgresRecords<string>(
-      connections,
-      () => ({ status: undefined, rest: '}' }),
-      recordTable('notes'),
-      () => undefined,
-    );
-    atEnd(t, () => notes.close());
-    await assert.rejects(notes.insertOnce('a', onceOf('a')), TypeError);
-    assert.deepEqual(await notes.insert('a'), { id: 1n, json: '{"id":1}' });
   });
 
   test('raced on two servers it adds one animal, and both answer that one; what goes along with it is added too', async (t) => {
@@ -83,7 +67,11 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.deepEqual(first, second);
     assert.deepEqual(await insertOnce(one, tom, onceOf('b')), third);
     assert.deepEqual([...(await namesIn(url))].sort(), ['Rex', 'Tom', 'Tom', 'Tom']);
-    assert.deepEqual(await query(url, 'SELECT last_id FROM petstore_counters'), [{ last_id: '4' }], 'no id is left out');
+    assert.deepEqual(
+      await query(url, 'SELECT last_id FROM petstore_counters'),
+      [{ last_id: '4' }],
+      'no id is left out',
+    );
     assert.deepEqual(logged, [], 'nothing failed');
   });
 
@@ -93,7 +81,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
       servers: [one, other],
     } = await scene(t);
     const release = await hold(t, url);
-    const outcomes = Promise.allSettled([insertOnce(one, rex, onceOf('a', 'one')), insertOnce(other, tom, onceOf('a', 'other'))]);
+    const outcomes = Promise.allSettled([
+      insertOnce(one, rex, onceOf('a', 'one')),
+      insertOnce(other, tom, onceOf('a', 'other')),
+    ]);
     await waiting(url, 2);
     await release();
     const refused = (await outcomes).flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason.code] : []));
@@ -112,7 +103,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.equal((await insertOnce(other, rex, onceOf('b', 'new', at))).id, 2n);
     await insertOnce(one, tom, onceOf('a', 'old', at));
     const release = await hold(t, url);
-    const outcomes = [insertOnce(one, rex, onceOf('a', 'new', at + dayMs)), insertOnce(other, rex, onceOf('a', 'new', at + dayMs + 1))];
+    const outcomes = [
+      insertOnce(one, rex, onceOf('a', 'new', at + dayMs)),
+      insertOnce(other, rex, onceOf('a', 'new', at + dayMs + 1)),
+    ];
     await waiting(url, 2);
     await release();
     assert.deepEqual(
@@ -126,7 +120,8 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
   test('many clients that send each key to every server have one animal for each', async (t) => {
     const { url, servers } = await scene(t);
     const keys = Array.from({ length: 150 }, (_, index) => `k${index}`);
-    const idOf = async (server: PetStorage, key: string): Promise<bigint> => (await insertOnce(server, { name: key, categoryId: 1n }, onceOf(key))).id;
+    const idOf = async (server: PetStorage, key: string): Promise<bigint> =>
+      (await insertOnce(server, { name: key, categoryId: 1n }, onceOf(key))).id;
     const ids = await Promise.all(keys.map((key) => Promise.all(servers.map((server) => idOf(server, key)))));
     for (const [one, other] of ids) assert.equal(one, other);
     assert.deepEqual([...(await namesIn(url))].sort(), keys.sort());
@@ -183,7 +178,11 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     } = await scene(t);
     await insertOnce(one, rex, onceOf('a'));
     await query(url, 'DELETE FROM petstore_pets');
-    const outcomes = await Promise.allSettled([insertOnce(one, rex, onceOf('a')), one.insert(tom), insertOnce(one, tom, onceOf('b'))]);
+    const outcomes = await Promise.allSettled([
+      insertOnce(one, rex, onceOf('a')),
+      one.insert(tom),
+      insertOnce(one, tom, onceOf('b')),
+    ]);
     assert.deepEqual(
       outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.id : outcome.reason.code)),
       ['unavailable', 2n, 3n],

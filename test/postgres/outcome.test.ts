@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { atEnd } from '../at-end.js';
-import type { PetStorage } from '../../build/index.js';
-import { migratePostgres, postgresStorage } from '../../build/postgres.js';
-import { until } from '../standalone/process.js';
+import { atEnd } from '../support/at-end.js';
+import type { PetStorage } from '../../dist/index.js';
+import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
 import { hold, newDatabase, ownUrl, query, waiting, withoutDatabase, withoutServer } from './database.js';
 import { TcpProxy } from './proxy.js';
+import { until } from '../support/waiting.js';
 
 const rex = { name: 'Rex', categoryId: 1n };
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
@@ -38,6 +38,27 @@ async function idsIn(url: string): Promise<readonly number[]> {
   return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
 }
 
+/** A pool whose first answers to batches are replaced by these, once they are stored. */
+function damaging(pool: pg.Pool, answers: unknown[]): PostgresPool {
+  return {
+    connect: async () => {
+      const client = await pool.connect();
+      return {
+        query: async (one) => {
+          const answer = await client.query(one);
+          return one.text.startsWith('WITH taken') && answers.length > 0 ? Object(answers.shift()) : answer;
+        },
+        release: (destroy) => client.release(destroy),
+        on: () => undefined,
+        removeListener: () => undefined,
+      };
+    },
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener),
+    removeListener: (event, listener) => pool.removeListener(event, listener),
+  };
+}
+
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   test('a reply that is lost behind the commit: the animals are found and answered', async (t) => {
     const { url, proxy, storage } = await scene(t);
@@ -53,6 +74,24 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.equal((await storage.insert(rex)).id, 7n);
   });
 
+  test('an answer without its row: the batch is looked up, and answered with its ids', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    atEnd(t, () => pool.end());
+    const storage = await postgresStorage(pool);
+    atEnd(t, () => storage.close());
+    assert.equal((await storage.insert(rex)).id, 1n);
+    const client = await pool.connect();
+    const ask = client.query;
+    let lost = 0;
+    Reflect.set(client, 'query', async (...values: unknown[]) => {
+      const answer: unknown = await Reflect.apply(ask, client, values);
+      return lost++ === 0 ? { rows: [] } : answer;
+    });
+    client.release();
+    assert.equal((await storage.insert(rex)).id, 2n);
+    assert.ok(lost > 1);
+  });
+
   test('a statement that never arrived: refused, and it is not there later either', async (t) => {
     const { url, proxy, storage } = await scene(t);
     proxy.mode = 'silent';
@@ -66,21 +105,22 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.equal((await storage.insert(rex)).id, 2n);
   });
 
-  test('a statement that is still at work when its connection is lost is waited for, and told truly', async (t) => {
+  test('a statement that is still at work when its connection is lost is kept from happening, and told so', async (t) => {
     const { url, proxy, storage } = await scene(t);
     const release = await hold(t, url);
     const insert = storage.insert(rex);
+    insert.catch(() => undefined);
     await waiting(url, 1);
     proxy.cut();
-    await waiting(url, 2);
+    await assert.rejects(insert, unavailable);
     await release();
-    // It depends on the server's settings whether it looks at the connection before it commits.
-    const outcome = await insert.then(
-      ({ id }) => id,
-      (error: unknown) => error,
+    // It gets the counter now, unless the server has seen before that nobody waits for it any more.
+    assert.equal((await storage.insert(rex)).id, 2n);
+    await untilRow(
+      url,
+      "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE query LIKE 'WITH taken%' AND state = 'active') = 0",
     );
-    assert.deepEqual(await idsIn(url), outcome === 2n ? [1, 2] : [1]);
-    assert.equal((await storage.insert(rex)).id, outcome === 2n ? 3n : 2n);
+    assert.deepEqual(await idsIn(url), [1, 2]);
   });
 
   test('a database that stays away: refused in time, whoever comes behind at once, and all is well when it is back', async (t) => {
@@ -92,11 +132,11 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     behind.catch(() => undefined);
     await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
     await assert.rejects(behind, unavailable);
-    assert.ok(performance.now() - since < 9_000);
+    assert.ok(performance.now() - since < 16_000);
     const late = performance.now();
     await assert.rejects(storage.insert(rex), unavailable);
     await assert.rejects(async () => storage.ready?.(), unavailable);
-    assert.ok(performance.now() - late < 500, 'nobody waits for what hangs');
+    assert.ok(performance.now() - late < 3_000, 'nobody waits for what hangs');
     proxy.mode = 'open';
     const giveUpAt = performance.now() + 5_000;
     for (;;) {
@@ -124,8 +164,19 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     insert.catch(() => undefined);
     const since = performance.now();
     await storage.close();
-    assert.ok(performance.now() - since < 9_500);
+    assert.ok(performance.now() - since < 16_000);
     await assert.rejects(insert, unavailable);
+  });
+
+  test('an answer that was damaged on its way is an unknown outcome: it is looked up what became of the batch', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    atEnd(t, () => pool.end());
+    const storage = await postgresStorage(
+      damaging(pool, [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }, { rows: [] }]),
+    );
+    atEnd(t, () => storage.close());
+    for (const id of [1n, 2n, 3n, 4n, 5n]) assert.equal((await storage.insert(rex)).id, id);
+    assert.equal((await storage.list({ limit: 9 })).length, 5);
   });
 
   test('a writer whose row is gone, as behind a restored backup, gets another', async (t) => {
@@ -141,7 +192,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   });
 
   test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -152,7 +203,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     atEnd(t, release);
     const since = performance.now();
     await Promise.all([assert.rejects(storage.insert(rex), unavailable), assert.rejects(storage.get(1n), unavailable)]);
-    assert.ok(performance.now() - since < 4_000);
+    assert.ok(performance.now() - since < 7_500);
     release();
     assert.equal((await storage.insert(rex)).id, 1n);
     await storage.close();

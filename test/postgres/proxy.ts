@@ -14,17 +14,34 @@ export type ProxyMode = 'open' | 'silent' | 'deaf' | 'halving' | 'garbling' | 'f
 const farMs = 200;
 const crumbBytes = 7;
 
+/** An error as it stands on the wire, by its fields' letters. */
+export function errorMessage(fields: Readonly<Record<string, string>>): Buffer {
+  const body = Object.entries(fields).map(([letter, text]) => `${letter}${text}\0`);
+  const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
+  bytes.writeUInt32BE(bytes.length - 1, 1);
+  return bytes;
+}
+
+/** What follows an error that a session survives. */
+const readyMessage = Buffer.from('Z\0\0\0\x05I');
+
 /** A proxy on a free port of 127.0.0.1 before a port of another server. */
 export class TcpProxy {
   readonly #server: Server;
   readonly #to: number;
   readonly #host: string;
   readonly #sockets = new Set<Socket>();
+  /** The ends of silent connections whose other end has gone. */
+  readonly #left: Socket[] = [];
   #mode: ProxyMode = 'open';
   /** How many bytes came from clients. */
   bytesSent = 0;
-  /** How many replies were lost with their connection. */
+  /** How many replies were lost with their connection, or to a fault. */
   repliesLost = 0;
+  /** How many connections were made. */
+  accepted = 0;
+  /** The fields of an error that stands in the place of each reply; one whose severity is not ERROR ends the connection. */
+  fault: Readonly<Record<string, string>> | undefined;
 
   private constructor(to: number, host: string) {
     this.#to = to;
@@ -49,10 +66,14 @@ export class TcpProxy {
     return Object.assign(new URL(url), { host: `127.0.0.1:${this.port}` }).href;
   }
 
-  /** What connections do from now on, old and new. Those that were silent never speak again. */
+  /**
+   * What connections do from now on, old and new. Those that were silent never speak again; once the silence is over, an end
+   * that the other has left hears of it, as by a keep-alive: else sessions that nobody has would fill the database.
+   */
   set mode(mode: ProxyMode) {
     this.#mode = mode;
     if (mode === 'closed') this.cut();
+    if (mode !== 'silent') for (const socket of this.#left.splice(0)) socket.destroy();
   }
 
   get mode(): ProxyMode {
@@ -74,6 +95,7 @@ export class TcpProxy {
       client.destroy();
       return;
     }
+    this.accepted++;
     const server = connect(this.#to, this.#host);
     let isSilent = false;
     for (const [one, other] of [
@@ -85,8 +107,9 @@ export class TcpProxy {
       one.on('error', () => undefined);
       one.on('close', () => {
         this.#sockets.delete(one);
-        // A cable that is cut tells nobody.
-        if (!isSilent) other.destroy();
+        // A cable that is cut tells nobody, before it is mended.
+        if (isSilent && this.#mode === 'silent') this.#left.push(other);
+        else other.destroy();
       });
       let arrived: Promise<void> | undefined;
       one.on('data', (bytes: Buffer) => {
@@ -114,10 +137,20 @@ export class TcpProxy {
     }
   }
 
-  #answer(bytes: Buffer, client: Socket): void {
+  #answer(reply: Buffer, client: Socket): void {
     const mode = this.#mode;
+    const fault = this.fault;
+    const isEnd = fault !== undefined && (fault['V'] ?? fault['S']) !== 'ERROR';
+    const bytes =
+      fault === undefined ? reply : Buffer.concat([errorMessage(fault), isEnd ? Buffer.alloc(0) : readyMessage]);
+    if (fault !== undefined) this.repliesLost++;
+    if (isEnd) {
+      client.end(bytes);
+      return;
+    }
     if (mode === 'crumbling') {
-      for (let at = 0; at < bytes.length; at += crumbBytes) setImmediate(() => client.write(bytes.subarray(at, at + crumbBytes)));
+      for (let at = 0; at < bytes.length; at += crumbBytes)
+        setImmediate(() => client.write(bytes.subarray(at, at + crumbBytes)));
       return;
     }
     if (mode === 'garbling') bytes[0] = Math.floor(Math.random() * 256);

@@ -2,10 +2,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { atEnd } from '../at-end.js';
-import type { PetQuery, PetStorage } from '../../build/index.js';
-import { postgresStorage, type PostgresClient, type PostgresPool, type PostgresQuery } from '../../build/postgres.js';
-import { textsOf } from '../../build/storage/texts.js';
+import { atEnd } from '../support/at-end.js';
+import { petStatuses, type PetQuery, type PetStorage, type PetTexts } from '../../dist/index.js';
+import {
+  postgresStorage,
+  type PostgresClient,
+  type PostgresPool,
+  type PostgresQuery,
+} from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
 
 const count = 200_000;
@@ -19,7 +23,8 @@ function listening(pool: pg.Pool, asked: PostgresQuery[]): PostgresPool {
       return client.query(one);
     },
     release: (destroy) => client.release(destroy),
-    on: (event, listener) => client.on(event, listener),
+    on: () => undefined,
+    removeListener: () => undefined,
   });
   return {
     connect: async () => {
@@ -32,6 +37,47 @@ function listening(pool: pg.Pool, asked: PostgresQuery[]): PostgresPool {
     on: (event, listener) => pool.on(event, listener),
     removeListener: (event, listener) => pool.removeListener(event, listener),
   };
+}
+
+/** What a pool was asked: from when to when each statement was under way, and how many characters its answer had. */
+interface Answered {
+  readonly from: number;
+  readonly to: number;
+  readonly length: number;
+}
+
+/** A pool that remembers its answers. */
+function measuring(pool: pg.Pool, answers: Answered[]): PostgresPool {
+  return {
+    connect: async () => {
+      const client = await pool.connect();
+      return {
+        query: async (one) => {
+          const from = performance.now();
+          const answer = await client.query(one);
+          answers.push({ from, to: performance.now(), length: JSON.stringify(answer.rows).length });
+          return answer;
+        },
+        release: (destroy) => client.release(destroy),
+        on: () => undefined,
+        removeListener: () => undefined,
+      };
+    },
+    end: () => pool.end(),
+    on: () => undefined,
+    removeListener: () => undefined,
+  };
+}
+
+/** The most of them that were under way at one moment. */
+function mostAtOnce(answers: readonly Answered[]): number {
+  const at = (moment: number): number => answers.filter(({ from, to }) => from <= moment && moment < to).length;
+  return Math.max(...answers.map(({ from }) => at(from)));
+}
+
+function textsIn({ texts }: PetStorage): PetTexts {
+  assert.ok(texts !== undefined);
+  return texts;
 }
 
 interface Plan {
@@ -76,7 +122,7 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     for (const facts of ['no statistics', 'statistics']) {
       if (facts === 'statistics') await pool.query('ANALYZE petstore_pets');
       for (const [page, index, first] of pages) {
-        const { texts } = await textsOf(storage).list(page);
+        const { texts } = await textsIn(storage).list(page);
         assert.ok(texts[0]?.startsWith(`{"id":${first},`), texts[0]);
         const { text = '', values = [] } = asked.at(-1) ?? {};
         const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
@@ -84,16 +130,65 @@ describe('at scale', { skip: withoutDatabase() }, () => {
         const rowsRead = page.limit + 1;
         const wanted = [`Limit: ${rowsRead}`, `Index Scan ${index}: ${rowsRead}`];
         assert.deepEqual(
-          nodes.filter((node) => !node.startsWith('Result')),
+          // What counts the bytes of a page looks at no more rows than it is given.
+          nodes.filter((node) => !/^(Result|WindowAgg|Subquery Scan)/.test(node)),
           wanted,
           `${text} with ${facts}`,
         );
       }
     }
-    assert.equal(await textsOf(storage).get(123_456n), '{"id":123456,"name":"x","categoryId":1,"status":"sold"}');
+    assert.equal(await textsIn(storage).get(123_456n), '{"id":123456,"name":"x","categoryId":1,"status":"sold"}');
     const { text = '', values = [] } = asked.at(-1) ?? {};
     const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
     assert.deepEqual(nodesOf(rows[0]['QUERY PLAN'][0].Plan), ['Index Scan petstore_pets_pkey: 1']);
+  });
+
+  test('the statements that are asked most are prepared, whatever pages were asked for before', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase() });
+    atEnd(t, () => pool.end());
+    const asked: PostgresQuery[] = [];
+    const storage = await postgresStorage(listening(pool, asked));
+    atEnd(t, () => storage.close());
+    for (let limit = 1; limit <= 100; limit++) await storage.list({ limit });
+    for (const limit of [20, 100]) {
+      for (const status of [undefined, ...petStatuses]) {
+        await storage.list({ limit, ...(status !== undefined && { status }) });
+        assert.ok(asked.at(-1)?.name !== undefined, `${limit} ${status}`);
+      }
+    }
+    await storage.insert({ name: 'Rex', categoryId: 1n });
+    assert.ok(asked.at(-1)?.name !== undefined);
+    await Promise.all([storage.get(1n), storage.get(2n)]);
+    assert.ok(asked.at(-1)?.name !== undefined);
+    const names = new Set(asked.map(({ name }) => name));
+    assert.ok(names.size < 20, `${names.size} names`);
+  });
+
+  test('of long animals few bytes are under way at once, however many ask', async (t) => {
+    const url = await newDatabase();
+    await query(
+      url,
+      `INSERT INTO petstore_pets SELECT id, NULL, convert_to('{"id":' || id || ',"name":"' || repeat('x', 60000) || '","categoryId":1}', 'UTF8')
+       FROM generate_series(1, 60) AS id`,
+    );
+    const pool = new pg.Pool({ connectionString: url });
+    atEnd(t, () => pool.end());
+    const answers: Answered[] = [];
+    const storage = await postgresStorage(measuring(pool, answers));
+    atEnd(t, () => storage.close());
+    const { get, list } = textsIn(storage);
+    const all = await Promise.all(Array.from({ length: 60 }, async (_, index) => get(BigInt(index + 1))));
+    assert.ok(all.every((text, index) => text?.startsWith(`{"id":${index + 1},`)));
+    const longest = Math.max(...answers.map(({ length }) => length));
+    assert.ok(longest < 2 ** 22, `an answer of ${longest} characters`);
+    const pages = await Promise.all(
+      Array.from({ length: 10 }, async (_, index) => list({ limit: 50, after: BigInt(index) })),
+    );
+    assert.deepEqual(
+      pages.map(({ texts, next }) => [texts.length, next]),
+      pages.map((_, index) => [50, BigInt(index + 50)]),
+    );
+    assert.equal(mostAtOnce(answers.filter(({ length }) => length > 2 ** 22)), 3, 'large answers at once');
   });
 
   test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {
@@ -110,7 +205,9 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     const paging = readOn(pager, () => isAdding);
     // It is heard of below, or by whoever reads why the adding failed.
     paging.catch(() => undefined);
-    const answered = await Promise.all(servers.map((server, index) => addInTurns(server, `server ${index}`, each))).finally(() => (isAdding = false));
+    const answered = await Promise.all(
+      servers.map((server, index) => addInTurns(server, `server ${index}`, each)),
+    ).finally(() => (isAdding = false));
     const seen = await paging;
     const expected = Array.from({ length: servers.length * each }, (_, index) => BigInt(index + 1));
     const ids = answered.flat().map(({ id }) => id);
@@ -121,23 +218,35 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     );
     assert.deepEqual(seen.ids, expected, 'whoever pages on sees each, in order');
     assert.ok(seen.pages > 20, `only ${seen.pages} pages while it grew`);
-    const rows = await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters');
+    const rows = await query(
+      url,
+      'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters',
+    );
     assert.deepEqual(rows, [{ last_id: String(expected.length), pets: String(expected.length) }]);
   });
 });
 
 /** Adds so many animals, some at once and some alone; answers them. */
-async function addInTurns(storage: PetStorage, name: string, total: number): Promise<readonly { readonly id: bigint }[]> {
+async function addInTurns(
+  storage: PetStorage,
+  name: string,
+  total: number,
+): Promise<readonly { readonly id: bigint }[]> {
   const added: { readonly id: bigint }[] = [];
   for (let turn = 0; added.length < total; turn++) {
     const together = Math.min((turn % 7) ** 2 + 1, total - added.length);
-    added.push(...(await Promise.all(Array.from({ length: together }, () => storage.insert({ name, categoryId: 1n })))));
+    added.push(
+      ...(await Promise.all(Array.from({ length: together }, () => storage.insert({ name, categoryId: 1n })))),
+    );
   }
   return added;
 }
 
 /** Reads page behind page, from the last id seen, until nothing is added any more and nothing is left. */
-async function readOn(storage: PetStorage, isAdding: () => boolean): Promise<{ readonly ids: readonly bigint[]; readonly pages: number }> {
+async function readOn(
+  storage: PetStorage,
+  isAdding: () => boolean,
+): Promise<{ readonly ids: readonly bigint[]; readonly pages: number }> {
   const ids: bigint[] = [];
   for (let pages = 0; ; pages++) {
     const wasAdding = isAdding();

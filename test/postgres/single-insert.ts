@@ -3,7 +3,7 @@
  * HTTP is ours, so that the database alone makes the difference.
  */
 import pg from 'pg';
-import { createPetstore, type Pet } from '../../build/index.js';
+import { createPetstore, type Pet } from '../../dist/index.js';
 
 const [connectionString = '', connections = ''] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString, max: Number(connections) });
@@ -16,7 +16,10 @@ const petstore = createPetstore({
     durable: true,
     insert: async (draft): Promise<Pet> => {
       const values = [draft.name, draft.categoryId, draft.status];
-      const { rows } = await pool.query('INSERT INTO single_pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING id', values);
+      const { rows } = await pool.query(
+        'INSERT INTO single_pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING id',
+        values,
+      );
       return { ...draft, id: BigInt(rows[0].id) };
     },
     get: async () => undefined,

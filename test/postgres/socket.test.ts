@@ -6,10 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { postgresStorage } from '../../build/postgres.js';
-import { driverSocket } from '../../build/storage/postgres/socket.js';
-import { atEnd } from '../at-end.js';
-import { makeCertificate } from '../certificate.js';
+import { postgresStorage } from '../../dist/postgres/index.js';
+import { atEnd } from '../support/at-end.js';
+import { makeCertificate } from '../support/certificate.js';
 
 /** The port of a server that does this with each connection. */
 async function listening(t: TestContext, serve: (socket: Socket) => void): Promise<number> {
@@ -27,18 +26,6 @@ async function listening(t: TestContext, serve: (socket: Socket) => void): Promi
   assert.ok(typeof address === 'object' && address !== null);
   return address.port;
 }
-
-test('what the reader of a stream throws ends the stream as an error of its own, and nothing else', async (t) => {
-  const port = await listening(t, (socket) => socket.write('garbage'));
-  const socket = driverSocket();
-  socket.on('data', () => {
-    throw new RangeError('no message of PostgreSQL');
-  });
-  socket.connect(port, '127.0.0.1');
-  const error = await new Promise((resolve) => socket.once('error', resolve));
-  assert.ok(error instanceof RangeError);
-  assert.equal(socket.destroyed, true);
-});
 
 /** An authentication of a kind that there is not. */
 const noMessage = Buffer.from('R\0\0\0\x08\0\0\0\x63', 'latin1');
@@ -61,6 +48,10 @@ test('a server that is no PostgreSQL is one line, without TLS and with it', asyn
     [plain, 'disable'],
     [secure, 'no-verify'],
   ] as const) {
-    await assert.rejects(postgresStorage(`postgres://u:p@127.0.0.1:${port}/d?sslmode=${mode}`), { code: 'storage_unusable', message: /authentication/i }, mode);
+    await assert.rejects(
+      postgresStorage(`postgres://u:p@127.0.0.1:${port}/d?sslmode=${mode}`),
+      { code: 'storage_unusable', message: /authentication/i },
+      mode,
+    );
   }
 });

@@ -5,10 +5,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migratePostgres } from '../../build/postgres.js';
+import { migratePostgres } from '../../dist/postgres/index.js';
 import { clients, openLoad } from '../bench/load.js';
 import { adding, apiKey } from '../bench/operations.js';
-import { root, RunningServer, serverFile } from '../standalone/process.js';
+import { root, RunningServer, serverFile } from '../support/process.js';
 import { Cluster } from './cluster.js';
 
 const rounds = Number(process.argv[2] ?? 5);
@@ -21,7 +21,13 @@ const servers: RunningServer[] = [];
 try {
   await migratePostgres(cluster.url);
   const env = { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_STORAGE: cluster.url, PETSTORE_LOG: 'info' };
-  const single = (connections: number): readonly string[] => ['--import', 'tsx', 'test/postgres/single-insert.ts', cluster.url, String(connections)];
+  const single = (connections: number): readonly string[] => [
+    '--import',
+    'tsx',
+    'test/postgres/single-insert.ts',
+    cluster.url,
+    String(connections),
+  ];
   const contestants: readonly (readonly [string, readonly string[]])[] = [
     ['petstore', [serverFile]],
     ['one INSERT a request, 10 connections', single(10)],

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
-import { atEnd } from '../at-end.js';
-import { migratePostgres, postgresStorage, type PostgresPool } from '../../build/postgres.js';
-import { testStorage } from '../storage/conformance.js';
+import { atEnd } from '../support/at-end.js';
+import { testStorage } from '../../dist/conformance/index.js';
+import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
 import { testInsertOnce } from '../storage/once.js';
 import { notes, testRecords } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
@@ -12,7 +12,7 @@ import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './da
 const skip = withoutDatabase();
 
 describe('PostgreSQL', { skip }, () => {
-  testStorage('postgresStorage', async () => postgresStorage(await newDatabase()));
+  testStorage({ open: async () => postgresStorage(await newDatabase()) });
   testInsertOnce('postgresStorage', async () => postgresStorage(await newDatabase()));
   testRecords('postgresStorage', async () => postgresStorage(await newDatabase()));
 
@@ -22,14 +22,21 @@ describe('PostgreSQL', { skip }, () => {
     atEnd(t, () => storage.close());
     await storage.insert({ name: 'Tüm\u0000"', categoryId: 2n ** 63n - 1n, status: 'sold' });
     await storage.insert({ name: '', categoryId: -(2n ** 63n) });
-    assert.deepEqual(await query(url, "SELECT id, status, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id"), [
-      { id: '1', status: 'sold', json: '{"id":1,"name":"Tüm\\u0000\\"","categoryId":9223372036854775807,"status":"sold"}' },
-      { id: '2', status: null, json: '{"id":2,"name":"","categoryId":-9223372036854775808}' },
-    ]);
+    assert.deepEqual(
+      await query(url, "SELECT id, status, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id"),
+      [
+        {
+          id: '1',
+          status: 'sold',
+          json: '{"id":1,"name":"Tüm\\u0000\\"","categoryId":9223372036854775807,"status":"sold"}',
+        },
+        { id: '2', status: null, json: '{"id":2,"name":"","categoryId":-9223372036854775808}' },
+      ],
+    );
   });
 
   test('it is ready though a connection from before stays read-only', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -47,14 +54,20 @@ describe('PostgreSQL', { skip }, () => {
     atEnd(t, () => storage.close());
     await storage.ready?.();
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 2n);
-    const both = await Promise.allSettled([storage.insert({ name: '', categoryId: 1n }), storage.insert({ name: '', categoryId: 1n })]);
+    const both = await Promise.allSettled([
+      storage.insert({ name: '', categoryId: 1n }),
+      storage.insert({ name: '', categoryId: 1n }),
+    ]);
     assert.deepEqual(
       both.map(({ status }) => status),
       ['rejected', 'rejected'],
       'not one of a batch that is too large',
     );
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 2n ** 63n - 1n);
-    await assert.rejects(storage.insert({ name: '', categoryId: 1n }), { code: 'unavailable', message: 'There are no ids left.' });
+    await assert.rejects(storage.insert({ name: '', categoryId: 1n }), {
+      code: 'unavailable',
+      message: 'There are no ids left.',
+    });
     await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
     assert.deepEqual(
       (await storage.list({ limit: 5, after: 2n ** 63n - 2n })).map(({ id }) => id),
@@ -65,13 +78,19 @@ describe('PostgreSQL', { skip }, () => {
   test('what one turn asks for goes in one statement, and each gets its own', async (t) => {
     const storage = await postgresStorage(await newDatabase(), { maxConnections: 1 });
     atEnd(t, () => storage.close());
-    await Promise.all(Array.from({ length: 600 }, (_, index) => storage.insert({ name: `n${index + 1}`, categoryId: 1n })));
+    await Promise.all(
+      Array.from({ length: 600 }, (_, index) => storage.insert({ name: `n${index + 1}`, categoryId: 1n })),
+    );
     const pets = await Promise.all(Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index))));
     assert.deepEqual(
       pets.map((pet) => pet?.name),
       [undefined, ...Array.from({ length: 600 }, (_, index) => `n${index + 1}`), undefined],
     );
-    const pages = await Promise.all([storage.list({ limit: 2 }), storage.list({ limit: 2 }), storage.list({ limit: 2, after: 2n })]);
+    const pages = await Promise.all([
+      storage.list({ limit: 2 }),
+      storage.list({ limit: 2 }),
+      storage.list({ limit: 2, after: 2n }),
+    ]);
     assert.deepEqual(
       pages.map((page) => page.map(({ id }) => id)),
       [
@@ -80,19 +99,27 @@ describe('PostgreSQL', { skip }, () => {
         [3n, 4n],
       ],
     );
-    assert.deepEqual([await storage.get(2n ** 64n), await storage.list({ limit: 1, after: 2n ** 64n })], [undefined, []]);
+    assert.deepEqual(
+      [await storage.get(2n ** 64n), await storage.list({ limit: 1, after: 2n ** 64n })],
+      [undefined, []],
+    );
   });
 
   test('it says what it commits, and a watcher that throws does no harm', async (t) => {
     const logged: unknown[] = [];
-    const storage = await postgresStorage(await newDatabase(), { log: (level, message) => logged.push([level, message]) });
+    const storage = await postgresStorage(await newDatabase(), {
+      log: (level, message) => logged.push([level, message]),
+    });
     atEnd(t, () => storage.close());
     const counts: number[] = [];
     storage.onCommit?.(() => {
       throw new Error('not with me');
     });
     storage.onCommit?.(({ count, syncMilliseconds }) => counts.push(syncMilliseconds > 0 ? count : -1));
-    const inserts = Promise.all([storage.insert({ name: '', categoryId: 1n }), storage.insert({ name: '', categoryId: 1n })]);
+    const inserts = Promise.all([
+      storage.insert({ name: '', categoryId: 1n }),
+      storage.insert({ name: '', categoryId: 1n }),
+    ]);
     assert.equal(storage.waiting, 2);
     await inserts;
     assert.deepEqual(counts, [2]);
@@ -129,10 +156,11 @@ describe('PostgreSQL', { skip }, () => {
             query: async (query) => {
               if (query.name === undefined) return client.query(query);
               unprepared.count++;
-              throw Object.assign(new Error('as PgBouncer says it'), { code });
+              throw Object.assign(new Error('as PgBouncer says it'), { code, severity: 'ERROR' });
             },
             release: (destroy) => client.release(destroy),
             on: () => undefined,
+            removeListener: () => undefined,
           };
         },
         end: () => pool.end(),
@@ -141,8 +169,18 @@ describe('PostgreSQL', { skip }, () => {
       };
       const storage = await postgresStorage(shared);
       atEnd(t, () => storage.close());
-      for (const id of [1n, 2n, 3n]) assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, id);
-      assert.equal(unprepared.count, 1);
+      // Several may hear of it at the same time.
+      const first = [
+        storage.insert({ name: '', categoryId: 1n }),
+        storage.list({ limit: 9, after: 1n }),
+        storage.get(9n),
+      ];
+      assert.deepEqual((await Promise.all([...first, storage.ready?.()])).length, 4);
+      const heard = unprepared.count;
+      assert.ok(heard > 1);
+      for (const id of [2n, 3n]) assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, id);
+      assert.equal((await storage.list({ limit: 9 })).length, 3);
+      assert.equal(unprepared.count, heard, 'from then on none is prepared');
     });
   }
 
@@ -157,7 +195,7 @@ describe('PostgreSQL', { skip }, () => {
     ['7d', '3s'],
   ] as const) {
     test(`no statement lasts longer than it is waited for, where a role or database has set its limit to ${theirs}`, async (t) => {
-      const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+      const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
       atEnd(t, () => pool.end());
       await pool.query("SELECT set_config('statement_timeout', $1, false)", [theirs]);
       const storage = await postgresStorage(pool);
@@ -167,19 +205,37 @@ describe('PostgreSQL', { skip }, () => {
   }
 
   test('the log says what each address of a host said, where none answers', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     const logged: unknown[] = [];
     const storage = await postgresStorage(pool, { log: (...line) => logged.push(line) });
     atEnd(t, () => storage.close());
     // As Node throws it.
-    pool.connect = () => Promise.reject(new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]));
+    pool.connect = () =>
+      Promise.reject(new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]));
     await assert.rejects(storage.get(1n), { code: 'unavailable' });
-    assert.deepEqual(logged, [['error', 'the database cannot be read', { error: 'refused by ::1, refused by 127.0.0.1' }]]);
+    assert.deepEqual(logged, [
+      ['error', 'the database cannot be read', { error: 'refused by ::1, refused by 127.0.0.1' }],
+    ]);
+  });
+
+  test('a pool that would not come back after a silence is taken, and the log warns of it', async (t) => {
+    const connectionString = await newDatabase();
+    for (const [connectionTimeoutMillis, lines] of [
+      [0, 1],
+      [30_000, 0],
+    ] as const) {
+      const pool = new pg.Pool({ connectionString, connectionTimeoutMillis });
+      atEnd(t, () => pool.end());
+      const logged: string[] = [];
+      const storage = await postgresStorage(pool, { log: (_level, message) => logged.push(message) });
+      atEnd(t, () => storage.close());
+      assert.equal(logged.filter((message) => message.includes('connectionTimeoutMillis')).length, lines);
+    }
   });
 
   test('a pool of the caller is used and stays open', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -194,9 +250,17 @@ describe('in databases of other encodings', { skip: withoutServer() }, () => {
   for (const encoding of ['LATIN1', 'SQL_ASCII', 'EUC_JP']) {
     test(`C25 any text is kept exactly where the database has ${encoding}`, async (t) => {
       const url = Object.assign(new URL(await ownUrl()), { pathname: `/${encoding.toLowerCase()}` }).href;
-      await query(await ownUrl(), `CREATE DATABASE ${encoding.toLowerCase()} ENCODING '${encoding}' TEMPLATE template0`);
+      await query(
+        await ownUrl(),
+        `CREATE DATABASE ${encoding.toLowerCase()} ENCODING '${encoding}' TEMPLATE template0`,
+      );
       // Settings that change how bytes are written, and how much of a commit is waited for.
-      for (const setting of ['bytea_output = escape', 'standard_conforming_strings = off', 'synchronous_commit = off', "client_encoding = 'SQL_ASCII'"]) {
+      for (const setting of [
+        'bytea_output = escape',
+        'standard_conforming_strings = off',
+        'synchronous_commit = off',
+        "client_encoding = 'SQL_ASCII'",
+      ]) {
         await query(url, `ALTER DATABASE ${encoding.toLowerCase()} SET ${setting}`);
       }
       await migratePostgres(url);

@@ -1,6 +1,6 @@
-/** Owns clients that add animals without a pause, and the book of what they were answered. Knows no database. */
+/** Owns clients that add animals with hardly a pause, and the book of what they were answered. Knows no database. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { apiKey } from '../standalone/process.js';
+import { apiKey } from '../support/process.js';
 
 /** How long an answer is waited for, in milliseconds: longer than the server takes for any. */
 const answerMs = 30_000;
@@ -43,7 +43,10 @@ export class Writers {
   }
 
   /** Holds the rows against the book. */
-  compare(rows: readonly { readonly id: number; readonly json: string }[]): { readonly missing: readonly string[]; readonly doubled: readonly string[] } {
+  compare(rows: readonly { readonly id: number; readonly json: string }[]): {
+    readonly missing: readonly string[];
+    readonly doubled: readonly string[];
+  } {
     const present = new Map(rows.map(({ id, json }) => [id, json]));
     const counts = new Map<string, number>();
     for (const { json } of rows) counts.set(nameOf(json), (counts.get(nameOf(json)) ?? 0) + 1);
@@ -60,10 +63,8 @@ export class Writers {
       const waiting = this.#waiting.splice(0);
       const status = await this.#add(name);
       if (status === 201) for (const resolve of waiting) resolve();
-      else {
-        this.#waiting.push(...waiting);
-        await sleep(20);
-      }
+      else this.#waiting.push(...waiting);
+      await sleep(status === 201 ? 5 : 20);
     }
   }
 

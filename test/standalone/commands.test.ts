@@ -1,10 +1,25 @@
 // import and check: what goes in, what is refused, what a file is said to hold.
 import assert from 'node:assert/strict';
-import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import { assertRefused, folder, root, run, Running, serverFile, start, until } from './process.js';
+import { assertRefused, folder, root, run, Running, serverFile, start, type Ended } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 const animals = join(root, 'data/animals.jsonl');
 const pets = 'data/pets.jsonl';
@@ -28,17 +43,29 @@ describe('import FILE', { concurrency: 4 }, () => {
 
   test('--storage and PETSTORE_STORAGE name where to, and animals already there stay', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), '\ufeff{"name":"a","categoryId":1}\r\n\r\n{"id":9,"name":"b","categoryId":9223372036854775807,"status":"sold"}');
-    assert.equal((await run(['import', 'in.jsonl', '--storage=file:out.jsonl'], { cwd })).stdout, '2 animals added to file:out.jsonl\n');
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '\ufeff{"name":"a","categoryId":1}\r\n\r\n{"id":9,"name":"b","categoryId":9223372036854775807,"status":"sold"}',
+    );
+    assert.equal(
+      (await run(['import', 'in.jsonl', '--storage=file:out.jsonl'], { cwd })).stdout,
+      '2 animals added to file:out.jsonl\n',
+    );
     assert.equal((await run(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } })).code, 0);
-    assert.match(readFileSync(join(cwd, 'out.jsonl'), 'utf8'), /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/);
+    assert.match(
+      readFileSync(join(cwd, 'out.jsonl'), 'utf8'),
+      /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,
+    );
     assert.deepEqual(readdirSync(cwd).sort(), ['in.jsonl', 'out.jsonl']);
   });
 
   test('many animals go through in order, over pieces and batches', async (t) => {
     const cwd = folder(t);
     const count = 20_000;
-    writeFileSync(join(cwd, 'in.jsonl'), Array.from({ length: count }, (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`).join(''));
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      Array.from({ length: count }, (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`).join(''),
+    );
     assert.equal((await run(['import', 'in.jsonl'], { cwd })).code, 0);
     const lines = readFileSync(join(cwd, pets), 'utf8')
       .split('\n')
@@ -49,11 +76,111 @@ describe('import FILE', { concurrency: 4 }, () => {
     );
   });
 
+  test('- takes standard input, all checked before the first is stored', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n');
+    const importOf = (command: string): Promise<Ended> =>
+      new Running('sh', ['-c', `{ ${command}; } | "$0" "$1" import -`, process.execPath, serverFile], { cwd }).ended;
+    assertRefused(await importOf('cat in.jsonl; echo "{}"'), 2, /^standard input line 3: name is missing/);
+    assert.deepEqual(readdirSync(cwd), ['in.jsonl']);
+    const { code, stdout, stderr } = await importOf('cat in.jsonl in.jsonl');
+    assert.deepEqual([code, stdout, stderr], [0, '4 animals added to file:data/pets.jsonl\n', '']);
+    assert.match((await run(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
+  });
+
+  test('--after goes on after a line, blank ones counted; what precedes it is not looked at', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}');
+    const { stdout } = await run(['import', 'in.jsonl', '--after', '3'], { cwd });
+    assert.equal(stdout, '1 animals added to file:data/pets.jsonl\n');
+    assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"id":1,"name":"d",/);
+    assertRefused(await run(['import', 'in.jsonl', '--after', '-1'], { cwd }), 2, /^--after must be a whole number/);
+  });
+
+  test('interrupted it says how many it has added and how to go on, which adds the rest once', async (t) => {
+    const cwd = folder(t);
+    const count = 200_000;
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(''),
+    );
+    // Opening says that it cut the torn tail, and then the adding begins.
+    mkdirSync(join(cwd, 'data'));
+    writeFileSync(join(cwd, pets), '{"id":1,"na');
+    const importing = new Running(process.execPath, [serverFile, 'import', 'in.jsonl'], { cwd });
+    await until('some animals', () => importing.stderr.includes('torn tail') && statSync(join(cwd, pets)).size > 1_000);
+    const { code, stdout, stderr } = await importing.end('SIGINT');
+    assert.deepEqual([code, stdout], [130, '']);
+    const [, added = '', line = ''] =
+      /^interrupted: (\d+) of 200000 animals were added; the same command with --after (\d+) goes on$/m.exec(stderr) ??
+      [];
+    assert.ok(Number(added) > 0 && Number(added) < count && added === line, stderr);
+    assert.equal(
+      (await run(['import', 'in.jsonl', '--after', line], { cwd })).stdout,
+      `${count - Number(added)} animals added to file:data/pets.jsonl\n`,
+    );
+    const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(([, name]) =>
+      Number(name),
+    );
+    assert.deepEqual(
+      names,
+      Array.from({ length: count }, (_, index) => index + 1),
+    );
+  });
+
+  test('make seed twice adds nothing twice', { skip: !existsSync('/usr/bin/make') }, async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'data'));
+    copyFileSync(animals, join(cwd, 'data/animals.jsonl'));
+    for (const name of ['dist', 'src']) symlinkSync(join(root, name), join(cwd, name));
+    // What is installed and built is not looked at.
+    const args = [
+      '-f',
+      join(root, 'Makefile'),
+      '-o',
+      'node_modules/.package-lock.json',
+      '-o',
+      'dist/server.js',
+      'seed',
+    ];
+    const seed = (): Promise<Ended> => new Running('make', args, { cwd }).ended;
+    assert.match((await seed()).stdout, /^301 animals added to file:data\/pets\.jsonl$/m);
+    const bytes = readFileSync(join(cwd, pets));
+    const { code, stdout, stderr } = await seed();
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.match(stdout, /^data\/pets\.jsonl has the animals of data\/animals\.jsonl$/m);
+    assert.deepEqual(readFileSync(join(cwd, pets)), bytes);
+  });
+
+  test('members that no animal has are named once, on standard error', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"id":7,"name":"a","categoryId":1,"tags":[]}\n{"name":"b","categoryId":1,"tags":{"id":1}}\n',
+    );
+    const { code, stdout, stderr } = await run(['import', 'in.jsonl'], { cwd });
+    assert.deepEqual([code, stdout], [0, '2 animals added to file:data/pets.jsonl\n']);
+    assert.equal(stderr, 'ignored: the members "id", "tags"; an animal has name, categoryId and status\n');
+    const many = Array.from({ length: 11 }, (_, index) => `"m${index}":1`).join(',');
+    writeFileSync(join(cwd, 'in.jsonl'), `{"name":"a","categoryId":1,${many}}\n`);
+    assert.match((await run(['import', 'in.jsonl'], { cwd })).stderr, /"m9" and others; an animal has/);
+  });
+
   const badLines: readonly (readonly [string, Buffer, RegExp])[] = [
     ['no JSON', Buffer.from('{"name":'), /in\.jsonl line 3: Not valid JSON.*byte 8/],
     ['no object', Buffer.from('[]'), /in\.jsonl line 3: the line must be a JSON object/],
     ['a bad field', Buffer.from('{"name":"x","categoryId":1,"status":"lost"}'), /in\.jsonl line 3: status must be/],
-    ['bad UTF-8', Buffer.from('{"name":"\xff","categoryId":1}', 'latin1'), /in\.jsonl line 3: Not valid JSON: invalid UTF-8/],
+    ['no category', Buffer.from('{"name":"x"}'), /in\.jsonl line 3: categoryId is missing; it must be an integer/],
+    [
+      'nothing in it',
+      Buffer.from('{}'),
+      /line 3: name is missing; it must be a string; categoryId is missing; it must/,
+    ],
+    [
+      'bad UTF-8',
+      Buffer.from('{"name":"\xff","categoryId":1}', 'latin1'),
+      /in\.jsonl line 3: Not valid JSON: invalid UTF-8/,
+    ],
   ];
   for (const [what, line, message] of badLines) {
     test(`a line with ${what} is named by number, exit 2, and nothing is stored`, async (t) => {
@@ -95,7 +222,11 @@ describe('import FILE', { concurrency: 4 }, () => {
   });
 
   const changes: readonly (readonly [string, (path: string, bytes: number) => void, RegExp])[] = [
-    ['gets a bad line', (path, bytes) => withDescriptor(path, (descriptor) => writeSync(descriptor, 'x', bytes - 3)), /line 200000/],
+    [
+      'gets a bad line',
+      (path, bytes) => withDescriptor(path, (descriptor) => writeSync(descriptor, 'x', bytes - 3)),
+      /line 200000/,
+    ],
     ['becomes shorter', (path, bytes) => truncateSync(path, bytes - 56), /another number of lines/],
   ];
   for (const [what, change, message] of changes) {
@@ -107,12 +238,19 @@ describe('import FILE', { concurrency: 4 }, () => {
       writeFileSync(path, line.repeat(count));
       // Opening says that it cut the torn tail, and then the adding begins.
       writeFileSync(join(cwd, 'out.jsonl'), '{"id":1,"na');
-      const importing = new Running(process.execPath, [serverFile, 'import', 'in.jsonl', '--storage', 'file:out.jsonl'], { cwd });
+      const importing = new Running(
+        process.execPath,
+        [serverFile, 'import', 'in.jsonl', '--storage', 'file:out.jsonl'],
+        { cwd },
+      );
       await until('the opening', () => importing.stderr.includes('torn tail'));
       change(path, count * line.length);
       const { code, stderr } = await importing.ended;
       assert.equal(code, 2, stderr);
-      assert.match(stderr, /in\.jsonl changed while it was imported \(.*\); \d+ animals were added, where it had 200000\n$/);
+      assert.match(
+        stderr,
+        /in\.jsonl changed while it was imported \(.*\); \d+ animals were added, where it had 200000\n$/,
+      );
       assert.match(stderr, message);
       const added = Number(/(\d+) animals were added/.exec(stderr)?.[1]);
       assert.ok(added < count);
@@ -122,17 +260,23 @@ describe('import FILE', { concurrency: 4 }, () => {
 
   test('what does not fit on the disk: exit 3, and the count is honest', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n'.repeat(4_000));
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n'.repeat(4_000),
+    );
     const limited = ['-c', 'ulimit -f 200; exec "$0" "$1" import in.jsonl', process.execPath, serverFile];
     // Coverage is a file, too.
     const ended = await new Running('sh', limited, { cwd, env: { NODE_V8_COVERAGE: '' } }).ended;
     assertRefused(ended, 3, /^\d+ of 4000 animals were added, then: The disk is full\.$/m);
     const added = Number(/^\d+/.exec(ended.stderr)?.[0]);
     assert.ok(added > 0 && added < 4_000);
+    assert.equal(ended.stdout, `the same command with --after ${added} goes on\n`);
     assert.match((await run(['check', pets], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
   });
 
-  test('a progress bar is drawn on a terminal, and nowhere else', { skip: !existsSync('/usr/bin/script') }, async (t) => {
+  test('a progress bar is drawn on a terminal, and nowhere else', {
+    skip: !existsSync('/usr/bin/script'),
+  }, async (t) => {
     const cwd = folder(t);
     const command = `"${process.execPath}" "${serverFile}" import "${animals}" >count`;
     const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
@@ -150,7 +294,9 @@ describe('check FILE', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await run(['check', pets], { cwd });
     const text = readFileSync(join(cwd, pets), 'utf8');
     const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0;
-    const statuses = ['available', 'pending', 'sold'].map((status) => `${count(new RegExp(`"status":"${status}"`, 'g'))} ${status}`);
+    const statuses = ['available', 'pending', 'sold'].map(
+      (status) => `${count(new RegExp(`"status":"${status}"`, 'g'))} ${status}`,
+    );
     const bytes = Buffer.byteLength(text);
     const none = 301 - count(/"status":/g);
     assert.equal(
@@ -167,13 +313,19 @@ describe('check FILE', { concurrency: 4 }, () => {
     appendFileSync(join(cwd, pets), '{"id":302,"na');
     const { code, stdout } = await run(['check', pets], { cwd });
     assert.equal(code, 0);
-    assert.match(stdout, new RegExp(`^data/pets.jsonl has a torn tail: line \\d+, byte ${before.length}: .* 13 bytes .*\\n  animals  301 `));
+    assert.match(
+      stdout,
+      new RegExp(
+        `^data/pets.jsonl has a torn tail: line \\d+, byte ${before.length}: .* 13 bytes .*\\n  animals  301 `,
+      ),
+    );
     assert.equal(readFileSync(join(cwd, pets)).length, before.length + 13);
   });
 
   test('F3: damage is named by file, line and byte, exit 3', async (t) => {
     const cwd = folder(t);
-    const text = '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
+    const text =
+      '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
     assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
@@ -184,16 +336,44 @@ describe('check FILE', { concurrency: 4 }, () => {
   test('F3: --salvage writes what is sound of a damaged file to a new one, and lists what is missing', async (t) => {
     const cwd = folder(t);
     const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
-    const commit = (from: number, text: string): string => `{"commit":{"from":${from},"crc32":"${crc32(text).toString(16).padStart(8, '0')}"}}\n`;
+    const commit = (from: number, text: string): string =>
+      `{"commit":{"from":${from},"crc32":"${crc32(text).toString(16).padStart(8, '0')}"}}\n`;
     writeFileSync(join(cwd, 'bad.jsonl'), animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)));
     const ended = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.equal(ended.code, 0);
     assert.match(
       ended.stdout,
-      /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}line 1: animal 1 .*\n {2}left out {2}line 2: .*\n {2}missing {3}ids 1 to 2\n$/,
+      /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}lines 1 to 2: animals 1 to 2, the checksum does not fit\n {2}missing {3}ids 1 to 2\n$/,
     );
     assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
     assertRefused(await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
+  });
+
+  test('F3: --salvage says ranges: a line for each reason, none for what was saved between, however many animals', async (t) => {
+    const cwd = folder(t);
+    const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
+    const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
+    const batch = (text: string, sum = crc32(text).toString(16).padStart(8, '0')): string =>
+      `${text}{"commit":{"from":0,"crc32":"${sum}"}}\n`;
+    const bad = (text: string): string => batch(text, '00000000');
+    const many = Array.from({ length: 1_000 }, (_, index) => animal(index + 10)).join('');
+    writeFileSync(
+      join(cwd, 'bad.jsonl'),
+      [
+        ...[bad(animal(1)), bad(record + animal(2)), batch(animal(3)), bad(animal(4)), bad(many)],
+        ...[batch(animal(2_000)), 'x\n', 'x\n', batch(animal(2_001)), 'x\n'],
+      ].join(''),
+    );
+    const { stdout } = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
+    assert.deepEqual(stdout.split('\n'), [
+      '3 animals of bad.jsonl are sound; they are in new.jsonl',
+      '  left out  lines 1 to 4: animals 1 to 2, the checksum does not fit',
+      '  left out  lines 8 to 1009: animals 4 to 1009, the checksum does not fit',
+      '  left out  lines 1013 to 1014: Not valid JSON: expected a value, at byte 0',
+      '  left out  line 1017: Not valid JSON: expected a value, at byte 0',
+      '  missing   ids 1 to 2, 4 to 1999',
+      '',
+    ]);
   });
 
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [

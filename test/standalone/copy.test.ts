@@ -3,10 +3,18 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { copyPets, fileStorage, fileTarget, memoryStorage, type PetStorage, type TextTarget } from '../../build/index.js';
+import { atEnd } from '../support/at-end.js';
+import {
+  copyPets,
+  fileStorage,
+  fileTarget,
+  memoryStorage,
+  type PetStorage,
+  type TextTarget,
+} from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
-import { assertRefused, folder, run, Running, serverFile, start, until, type Ended } from './process.js';
+import { assertRefused, folder, run, Running, serverFile, start, type Ended } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 /** Refused, though what came before is said to be done. */
 function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
@@ -53,8 +61,15 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const [first = '', ...others] = someAnimals(3);
     const digest = digestOf(['a']);
-    writeAnimals(join(cwd, 'a'), [`{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`, first, ...others]);
-    assert.equal((await run(copying, { cwd })).stdout, `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`);
+    writeAnimals(join(cwd, 'a'), [
+      `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
+      first,
+      ...others,
+    ]);
+    assert.equal(
+      (await run(copying, { cwd })).stdout,
+      `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
+    );
     assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
     assert.ok(!readFileSync(join(cwd, 'b'), 'utf8').includes('idempotency'));
   });
@@ -79,7 +94,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     assert.match(
       (await run(copying, { cwd })).stdout,
-      new RegExp(`^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`),
+      new RegExp(
+        `^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
+      ),
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
   });
@@ -114,7 +131,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     );
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
     writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
-    assertRefusedBehind(await run(copying, { cwd }), /\nthe record of orders of id 5 is not the one that is to be copied/);
+    assertRefusedBehind(
+      await run(copying, { cwd }),
+      /\nthe record of orders of id 5 is not the one that is to be copied/,
+    );
     const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
     assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
   });
@@ -135,7 +155,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     for (const again of ['', ', 4 of them before']) {
       const { code, stdout, stderr } = await run(copying, { cwd });
       assert.deepEqual([code, stderr], [0, '']);
-      assert.ok(stdout.endsWith(`\n4 orders of file:a are in file:b${again}; SHA-256 of both ${digestOf(orders)}\n`), stdout);
+      assert.ok(
+        stdout.endsWith(`\n4 orders of file:a are in file:b${again}; SHA-256 of both ${digestOf(orders)}\n`),
+        stdout,
+      );
     }
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
   });
@@ -161,7 +184,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await run(copying, { cwd });
     assert.equal(code, 0);
     assert.match(stdout, /^1 animals .*\n1 staff .*\n$/);
-    assert.match(stderr, /^.*\/a\.old","what":"its first line is an animal".*\n.*\/a\.vets","what":"its first line is an animal".*\n$/);
+    assert.match(
+      stderr,
+      /^.*\/a\.old","what":"its first line is an animal".*\n.*\/a\.vets","what":"its first line is an animal".*\n$/,
+    );
   });
 
   const others: readonly (readonly [string, readonly string[], string])[] = [
@@ -174,7 +200,11 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const cwd = folder(t);
       writeAnimals(join(cwd, 'a'), hardAnimals);
       writeAnimals(join(cwd, 'b'), animals);
-      assertRefused(await run(copying, { cwd }), 3, new RegExp(`^the animal of id ${id} is not the one that is to be copied; copy to an empty storage\n$`));
+      assertRefused(
+        await run(copying, { cwd }),
+        3,
+        new RegExp(`^the animal of id ${id} is not the one that is to be copied; copy to an empty storage\n$`),
+      );
       assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
     });
   }
@@ -209,17 +239,21 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     mkdirSync(join(cwd, 'c'));
     writeAnimals(join(cwd, 'a'), hardAnimals);
     assertRefused(await run(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
-    assertRefused(await run(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }), 3, /^\S+\/b is in use by process \d+/);
+    assertRefused(
+      await run(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }),
+      3,
+      /^\S+\/b is in use by process \d+/,
+    );
     assertRefused(await run(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }), 3, /folder/);
     assert.ok(!existsSync(join(cwd, 'd')));
   });
 
-  test('a progress bar is drawn on a terminal', { skip: !existsSync('/usr/bin/script') }, async (t) => {
+  test('a running count is drawn on a terminal', { skip: !existsSync('/usr/bin/script') }, async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(2_000));
     const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
     const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
-    assert.match(stdout, /\rcopying \[[#-]{30}\] +\d+% \d+ animals/);
+    assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
     assert.match(readFileSync(join(cwd, 'count'), 'utf8'), /^2000 animals of file:a are in file:b; /);
   });
@@ -239,15 +273,18 @@ describe('copyPets', () => {
     const report = await copyPets(await filled(), to, (...step) => steps.push(step));
     assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
     assert.deepEqual(steps, [
-      ['copying', 1, 3],
-      ['checking', 1, 3],
+      ['copying', 3],
+      ['checking', 3],
     ]);
     assert.equal((await copyPets(await filled(), to)).present, 3);
   });
 
   const faults: readonly (readonly [string, (target: TextTarget) => TextTarget['adopt']])[] = [
     ['leaves one out', (target) => (pets) => target.adopt(pets.slice(1))],
-    ['alters one', (target) => (pets) => target.adopt(pets.map(({ id, json }) => ({ id, json: json.replace('Rex', 'Max') })))],
+    [
+      'alters one',
+      (target) => (pets) => target.adopt(pets.map(({ id, json }) => ({ id, json: json.replace('Rex', 'Max') }))),
+    ],
   ];
   for (const [what, faulty] of faults) {
     test(`a storage that ${what} is found out in the end`, async (t) => {
@@ -270,10 +307,13 @@ describe('copyPets', () => {
     const batches: number[] = [];
     const openTarget = async (): Promise<TextTarget> => {
       const target = await fileTarget(path);
-      return { adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)), close: () => target.close() };
+      return {
+        adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)),
+        close: () => target.close(),
+      };
     };
     await copyPets(source, { open: () => fileStorage(path), openTarget });
-    assert.deepEqual(batches, [16, 32, 64, 83, 83, 83, 83, 83, 73], 'the first cannot know');
+    assert.deepEqual(batches, [16, 83, 83, 83, 83, 83, 83, 83, 3], 'the first cannot know');
   });
 
   test('ids that the target has given already are refused', async (t) => {
@@ -281,6 +321,8 @@ describe('copyPets', () => {
     const target = await fileTarget(path);
     atEnd(t, () => target.close());
     await target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]);
-    await assert.rejects(target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]), { code: 'storage_unusable' });
+    await assert.rejects(target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]), {
+      code: 'storage_unusable',
+    });
   });
 });

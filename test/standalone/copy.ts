@@ -5,7 +5,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 /** With gaps between the ids, up to the last one, and all that a text can be. Each is as we write it. */
 export const hardAnimals: readonly string[] = [
   '{"id":1,"name":"","categoryId":0}',
-  '{"id":2,"name":"\\u0000\\"\\\\\\n\\u001f\\u007f","categoryId":-9223372036854775808,"status":"sold"}'.replace('\\u007f', '\u007f'),
+  '{"id":2,"name":"\\u0000\\"\\\\\\n\\u001f\\u007f","categoryId":-9223372036854775808,"status":"sold"}'.replace(
+    '\\u007f',
+    '\u007f',
+  ),
   '{"id":7,"name":"Tüm 猫 🐈 \u2028\uFEFF\uFFFF \'; DROP","categoryId":9223372036854775807,"status":"pending"}',
   `{"id":9007199254740993,"name":"${'x'.repeat(200_000)}","categoryId":9007199254740993}`,
   '{"id":9223372036854775806,"name":"\\u0000","categoryId":1,"status":"available"}',
@@ -20,7 +23,10 @@ export function writeAnimals(path: string, animals: readonly string[]): void {
 /** So many animals. */
 export function someAnimals(count: number): readonly string[] {
   const statuses = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'];
-  return Array.from({ length: count }, (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index * 7}${statuses[index % 4]}}`);
+  return Array.from(
+    { length: count },
+    (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index * 7}${statuses[index % 4]}}`,
+  );
 }
 
 /** The animals of a storage file, as `grep '^{"id":'` finds them. */

@@ -4,7 +4,8 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import { apiKey, assertRefused, folder, run, start, until, type RunningServer } from './process.js';
+import { apiKey, assertRefused, folder, run, start, type RunningServer } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 const pets = 'data/pets.jsonl';
@@ -58,7 +59,11 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       for (const idempotencyKey of keys) {
         for (let isAdded = false; !isAdded; ) {
           const headers = { Authorization: `Bearer ${apiKey}`, 'Idempotency-Key': idempotencyKey };
-          const init = { method: 'POST', headers, body: Buffer.from(JSON.stringify({ name: idempotencyKey, categoryId: 1 })) };
+          const init = {
+            method: 'POST',
+            headers,
+            body: Buffer.from(JSON.stringify({ name: idempotencyKey, categoryId: 1 })),
+          };
           const answer = await fetch(`${server.url}/v1/pets`, init).then(
             async (response) => ({ status: response.status, text: await response.text() }),
             () => undefined,
@@ -140,7 +145,11 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const second = await run([], { cwd, env });
     assertRefused(second, 3, new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`));
     writeFileSync(join(cwd, 'more.jsonl'), '{"name":"x","categoryId":1}\n');
-    assertRefused(await run(['import', 'more.jsonl'], { cwd }), 3, new RegExp(`in use by process ${owner.child.pid}\\b`));
+    assertRefused(
+      await run(['import', 'more.jsonl'], { cwd }),
+      3,
+      new RegExp(`in use by process ${owner.child.pid}\\b`),
+    );
     assert.equal((await owner.add('Rex')).status, 201);
     await owner.end('SIGKILL');
     const next = await start(t, [], { cwd });

@@ -1,10 +1,10 @@
 // Taking turns at a file: by a lock that ends with its owner's work, or is removed by one other where that died.
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { withLock } from '../../build/server/file-lock.js';
-import { folder } from './process.js';
+import { replaceFile } from '../../dist/cli/keys.js';
+import { folder } from '../support/process.js';
 
 function staleLock(path: string): void {
   writeFileSync(`${path}.lock`, '');
@@ -17,24 +17,27 @@ test('a stale lock is left to the one who is just removing it: it may be the loc
   const path = join(cwd, 'keys.json');
   staleLock(path);
   writeFileSync(`${path}.lock.stale`, '');
-  const refused = withLock(path, () => assert.fail('worked'), 100);
+  const refused = replaceFile(path, () => assert.fail('worked'), 100);
   await assert.rejects(refused, {
     name: 'Refusal',
     message: `${path}.lock is held by another process; try again, or delete it and ${path}.lock.stale if there is none`,
   });
   assert.deepEqual(readdirSync(cwd).sort(), ['keys.json.lock', 'keys.json.lock.stale']);
   rmSync(`${path}.lock.stale`);
-  assert.equal(await withLock(path, () => 'worked', 100), 'worked');
-  assert.deepEqual(readdirSync(cwd), []);
+  await replaceFile(path, () => 'worked', 100);
+  assert.equal(readFileSync(path, 'utf8'), 'worked');
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  assert.deepEqual(readdirSync(cwd), ['keys.json']);
 });
 
 test('a lock that is young is waited for, and then refused', async (t) => {
   const path = join(folder(t), 'keys.json');
   writeFileSync(`${path}.lock`, '');
   await assert.rejects(
-    withLock(path, () => assert.fail('worked'), 100),
+    replaceFile(path, () => assert.fail('worked'), 100),
     { name: 'Refusal', message: `${path}.lock is held by another process; try again, or delete it if there is none` },
   );
   setTimeout(() => rmSync(`${path}.lock`), 50);
-  assert.equal(await withLock(path, () => 'worked'), 'worked');
+  await replaceFile(path, () => 'worked');
+  assert.equal(readFileSync(path, 'utf8'), 'worked');
 });

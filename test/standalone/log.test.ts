@@ -1,20 +1,22 @@
-// The log: JSON lines on standard output, its levels, and what can never be in it.
+// The log: JSON lines on standard output, or text for people on a terminal; its levels, and what can never be in it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { apiKey, folder, freePort, Running, RunningServer, serverFile, start, until } from './process.js';
+import { atEnd } from '../support/at-end.js';
+import { apiKey, folder, freePort, Running, RunningServer, serverFile, start } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 describe('the log', { concurrency: 4 }, () => {
-  test('the first line is level, msg, url, storage, pets, readyMs, and time at the end', async (t) => {
+  test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end', async (t) => {
     const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
     const [line = ''] = server.stdout.split('\n');
     assert.match(
       line,
-      /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"time":"[0-9T:.-]+Z"\}$/,
+      /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"pid":(\d+),"time":"[0-9T:.-]+Z"\}$/,
     );
+    assert.equal(server.log[0]?.['pid'], server.pid);
     assert.equal(server.stderr, '');
   });
 
@@ -25,7 +27,7 @@ describe('the log', { concurrency: 4 }, () => {
     assert.deepEqual(messages(stdout), ['listening', 'stopping']);
   });
 
-  test('requests says one line a request: method, route, status, ms, the name of the key', async (t) => {
+  test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
     const server = await start(t, ['--storage', 'memory:', '--log', 'requests'], { cwd: folder(t) });
     await server.add('Rex');
     await server.get('/v1/pets/1?secret=1');
@@ -34,23 +36,92 @@ describe('the log', { concurrency: 4 }, () => {
     const { stdout } = await server.end();
     const requests = lines(stdout).filter(({ msg }) => msg === 'request');
     assert.deepEqual(
-      requests.map(({ method, route, status, key }) => [method, route, status, key]),
+      requests.map(({ method, path, route, status, key, address }) => [method, path, route, status, key, address]),
       [
-        ['POST', '/v1/pets', 201, 'env-1'],
-        ['GET', '/v1/pets/{petId}', 200, 'env-1'],
-        ['GET', '/v1/pets', 401, undefined],
-        ['GET', undefined, 404, undefined],
+        ['POST', '/v1/pets', '/v1/pets', 201, 'env-1', '127.0.0.1'],
+        ['GET', '/v1/pets/1', '/v1/pets/{petId}', 200, 'env-1', '127.0.0.1'],
+        ['GET', '/v1/pets', '/v1/pets', 401, undefined, '127.0.0.1'],
+        ['GET', '/nowhere/else', undefined, 404, undefined, '127.0.0.1'],
       ],
     );
     for (const { ms } of requests) assert.match(String(ms), /^\d+(\.\d{1,3})?$/);
   });
 
-  test('C40: no key, path or query of a client reaches the log', async (t) => {
-    const server = await start(t, ['--storage', 'memory:', '--log', 'requests'], { cwd: folder(t) });
-    await server.get(`/v1/pets?key=${apiKey}`);
-    await server.get(`/${apiKey}`, `${apiKey}-almost`);
-    assert.ok(!(await server.end()).stdout.includes(apiKey));
+  test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
+    for (const format of ['json', 'text']) {
+      const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
+      const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', await freePort()], {
+        cwd: folder(t),
+        env: { PETSTORE_API_KEYS: apiKey },
+      });
+      atEnd(t, () => server.end('SIGKILL'));
+      const url = await until('the address', () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0]);
+      const get = (path: string, key: string): Promise<Response> =>
+        fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
+      await get(`/v1/pets?key=${apiKey}`, apiKey);
+      await get(`/${apiKey}`, `${apiKey}-almost`);
+      await get(`/v1/pets/${apiKey}`, apiKey);
+      const { stdout } = await server.end();
+      assert.ok(!stdout.includes(apiKey) && !stdout.includes('?'), stdout);
+      assert.match(stdout, /\/v1\/pets\/…/);
+    }
   });
+
+  test('text is one line each for people: the time of day, and what it is about', async (t) => {
+    const cwd = folder(t);
+    const plugin = `export default (host) => {
+      host.log('warn', 'two\\nlines', { word: 'one', words: 'one two', quoted: '"', id: 1n, none: undefined, list: [1] });
+      host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
+    }`;
+    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
+    const args = ['--storage', 'memory:', '--log', 'requests', '--plugin', './plugin.mjs'];
+    const server = new Running(process.execPath, [serverFile, ...args], {
+      cwd,
+      env: { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_LOG_FORMAT: 'text' },
+    });
+    atEnd(t, () => server.end('SIGKILL'));
+    const url = await until('the address', () => /url=(\S+)/.exec(server.stdout)?.[1]);
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
+      await (await fetch(url + path, { headers })).text();
+    const { stdout } = await server.end();
+    const lines = stdout.trimEnd().split('\n');
+    for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
+    assert.deepEqual(
+      lines.map((line) =>
+        line
+          .slice(9)
+          .replace(/\d+\.\d ms/, '0.4 ms')
+          .replace(/(readyMs|pid)=\d+/g, '$1=N'),
+      ),
+      [
+        'warn: two\\u000alines word=one words="one two" quoted="\\"" id=1 list=[1]',
+        'forged\\u202e cyclic="[cannot be written: Converting circular structure to JSON]"',
+        `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
+        'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
+        'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
+        'GET /nowhere 404 0.4 ms - 127.0.0.1',
+        'stopping signal=SIGTERM',
+      ],
+    );
+  });
+
+  for (const [format, pattern] of [
+    ['', /^\d\d:\d\d:\d\d listening url=http:\S+ storage=memory: pets=0 readyMs=\d+ pid=(\d+)\r$/m],
+    ['json', /^\{"level":"info","msg":"listening",.*"pid":(\d+),/m],
+  ] as const) {
+    const what =
+      format === '' ? 'on a terminal the log is text' : `PETSTORE_LOG_FORMAT=${format} holds on a terminal too`;
+    test(what, { skip: !existsSync('/usr/bin/script') }, async (t) => {
+      const command = `"${process.execPath}" "${serverFile}" --storage memory: --port 0`;
+      const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_LOG_FORMAT: format };
+      const terminal = new Running('script', ['-qec', command, '/dev/null'], { cwd: folder(t), env });
+      atEnd(t, () => terminal.end('SIGKILL'));
+      const pid = await until('the first line', () => pattern.exec(terminal.stdout)?.[1]);
+      process.kill(Number(pid), 'SIGTERM');
+      assert.equal((await terminal.ended).code, 0);
+    });
+  }
 
   test('silent prints nothing at all', async (t) => {
     const cwd = folder(t);
@@ -81,6 +152,114 @@ describe('the log', { concurrency: 4 }, () => {
     assert.ok(!messages(stdout).includes('forged'));
   });
 
+  test('fields that cannot be written cost neither the line nor the process', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(
+      join(cwd, 'plugin.mjs'),
+      `export default (host) => void setImmediate(() => {
+        const cyclic = { name: 'a' };
+        cyclic.self = cyclic;
+        const unreadable = { get secret() { throw new Error('not for you'); }, good: 2 };
+        const failing = { toJSON() { throw new Error('no JSON of this'); } };
+        host.log('info', 'odd', { before: 1n, cyclic, failing, nested: { deep: [3n] }, after: undefined, last: true });
+        host.log('info', 'unreadable', unreadable);
+        host.log('q"', undefined, { odd: true });
+        host.log('info', 'own toJSON', { toJSON: () => 'all of it', other: 1 });
+        host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
+      });`,
+    );
+    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    await server.said('no keys');
+    assert.equal((await server.get('/healthz')).status, 200);
+    assert.equal((await server.end()).code, 0);
+    const line = (msg: string): object => {
+      const { time, ...rest } = server.log.find((each) => each['msg'] === msg) ?? {};
+      assert.match(String(time), /^\d{4}-.*Z$/);
+      return rest;
+    };
+    assert.deepEqual(line('odd'), {
+      level: 'info',
+      msg: 'odd',
+      before: '1',
+      cyclic: '[cannot be written: Converting circular structure to JSON]',
+      failing: '[cannot be written: no JSON of this]',
+      nested: { deep: ['3'] },
+      last: true,
+    });
+    assert.equal(server.log.find((each) => each['odd'])?.['level'], 'q"');
+    assert.deepEqual(line('unreadable'), {
+      level: 'info',
+      msg: 'unreadable',
+      secret: '[cannot be written: not for you]',
+      good: 2,
+    });
+    assert.deepEqual(line('own toJSON'), { level: 'info', msg: 'own toJSON', other: 1 });
+    assert.deepEqual(line('no keys'), { level: 'info', msg: 'no keys', fields: '[cannot be written: no keys here]' });
+  });
+
+  test('an error that nobody caught and nobody can inspect is logged, and ends the process with 70', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(
+      join(cwd, 'plugin.mjs'),
+      `const error = new Error('hidden');
+      error[Symbol.for('nodejs.util.inspect.custom')] = () => { throw new Error('no inspection'); };
+      Object.defineProperty(error, 'message', { get() { throw new Error('no message'); } });
+      export default (host) => {
+        const handler = () => (setImmediate(() => { throw error; }), { status: 200, headers: [], body: '1' });
+        host.route({ path: '/fault', methods: { GET: { handler } } });
+      };`,
+    );
+    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    await fetch(`${server.url}/fault`).catch(() => undefined);
+    assert.equal((await server.ended).code, 70);
+    assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
+  });
+
+  test('a log that cannot be written does no harm', { skip: !existsSync('/dev/full') }, async (t) => {
+    const port = await freePort();
+    const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'requests' };
+    const shell = ['-c', 'exec "$0" "$1" >/dev/full', process.execPath, serverFile];
+    const server = new Running('sh', shell, { cwd: folder(t), env });
+    atEnd(t, () => server.end('SIGKILL'));
+    const healthy = async (): Promise<boolean | undefined> =>
+      (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok;
+    await until('an answer', healthy);
+    assert.equal(await healthy(), true);
+    assert.equal((await server.end()).code, 0);
+  });
+
+  test('of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again', async (t) => {
+    const cwd = folder(t);
+    const plugin = `export default (host) => {
+      let number = 0;
+      const flood = () => {
+        for (let end = number + 1_000; number < end; number++) host.log('info', 'flood', { number, text: 'x'.repeat(16_384) });
+        return { status: 200, headers: [], body: String(process.stdout.writableLength) };
+      };
+      host.route({ path: '/flood', methods: { GET: { handler: flood } } });
+    }`;
+    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
+    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const { url } = server;
+    server.child.stdout?.pause();
+    const buffered: number[] = [];
+    for (let count = 0; count < 4; count++) buffered.push(Number(await (await fetch(`${url}/flood`)).text()));
+    for (const bytes of buffered) assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
+    server.child.stdout?.resume();
+    const { level, lines: dropped } = await server.said('log lines were dropped: nobody read them');
+    const numbers = (): unknown[] => server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
+    assert.equal(level, 'warn');
+    assert.equal(numbers().length + Number(dropped), 4_000);
+    // What is kept is the beginning; after it everything is written again.
+    assert.deepEqual(
+      numbers(),
+      Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
+    );
+    server.child.kill('SIGHUP');
+    await server.said('keys read again');
+    assert.equal((await server.end()).code, 0);
+  });
+
   test('whoever reads the output may go away: the server goes on', async (t) => {
     const cwd = folder(t);
     const server = new RunningServer(process.execPath, [serverFile], {
@@ -96,7 +275,9 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('a reader that is gone before the first line does no harm to a command', async (t) => {
-    const shell = spawn('sh', ['-c', '"$0" "$1" --help | true; exit 0', process.execPath, serverFile], { cwd: folder(t) });
+    const shell = spawn('sh', ['-c', '"$0" "$1" --help | true; exit 0', process.execPath, serverFile], {
+      cwd: folder(t),
+    });
     let stderr = '';
     shell.stderr.on('data', (text) => (stderr += text));
     await new Promise((resolve) => shell.once('close', resolve));

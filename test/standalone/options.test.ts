@@ -1,11 +1,21 @@
 // The command line and the environment: every name, who wins, and what is refused with exit 2 before anything is touched.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { atEnd } from '../at-end.js';
-import { apiKey, assertRefused, folder, root, run, start } from './process.js';
+import { atEnd } from '../support/at-end.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  root,
+  run,
+  Running,
+  serverFile,
+  start,
+  type Ended,
+} from '../support/process.js';
 
 const keyed = { PETSTORE_API_KEYS: apiKey };
 
@@ -14,11 +24,21 @@ describe('options', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await run(['--help'], { cwd: folder(t) });
     assert.equal(code, 0);
     assert.equal(stderr, '');
-    const names = `--host --port --storage --keys-file --plugin --cors-origin --max-body-bytes --base-url --staging-base-url --tls-cert --tls-key --log --dev
-      --expires --salvage --from --to --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_CORS_ORIGINS PETSTORE_MAX_BODY_BYTES
-      PETSTORE_BASE_URL PETSTORE_STAGING_BASE_URL PETSTORE_TLS_CERT PETSTORE_TLS_KEY PETSTORE_LOG 127.0.0.1 3000 file:data/pets.jsonl
+    const names =
+      `--host --port --storage --keys-file --plugin --cors-origin --max-body-bytes --drain --base-url --staging-base-url --tls-cert --tls-key --log --log-format --dev
+      --expires --after --salvage --from --to --help --version HOST PORT PETSTORE_STORAGE PETSTORE_API_KEYS PETSTORE_KEYS_FILE PETSTORE_PLUGINS PETSTORE_CORS_ORIGINS PETSTORE_MAX_BODY_BYTES PETSTORE_DRAIN
+      PETSTORE_BASE_URL PETSTORE_STAGING_BASE_URL PETSTORE_TLS_CERT PETSTORE_TLS_KEY PETSTORE_LOG PETSTORE_LOG_FORMAT 127.0.0.1 3000 file:data/pets.jsonl
       data/keys.json 65536 data/dev-key`.split(/\s+/);
-    for (const name of [...names, 'keys add NAME', 'keys list', 'keys revoke NAME', 'import FILE', 'migrate', 'copy --from', 'check FILE'])
+    for (const name of [
+      ...names,
+      'keys add NAME',
+      'keys list',
+      'keys revoke NAME',
+      'import FILE',
+      'migrate',
+      'copy --from',
+      'check FILE',
+    ])
       assert.ok(stdout.includes(name), name);
     assert.ok(stdout.split('\n').every((line) => line.length <= 120));
   });
@@ -27,6 +47,22 @@ describe('options', { concurrency: 4 }, () => {
     const { code, stdout } = await run(['--version'], { cwd: folder(t) });
     assert.equal(code, 0);
     assert.equal(stdout, `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}\n`);
+  });
+
+  test('-h, help and -v are what --help and --version are, and the help names the program as it was called', async (t) => {
+    const cwd = folder(t);
+    const { stdout: help } = await run(['--help'], { cwd });
+    assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
+    for (const args of [['-h'], ['help'], ['help', 'keys']]) {
+      const { code, stdout } = await run(args, { cwd });
+      assert.deepEqual([code, stdout], [0, help], args.join(' '));
+    }
+    assert.equal((await run(['-v'], { cwd })).stdout, (await run(['--version'], { cwd })).stdout);
+    symlinkSync(serverFile, join(cwd, 'petstore'));
+    const called = async (args: readonly string[]): Promise<Ended> =>
+      new Running(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
+    assert.equal((await called(['-h'])).stdout, help.replaceAll('node dist/server.js', 'petstore'));
+    assertRefused(await called([]), 2, /make one with `petstore keys add NAME`/);
   });
 
   test('help needs no key, no good environment, and comes with a command too', async (t) => {
@@ -38,7 +74,7 @@ describe('options', { concurrency: 4 }, () => {
   const refusals: readonly (readonly [string, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
     ['an unknown flag, with the nearest one', ['--prot', '1'], keyed, /--prot.*--port/],
     ['a flag that is like none', ['--xyzzy'], keyed, /--xyzzy.*--help/],
-    ['a short flag', ['-h'], keyed, /-h;.*--help/],
+    ['a short flag', ['-x'], keyed, /-x;.*--help/],
     ['a flag given twice', ['--port', '1', '--port=2'], keyed, /--port.*twice/],
     ['a switch given twice', ['--dev', '--dev'], {}, /--dev.*twice/],
     ['a missing value', ['--port'], keyed, /--port needs a value/],
@@ -49,20 +85,53 @@ describe('options', { concurrency: 4 }, () => {
     ['a flag of another command', ['keys', 'list', '--port', '1'], {}, /--port.*keys/],
     ['--expires at a start', ['--expires', '1d'], keyed, /--expires/],
     ...['65536', '-1', '+80', '080', '1e3', '0x50', '80 ', 'http', '3000.0', '99999999999999999999'].map(
-      (port) => [`the port ${port}`, [`--port=${port}`], keyed, /^--port must be a whole number from 0 to 65535/] as const,
+      (port) =>
+        [`the port ${port}`, [`--port=${port}`], keyed, /^--port must be a whole number from 0 to 65535/] as const,
     ),
     ['a bad port in the environment', [], { ...keyed, PORT: 'eighty' }, /^PORT must be .*"eighty"/],
     ['a bad host', ['--host', 'http://x'], keyed, /^--host/],
     ['a bad host in the environment', [], { ...keyed, HOST: 'a b' }, /^HOST/],
-    ['a host that is not of this machine', ['--host', '203.0.113.1', '--storage', 'memory:'], keyed, /203\.0\.113\.1.*--host/],
-    ['a host that is no name', ['--host', 'nowhere.invalid', '--storage', 'memory:'], keyed, /nowhere\.invalid.*--host/],
-    ['an address that lacks its interface', ['--host', 'fe80::1', '--storage', 'memory:'], keyed, /cannot listen on port 0 of fe80::1 .*--host/],
-    ['a database that breaks off', ['--storage', 'postgres://ann:secret@['], keyed, /^--storage must be .* or a URL such as postgres:/],
-    ['a database without slashes in the environment', [], { ...keyed, PETSTORE_STORAGE: 'postgresql:x' }, /^PETSTORE_STORAGE must be/],
+    [
+      'a host that is not of this machine',
+      ['--host', '203.0.113.1', '--storage', 'memory:'],
+      keyed,
+      /203\.0\.113\.1.*--host/,
+    ],
+    [
+      'a host that is no name',
+      ['--host', 'nowhere.invalid', '--storage', 'memory:'],
+      keyed,
+      /nowhere\.invalid.*--host/,
+    ],
+    [
+      'an address that lacks its interface',
+      ['--host', 'fe80::1', '--storage', 'memory:'],
+      keyed,
+      /cannot listen on port 0 of fe80::1 .*--host/,
+    ],
+    [
+      'a database that breaks off',
+      ['--storage', 'postgres://ann:secret@['],
+      keyed,
+      /^--storage must be .* or a URL such as postgres:/,
+    ],
+    [
+      'a database without slashes in the environment',
+      [],
+      { ...keyed, PETSTORE_STORAGE: 'postgresql:x' },
+      /^PETSTORE_STORAGE must be/,
+    ],
     ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
     ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
     ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 16777216/],
-    ['a body limit that is too large', [], { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' }, /^PETSTORE_MAX_BODY_BYTES/],
+    [
+      'a body limit that is too large',
+      [],
+      { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' },
+      /^PETSTORE_MAX_BODY_BYTES/,
+    ],
+    ['a drain that is no number', ['--drain', '5s'], keyed, /^--drain must be a whole number from 0 to 3600/],
+    ['a drain of days', [], { ...keyed, PETSTORE_DRAIN: '3601' }, /^PETSTORE_DRAIN must be/],
     ['a base URL that is no URL', ['--base-url', 'api.example.com'], keyed, /^--base-url must be an absolute URL/],
     ['a base URL of another scheme', [], { ...keyed, PETSTORE_BASE_URL: 'ftp://x' }, /^PETSTORE_BASE_URL/],
     ['a base URL that breaks off', ['--base-url', 'https://['], keyed, /^--base-url/],
@@ -70,13 +139,26 @@ describe('options', { concurrency: 4 }, () => {
     ['a bad staging URL', [], { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' }, /^PETSTORE_STAGING_BASE_URL/],
     ['an unknown log level', ['--log', 'debug'], keyed, /^--log must be one of silent, info, requests/],
     ['an unknown log level in the environment', [], { ...keyed, PETSTORE_LOG: 'INFO' }, /^PETSTORE_LOG/],
+    ['an unknown log format', ['--log-format', 'xml'], keyed, /^--log-format must be one of text, json/],
+    ['a bad log format in the environment', [], { ...keyed, PETSTORE_LOG_FORMAT: 'JSON' }, /^PETSTORE_LOG_FORMAT/],
+    ['--after at a start', ['--after', '1'], keyed, /--after is not for a start/],
     ['control characters in a value, on one line', ['--log', 'a\nb\u2028\u001b[2J'], keyed, /^--log/],
     ['control characters in a flag, on one line', ['--a\nb\u0085'], keyed, /unknown flag --a\\u000ab\\u0085/],
     ['no key at all, saying how to make one', [], {}, /keys add NAME.*PETSTORE_API_KEYS.*--dev/],
     ['keys of commas and spaces alone', [], { PETSTORE_API_KEYS: ' , ,' }, /no API key/],
-    ['a key that is not ASCII, without repeating it', [], { PETSTORE_API_KEYS: 'good,schlüssel' }, /^PETSTORE_API_KEYS: key 2 (?!.*schl)/],
+    [
+      'a key that is not ASCII, without repeating it',
+      [],
+      { PETSTORE_API_KEYS: 'good,schlüssel' },
+      /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
+    ],
     ['a keys file that is not there', ['--keys-file', 'nowhere.json'], keyed, /nowhere\.json.*--keys-file/],
-    ['a keys file of the environment that is not there', [], { ...keyed, PETSTORE_KEYS_FILE: 'nowhere.json' }, /nowhere\.json.*PETSTORE_KEYS_FILE/],
+    [
+      'a keys file of the environment that is not there',
+      [],
+      { ...keyed, PETSTORE_KEYS_FILE: 'nowhere.json' },
+      /nowhere\.json.*PETSTORE_KEYS_FILE/,
+    ],
     ['a bad keys file even under --dev', ['--dev', '--keys-file', 'nowhere.json'], {}, /nowhere\.json/],
   ];
   for (const [what, args, env, line] of refusals) {
@@ -101,8 +183,12 @@ describe('options', { concurrency: 4 }, () => {
     await new Promise((resolve) => taken.once('listening', resolve));
     const address = taken.address();
     const port = typeof address === 'object' ? String(address?.port) : '';
-    const ended = await run(['--port', port, '--storage', 'memory:'], { cwd: folder(t), env: keyed });
-    assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port`));
+    const cwd = folder(t);
+    for (const storage of ['memory:', 'file:pets/a.jsonl']) {
+      const ended = await run(['--port', port, '--storage', storage], { cwd, env: keyed });
+      assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port\n$`));
+    }
+    assert.deepEqual(readdirSync(cwd), [], 'no folder is made for a server that cannot listen');
   });
 
   test('every variable of the table works, and an empty one counts as unset', async (t) => {
@@ -124,13 +210,24 @@ describe('options', { concurrency: 4 }, () => {
     assert.equal((await server.add('x')).status, 201);
     assert.equal((await server.add('x'.repeat(40))).status, 413);
     const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
-    assert.deepEqual(servers, [{ url: '/v1' }, { url: 'https://api.example.com/v1' }, { url: 'https://staging.example.com/v1' }]);
+    assert.deepEqual(servers, [
+      { url: '/v1' },
+      { url: 'https://api.example.com/v1' },
+      { url: 'https://staging.example.com/v1' },
+    ]);
     assert.deepEqual(readdirSync(cwd), []);
   });
 
   test('a flag beats the environment, in both spellings, even a bad one', async (t) => {
     const cwd = folder(t);
-    const env = { HOST: 'a b', PORT: 'bad', PETSTORE_STORAGE: 'bad', PETSTORE_MAX_BODY_BYTES: 'bad', PETSTORE_BASE_URL: 'bad', PETSTORE_LOG: 'bad' };
+    const env = {
+      HOST: 'a b',
+      PORT: 'bad',
+      PETSTORE_STORAGE: 'bad',
+      PETSTORE_MAX_BODY_BYTES: 'bad',
+      PETSTORE_BASE_URL: 'bad',
+      PETSTORE_LOG: 'bad',
+    };
     // biome-ignore format: short ones by the dozen, a line for each would hide the test.
     const flags = ['--host=127.0.0.1', '--port', '0', '--storage=memory:', '--max-body-bytes', '100', '--base-url=http://one/v1', '--staging-base-url', 'http://two/v1', '--log=info'];
     const server = await start(t, flags, { cwd, env });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { assertRefused, folder, root, run, Running, serverFile, type Ended } from './process.js';
+import { assertRefused, folder, root, run, Running, serverFile, type Ended } from '../support/process.js';
 
 const animals = join(root, 'data/animals.jsonl');
 

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { apiKey, assertRefused, folder, root, run, start } from './process.js';
+import { apiKey, assertRefused, folder, root, run, start } from '../support/process.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
 const counting = `
@@ -45,7 +45,8 @@ describe('plugins', { concurrency: 4 }, () => {
 
   test('a fault that nobody caught is logged, stops the server as a signal does, and exits 70', async (t) => {
     const cwd = folder(t);
-    const handler = "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
+    const handler =
+      "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
     writeFileSync(
       join(cwd, 'faulty.mjs'),
       `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`,
@@ -63,7 +64,13 @@ describe('plugins', { concurrency: 4 }, () => {
     writeFileSync(join(cwd, 'one.cjs'), named('/one'));
     writeFileSync(join(cwd, 'two.cjs'), named('/two'));
     install(cwd, '@some/plugin', named('/three'));
-    const flags = ['--plugin', './one.cjs', `--plugin=${pathToFileURL(join(cwd, 'two.cjs')).href}`, '--plugin', '@some/plugin'];
+    const flags = [
+      '--plugin',
+      './one.cjs',
+      `--plugin=${pathToFileURL(join(cwd, 'two.cjs')).href}`,
+      '--plugin',
+      '@some/plugin',
+    ];
     const server = await start(t, flags, { cwd, env: { ...env, PETSTORE_PLUGINS: './nowhere.js' } });
     for (const path of ['/one', '/two', '/three']) assert.equal((await fetch(server.url + path)).status, 200, path);
   });
@@ -77,10 +84,16 @@ describe('plugins', { concurrency: 4 }, () => {
       mkdirSync(join(cwd, 'node_modules'));
       symlinkSync(root, join(cwd, 'node_modules/petstore'));
       const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
-      writeFileSync(join(cwd, file), `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`);
+      writeFileSync(
+        join(cwd, file),
+        `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`,
+      );
       const server = await start(t, ['--plugin', `./${file}`], { cwd, env });
       const response = await fetch(`${server.url}/fail`);
-      assert.deepEqual([response.status, await response.json()], [415, { code: 'unsupported_media_type', message: 'Not this one.', status: 415 }]);
+      assert.deepEqual(
+        [response.status, await response.json()],
+        [415, { code: 'unsupported_media_type', message: 'Not this one.', status: 415 }],
+      );
     });
   }
 
@@ -88,7 +101,10 @@ describe('plugins', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'one.cjs'), named('/one'));
     writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    const server = await start(t, [], { cwd, env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` } });
+    const server = await start(t, [], {
+      cwd,
+      env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` },
+    });
     for (const path of ['/one', '/two']) assert.equal((await fetch(server.url + path)).status, 200, path);
   });
 
@@ -99,15 +115,70 @@ describe('plugins', { concurrency: 4 }, () => {
     ['with a syntax error', './plugin.mjs', 'export default function (', /^--plugin \.\/plugin\.mjs cannot be loaded/],
     ['that throws several lines', './plugin.mjs', 'throw new Error("no\\nluck");', /cannot be loaded \(no\);/],
     ['that throws what is no error', './plugin.mjs', 'throw "no luck";', /cannot be loaded \(no luck\);/],
-    ['that exports no function', './plugin.mjs', 'export default {};', /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/],
-    ['whose path is taken', './plugin.cjs', named('/v1/pets'), /^--plugin \.\/plugin\.cjs failed to start \(.*\/v1\/pets/],
+    [
+      'that exports no function',
+      './plugin.mjs',
+      'export default {};',
+      /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/,
+    ],
   ];
   for (const [what, name, text, line] of refusals) {
     test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
       const cwd = folder(t);
       if (text !== '') writeFileSync(join(cwd, name), text);
-      assertRefused(await run(['--plugin', name], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
+      assertRefused(await run(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }), 2, line);
       assert.ok(!readdirSync(cwd).includes('data'));
     });
   }
+
+  const failures: readonly (readonly [string, string, RegExp])[] = [
+    ['whose path is taken', named('/v1/pets'), /failed to start \(.*\/v1\/pets/],
+    ['that throws', 'exports.plugin = () => { throw new Error("no\\nluck"); };', /failed to start \(no\); mend it/],
+    [
+      'that opens what cannot be opened',
+      "exports.plugin = (host) => host.waitFor(Promise.reject(new Error('no such engine')));",
+      /failed to start \(no such engine\); mend it/,
+    ],
+    [
+      'whose own port is taken',
+      `exports.plugin = (host) => host.waitFor(new Promise((resolve, reject) => {
+        const one = require('node:net').createServer().listen(0, '127.0.0.1', () =>
+          require('node:net').createServer().once('error', reject).listen(one.address().port, '127.0.0.1'));
+      }));`,
+      /failed to start \(listen EADDRINUSE.*\); mend it/,
+    ],
+  ];
+  for (const [what, text, line] of failures) {
+    test(`a plugin ${what} is refused with exit 2 and one line that is of the plugin`, async (t) => {
+      const cwd = folder(t);
+      writeFileSync(join(cwd, 'plugin.cjs'), text);
+      const ended = await run(['--plugin', './plugin.cjs'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+      assertRefused(ended, 2, line);
+      assert.match(ended.stderr, /^--plugin \.\/plugin\.cjs /);
+    });
+  }
+
+  test('the storage is closed again after a plugin that throws', async (t) => {
+    const cwd = folder(t);
+    const text = `exports.plugin = ({ storage }) => {
+      const { close } = storage;
+      storage.close = async () => { await close.call(storage); process.stdout.write('closed'); };
+      throw new Error('no luck');
+    };`;
+    writeFileSync(join(cwd, 'plugin.cjs'), text);
+    const ended = await run(['--plugin', './plugin.cjs'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+    assertRefused(ended, 2, /failed to start \(no luck\)/);
+    assert.equal(ended.stdout, 'closed');
+  });
+
+  test('a plugin is called with an open storage', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'pets.jsonl'), '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n');
+    writeFileSync(
+      join(cwd, 'plugin.cjs'),
+      "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
+    );
+    const server = await start(t, ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'], { cwd });
+    assert.equal((await server.said('called'))['pets'], 2);
+  });
 });

@@ -2,16 +2,23 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
-import { apiKey, folder, run, start, until, type RunningServer } from './process.js';
+import { describe, test, type TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { atEnd } from '../support/at-end.js';
+import { apiKey, folder, Running, RunningServer, serverFile, start } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
-const postHead = (body: string): string => `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
+const postHead = (body: string): string =>
+  `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
 const body = '{"name":"Rex","categoryId":1}';
 
 /** A connection, and what has come from it. */
-async function open(server: RunningServer, text: string): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
+async function open(
+  server: RunningServer,
+  text: string,
+): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
   const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
   let received = '';
   socket.setEncoding('latin1').on('data', (piece) => (received += piece));
@@ -54,12 +61,16 @@ describe('the end', { concurrency: 8 }, () => {
     assert.match(underWay.received(), /connection: close/i);
     const { code } = await server.ended;
     assert.equal(code, 0);
-    assert.ok(performance.now() - sentAt < 10_000);
+    // It takes 8 s; a busy machine may take some more.
+    assert.ok(performance.now() - sentAt < 20_000);
     await halfSent.closed;
-    assert.match(readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'), /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/);
+    assert.match(
+      readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'),
+      /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/,
+    );
   });
 
-  test('C48: while stopping, /readyz and adding answer 503 with Retry-After, and no connection is taken', async (t) => {
+  test('C48: while stopping, requests on open connections are answered as ever and end them, and none is taken', async (t) => {
     const server = await start(t, [], { cwd: folder(t) });
     const ready = await open(server, 'GET /readyz HTTP/1.1\r\nHost: x\r\n');
     const add = await open(server, postHead(body).slice(0, -2));
@@ -70,11 +81,12 @@ describe('the end', { concurrency: 8 }, () => {
     await until('a refused connection', () => isRefused(server.url));
     ready.socket.write('\r\n');
     add.socket.write(`\r\n${body}`);
-    for (const { received } of [ready, add]) {
-      await until('503', () => received().includes('503 Service Unavailable'));
-      assert.match(received(), /retry-after: [123]\r\n/i);
-      assert.match(received(), /"code":"unavailable"/);
-    }
+    await until('201', () => add.received().includes('201 Created'));
+    await add.closed;
+    assert.match(add.received(), /connection: close\r\n/i);
+    await until('503', () => ready.received().includes('503 Service Unavailable'));
+    assert.match(ready.received(), /retry-after: [123]\r\n/i);
+    assert.match(ready.received(), /"code":"unavailable"/);
     assert.equal((await server.ended).code, 0);
   });
 
@@ -95,15 +107,77 @@ describe('the end', { concurrency: 8 }, () => {
     });
   }
 
-  test('a signal while the storage still opens: exit 0, and it never listens', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    test(`${signal} while the storage still opens, however long it may: exit 0 at once, and it never listens`, async (t) => {
+      const silent = await silentDatabase(t);
+      const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+      const args = [serverFile, '--storage', silent.url];
+      const server = new RunningServer(process.execPath, args, { cwd: folder(t), env });
+      atEnd(t, () => server.end('SIGKILL'));
+      await silent.connected;
+      const sentAt = performance.now();
+      const { code, stdout, stderr } = await server.end(signal);
+      assert.equal(code, 0);
+      assert.ok(performance.now() - sentAt < 4_000);
+      assert.match(stdout, /^{"level":"info","msg":"stopping"[^\n]*\n$/);
+      assert.equal(stderr, '');
+    });
+  }
+
+  test('C48: with --drain it goes on listening for that long with /readyz at 503, and then stops', async (t) => {
+    const server = await start(t, ['--storage', 'memory:', '--drain', '2'], { cwd: folder(t) });
+    assert.equal((await server.get('/readyz')).status, 200);
+    const sentAt = performance.now();
+    server.child.kill('SIGTERM');
+    const { signal, seconds } = await server.said('draining');
+    assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
+    const ready = await server.get('/readyz');
+    assert.equal(ready.status, 503);
+    assert.match(ready.headers.get('Retry-After') ?? '', /^[123]$/);
+    // On a connection of its own: it still listens.
+    const add = await open(server, postHead(body) + body);
+    await until('201', () => add.received().includes('201 Created'));
+    assert.equal((await server.get('/v1/pets')).status, 200);
+    assert.equal((await server.ended).code, 0);
+    assert.ok(performance.now() - sentAt >= 2_000);
+    assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], 'SIGTERM');
+  });
+
+  test('a second signal while it drains ends it at once', async (t) => {
+    const env = { PETSTORE_DRAIN: '60', PETSTORE_STORAGE: 'memory:' };
+    const server = await start(t, [], { cwd: folder(t), env });
+    server.child.kill('SIGINT');
+    await server.said('draining');
+    assert.equal((await server.end('SIGTERM')).code, 143);
+  });
+
+  test('SIGHUP does not end it while it is still loading itself', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'pets.jsonl'), Array.from({ length: 50_000 }, (_, index) => `{"id":${index + 1},"name":"x","categoryId":1}\n`).join(''));
-    // Its call is the last thing before the storage is opened.
-    writeFileSync(join(cwd, 'plugin.mjs'), 'export default () => setImmediate(() => process.kill(process.pid, "SIGTERM"));');
-    const args = ['--storage', 'file:pets.jsonl', '--plugin', './plugin.mjs'];
-    const { code, stdout } = await run(args, { cwd, env: { PETSTORE_API_KEYS: apiKey, PORT: '0' } });
-    assert.equal(code, 0);
-    assert.match(stdout, /^{"level":"info","msg":"stopping"[^\n]*\n$/);
+    // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the others.
+    const hook = `let isSent = false;
+      export async function resolve(specifier, context, next) {
+        if (!isSent && context.parentURL?.endsWith('/dist/server.js')) process.kill(process.pid, 'SIGHUP'), (isSent = true);
+        return next(specifier, context);
+      }`;
+    writeFileSync(join(cwd, 'hook.mjs'), hook);
+    writeFileSync(
+      join(cwd, 'hooks.mjs'),
+      "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
+    );
+    const env = { NODE_OPTIONS: `--import ${pathToFileURL(join(cwd, 'hooks.mjs')).href}` };
+    const server = await start(t, ['--storage', 'memory:'], { cwd, env });
+    assert.equal((await server.get('/healthz')).status, 200);
+    assert.equal((await server.end()).code, 0);
+  });
+
+  test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
+    const silent = await silentDatabase(t);
+    const migrating = new Running(process.execPath, [serverFile, 'migrate', '--storage', silent.url], {
+      cwd: folder(t),
+    });
+    atEnd(t, () => migrating.end('SIGKILL'));
+    await silent.connected;
+    assert.equal((await migrating.end('SIGHUP')).signal, 'SIGHUP');
   });
 
   test('SIGHUP never ends it, without a keys file either', async (t) => {
@@ -120,18 +194,34 @@ describe('the end', { concurrency: 8 }, () => {
     const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
     const sentAt = performance.now();
     assert.equal((await server.end()).code, 1);
-    assert.ok(performance.now() - sentAt < 10_000);
-    assert.equal(server.log.at(-1)?.['level'], 'error');
+    // A busy machine may take longer to tell.
+    assert.ok(performance.now() - sentAt < 20_000);
+    const { level, milliseconds } = server.log.at(-1) ?? {};
+    assert.deepEqual([level, milliseconds], ['error', 9_500]);
   });
 
   test('a plugin that fails to close is named in the log and keeps nobody from the end', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'plugin.mjs'), 'export default (host) => host.onClose(async () => { throw new Error("no end"); });');
+    writeFileSync(
+      join(cwd, 'plugin.mjs'),
+      'export default (host) => host.onClose(async () => { throw new Error("no end"); });',
+    );
     const server = await start(t, ['--plugin', './plugin.mjs'], { cwd });
     assert.equal((await server.end()).code, 0);
     assert.equal(server.log.at(-1)?.['error'], 'no end');
   });
 });
+
+/** A database that takes connections and says nothing, and the first connection to it. */
+async function silentDatabase(t: TestContext): Promise<{ url: string; connected: Promise<unknown> }> {
+  const silent = createServer((socket) => atEnd(t, () => socket.destroy())).listen(0, '127.0.0.1');
+  atEnd(t, () => silent.close());
+  const connected = once(silent, 'connection');
+  await once(silent, 'listening');
+  const address = silent.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return { url: `postgres://nobody@127.0.0.1:${address.port}/nowhere`, connected };
+}
 
 /** Whether nobody takes a new connection any more. */
 async function isRefused(url: string): Promise<boolean> {

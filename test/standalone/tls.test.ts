@@ -1,12 +1,17 @@
 // HTTPS: certificates that work and ones that are refused.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { makeCertificate } from '../certificate.js';
-import { apiKey, assertRefused, folder, run, Running, start, until } from './process.js';
+import { makeCertificate } from '../support/certificate.js';
+import { atEnd } from '../support/at-end.js';
+import { apiKey, assertRefused, folder, run, Running, RunningServer, serverFile, start } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 let made = '';
 before(() => {
@@ -15,14 +20,32 @@ before(() => {
 });
 after(() => rmSync(made, { recursive: true, force: true }));
 
-const tlsFlags = (cert: string, key: string): readonly string[] => ['--tls-cert', join(made, cert), '--tls-key', join(made, key)];
+const tlsFlags = (cert: string, key: string): readonly string[] => [
+  '--tls-cert',
+  join(made, cert),
+  '--tls-key',
+  join(made, key),
+];
 
 function statusOf(url: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
-    get(url, { ca: readFileSync(join(made, 'one.crt')), headers: { Authorization: `Bearer ${apiKey}` }, agent: false }, (response) => {
-      response.resume().once('end', () => resolve(response.statusCode));
-    }).once('error', reject);
+    get(
+      url,
+      { ca: readFileSync(join(made, 'one.crt')), headers: { Authorization: `Bearer ${apiKey}` }, agent: false },
+      (response) => {
+        response.resume().once('end', () => resolve(response.statusCode));
+      },
+    ).once('error', reject);
   });
+}
+
+/** Whether a new connection is shown the certificate of this name. */
+async function shows(url: string, name: string): Promise<boolean> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  const { raw } = socket.getPeerCertificate();
+  socket.destroy();
+  return raw.equals(new X509Certificate(readFileSync(join(made, `${name}.crt`))).raw);
 }
 
 describe('HTTPS', { concurrency: 4 }, () => {
@@ -35,7 +58,11 @@ describe('HTTPS', { concurrency: 4 }, () => {
 
   test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
     const cwd = folder(t);
-    const env = { PETSTORE_TLS_CERT: join(made, 'one.crt'), PETSTORE_TLS_KEY: join(made, 'one.key'), PETSTORE_STORAGE: 'memory:' };
+    const env = {
+      PETSTORE_TLS_CERT: join(made, 'one.crt'),
+      PETSTORE_TLS_KEY: join(made, 'one.key'),
+      PETSTORE_STORAGE: 'memory:',
+    };
     const server = await start(t, ['--dev'], { cwd, env });
     assert.equal(await statusOf(`${server.url}/healthz`), 200);
     const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
@@ -45,20 +72,104 @@ describe('HTTPS', { concurrency: 4 }, () => {
     assert.equal((await server.end()).code, 0);
   });
 
+  test('SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why', async (t) => {
+    const cwd = folder(t);
+    const put = (cert: string, key: string): void => {
+      copyFileSync(join(made, cert), join(cwd, 'cert.pem'));
+      copyFileSync(join(made, key), join(cwd, 'key.pem'));
+    };
+    put('one.crt', 'one.key');
+    const server = await start(t, ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'], { cwd });
+    const shown = (name: string): Promise<boolean> => shows(server.url, name);
+    assert.ok(await shown('one'));
+    put('two.crt', 'one.key');
+    server.child.kill('SIGHUP');
+    const warning = await server.said('TLS files not read again: the last good pair stays');
+    assert.equal(warning['level'], 'warn');
+    assert.match(String(warning['error']), /^--tls-key key\.pem is not the key of the certificate in cert\.pem/);
+    assert.ok(await shown('one'));
+    put('two.crt', 'two.key');
+    server.child.kill('SIGHUP');
+    await server.said('TLS files read again');
+    assert.ok(await shown('two'));
+    assert.equal((await server.end()).code, 0);
+  });
+
+  test('SIGHUP while a plugin still opens: the new pair is served', async (t) => {
+    const cwd = folder(t);
+    const put = (name: string): void => {
+      copyFileSync(join(made, `${name}.crt`), join(cwd, 'cert.pem'));
+      copyFileSync(join(made, `${name}.key`), join(cwd, 'key.pem'));
+    };
+    put('one');
+    writeFileSync(
+      join(cwd, 'slow.mjs'),
+      `import { existsSync } from 'node:fs';
+      import { setTimeout as wait } from 'node:timers/promises';
+      export default async ({ log }) => {
+        await wait(0);
+        log('info', 'the plugin opens');
+        while (!existsSync('go')) await wait(10);
+      };`,
+    );
+    const args = ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:', '--plugin', './slow.mjs'];
+    const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', '0'], {
+      cwd,
+      env: { PETSTORE_API_KEYS: apiKey },
+    });
+    atEnd(t, () => server.end('SIGKILL'));
+    await server.said('the plugin opens');
+    put('two');
+    server.child.kill('SIGHUP');
+    await server.said('TLS files read again');
+    writeFileSync(join(cwd, 'go'), '');
+    const { url } = await server.said('listening');
+    assert.ok(await shows(String(url), 'two'));
+    assert.equal((await server.end()).code, 0);
+  });
+
   const bad = (t: TestContext): string => {
     const path = join(folder(t), 'bad.pem');
     writeFileSync(path, 'no PEM at all');
     return path;
   };
   const refusals: readonly (readonly [string, (t: TestContext) => readonly string[], RegExp])[] = [
-    ['a certificate without a key', () => tlsFlags('one.crt', 'one.key').slice(0, 2), /^--tls-cert needs .*--tls-key FILE/],
-    ['a key without a certificate', () => tlsFlags('one.crt', 'one.key').slice(2), /^--tls-key needs .*--tls-cert FILE/],
-    ['a certificate that is not there', () => tlsFlags('none.crt', 'one.key'), /^--tls-cert cannot be read .*none\.crt/],
+    [
+      'a certificate without a key',
+      () => tlsFlags('one.crt', 'one.key').slice(0, 2),
+      /^--tls-cert needs .*--tls-key FILE/,
+    ],
+    [
+      'a key without a certificate',
+      () => tlsFlags('one.crt', 'one.key').slice(2),
+      /^--tls-key needs .*--tls-cert FILE/,
+    ],
+    [
+      'a certificate that is not there',
+      () => tlsFlags('none.crt', 'one.key'),
+      /^--tls-cert cannot be read .*none\.crt/,
+    ],
     ['a key that is not there', () => tlsFlags('one.crt', 'none.key'), /^--tls-key cannot be read .*none\.key/],
-    ['a certificate that is none', (t) => ['--tls-cert', bad(t), ...tlsFlags('one.crt', 'one.key').slice(2)], /^--tls-cert .* holds no certificate/],
-    ['a key that is none', (t) => [...tlsFlags('one.crt', 'one.key').slice(0, 2), '--tls-key', bad(t)], /^--tls-key .* holds no private key/],
-    ['an empty certificate', () => ['--tls-cert', '/dev/null', ...tlsFlags('one.crt', 'one.key').slice(2)], /^--tls-cert .* holds no certificate/],
-    ['the key of another certificate', () => tlsFlags('one.crt', 'two.key'), /^--tls-key .* is not the key of the certificate/],
+    [
+      'a certificate that is none',
+      (t) => ['--tls-cert', bad(t), ...tlsFlags('one.crt', 'one.key').slice(2)],
+      /^--tls-cert .* holds no certificate/,
+    ],
+    [
+      'a key that is none',
+      (t) => [...tlsFlags('one.crt', 'one.key').slice(0, 2), '--tls-key', bad(t)],
+      /^--tls-key .* holds no private key/,
+    ],
+    [
+      'an empty certificate',
+      () => ['--tls-cert', '/dev/null', ...tlsFlags('one.crt', 'one.key').slice(2)],
+      /^--tls-cert .* holds no certificate/,
+    ],
+    [
+      'the key of another certificate',
+      () => tlsFlags('one.crt', 'two.key'),
+      /^--tls-key .* is not the key of the certificate/,
+    ],
   ];
   for (const [what, flags, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {

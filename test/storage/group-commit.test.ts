@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GroupCommit, type GroupCommitOptions } from '../../build/storage/group-commit.js';
-import { gate } from './scene.js';
+import { GroupCommit, type GroupCommitOptions } from '../../dist/journal/index.js';
+import { gate } from '../support/waiting.js';
 
 const unavailable = { code: 'unavailable' };
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -22,7 +22,9 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
       await end.opened;
       return items.map((item) => item.toUpperCase());
     },
+    abandoned: () => undefined,
     bytesOf: (item) => item.length,
+    hung: 'It hangs.',
     ...options,
   });
   return { group, batches, gates };
@@ -107,56 +109,58 @@ test('more in each turn holds no commit up for longer than five turns, and where
 
 test('a commit that fails fails its own batch only', async () => {
   let calls = 0;
-  const group = new GroupCommit<string, string>({
+  const { group } = scene({
     commit: async (items) => {
       if (++calls === 1) throw new Error('no');
       return items;
     },
-    bytesOf: () => 1,
   });
   await assert.rejects(group.add('a'), /no/);
   assert.equal(await group.add('b'), 'b');
 });
 
 test('a commit that answers too little is an error, not silence', async () => {
-  const group = new GroupCommit<string, string>({ commit: async () => [], bytesOf: () => 1 });
+  const { group } = scene({ commit: async () => [] });
   await assert.rejects(group.add('a'), TypeError);
 });
 
-test('C48 beyond the bound of items, of bytes and of age an add is refused at once', async () => {
+test('C48 beyond 4,096 items, 16 MiB or 2 s of age an add is refused at once', async (t) => {
   let now = 0;
-  const { group, gates } = scene({ maxItems: 2, maxBytes: 10, maxAgeMs: 100, now: () => now });
-  const kept = [group.add('under way')];
+  t.mock.method(performance, 'now', () => now);
+  const { group, gates } = scene({ bytesOf: (item) => Number(item) });
+  const kept = [group.add('1')];
   await tick();
-  kept.push(group.add('1234567'));
-  await assert.rejects(group.add('1234'), unavailable, 'bytes');
-  kept.push(group.add('123'));
-  await assert.rejects(group.add(''), unavailable, 'items');
+  kept.push(group.add(String(2 ** 24 - 4_095)));
+  await assert.rejects(group.add('4096'), unavailable, 'bytes');
+  for (let waiting = 1; waiting < 4_096; waiting++) kept.push(group.add('1'));
+  await assert.rejects(group.add('0'), unavailable, 'items');
   gates[0]?.open();
   await kept[0];
   await nextCommit();
-  kept.push(group.add('waits'));
-  now = 101;
-  await assert.rejects(group.add('x'), unavailable, 'age');
+  kept.push(group.add('1'));
+  now = 2_000;
+  kept.push(group.add('1'));
+  now = 2_001;
+  await assert.rejects(group.add('1'), unavailable, 'age');
   gates[1]?.open();
   await kept[1];
   await nextCommit();
   gates[2]?.open();
-  assert.equal((await Promise.all(kept)).length, 4);
+  assert.equal((await Promise.all(kept)).length, 4_099);
 });
 
 test('an item over the bound of bytes is let in where nothing waits', async () => {
-  const group = new GroupCommit<string, string>({ commit: async (items) => items, bytesOf: (item) => item.length, maxBytes: 3 });
-  assert.equal(await group.add('12345'), '12345');
+  const { group } = scene({ commit: async (items) => items, bytesOf: () => 2 ** 24 + 1 });
+  assert.equal(await group.add('long'), 'long');
 });
 
 test('a commit that hangs is answered for in time, and when it ends all is well again', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { group, batches, gates } = scene({ commitTimeoutMs: 5 });
+  const { group, batches, gates } = scene();
   const under = assert.rejects(group.add('hangs'), unavailable);
   await tick();
   const waits = assert.rejects(group.add('waits'), unavailable);
-  t.mock.timers.tick(4);
+  t.mock.timers.tick(7_999);
   assert.equal(group.hung, false);
   t.mock.timers.tick(1);
   await Promise.all([under, waits]);
@@ -175,20 +179,23 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
 test('what will never be committed is told once each: what was refused, and what waited while a commit hangs', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const abandoned: string[] = [];
-  const { group, gates } = scene({ maxItems: 1, commitTimeoutMs: 5, abandoned: (item) => abandoned.push(item) });
+  const { group, gates } = scene({
+    bytesOf: (item) => (item === 'too much' ? 2 ** 24 : 1),
+    abandoned: (item) => abandoned.push(item),
+  });
   const under = assert.rejects(group.add('hangs'), unavailable);
   await tick();
   const waits = assert.rejects(group.add('waits'), unavailable);
-  await assert.rejects(group.add('one too many'), unavailable);
-  assert.deepEqual(abandoned, ['one too many']);
-  t.mock.timers.tick(5);
+  await assert.rejects(group.add('too much'), unavailable);
+  assert.deepEqual(abandoned, ['too much']);
+  t.mock.timers.tick(8_000);
   await Promise.all([under, waits]);
-  assert.deepEqual(abandoned, ['one too many', 'waits'], 'what hangs may still be committed');
+  assert.deepEqual(abandoned, ['too much', 'waits'], 'what hangs may still be committed');
   gates[0]?.open();
   await tick();
   await group.close();
   await assert.rejects(group.add('late'), unavailable);
-  assert.deepEqual(abandoned, ['one too many', 'waits', 'late']);
+  assert.deepEqual(abandoned, ['too much', 'waits', 'late']);
 });
 
 test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async (t) => {
@@ -202,11 +209,11 @@ test('close waits for what was accepted, also where a commit hangs, and refuses 
   await closing;
   assert.equal(await kept, 'A');
 
-  const hanging = scene({ commitTimeoutMs: 5 });
+  const hanging = scene();
   const refused = assert.rejects(hanging.group.add('a'), unavailable);
   const closed = hanging.group.close();
   await tick();
-  t.mock.timers.tick(5);
+  t.mock.timers.tick(8_000);
   await Promise.all([closed, refused]);
   await hanging.group.close();
 });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { IdempotencyKeys } from '../../build/storage/idempotency.js';
-import type { StoredText } from '../../build/storage.js';
+import { IdempotencyKeys } from '../../dist/memory/index.js';
 import { dayMs, inFlight, mismatch, onceOf } from './once.js';
+import type { StoredText } from '../../dist/index.js';
 
 const pet = (id: number): StoredText => ({ id: BigInt(id), json: `{"id":${id}}` });
 
@@ -12,7 +12,11 @@ test('a key is under way until it is kept or dropped, and then it has its animal
   const use = keys.begin(onceOf('a', 'one'));
   assert.equal(use.added, undefined);
   assert.throws(() => keys.begin(onceOf('a', 'one')), inFlight);
-  assert.throws(() => keys.begin(onceOf('a', 'other')), inFlight, 'until it has ended nobody knows whether the other body is wrong');
+  assert.throws(
+    () => keys.begin(onceOf('a', 'other')),
+    inFlight,
+    'until it has ended nobody knows whether the other body is wrong',
+  );
   keys.drop(use);
   const again = keys.begin(onceOf('a', 'other'));
   keys.keep(again, pet(5));
@@ -59,7 +63,8 @@ test('a key of a clock that went wrong by a year keeps none behind it for ever',
   const keys = new IdempotencyKeys();
   keys.keep(keys.begin(onceOf('wrong', 'body', 365 * dayMs)), pet(1));
   for (let day = 0; day < 9; day++) {
-    for (let index = 0; index < 10; index++) keys.keep(keys.begin(onceOf(`${day} ${index}`, 'body', day * dayMs)), pet(1));
+    for (let index = 0; index < 10; index++)
+      keys.keep(keys.begin(onceOf(`${day} ${index}`, 'body', day * dayMs)), pet(1));
     assert.ok(keys.size <= 20, `${keys.size} on day ${day}`);
   }
   keys.restore(onceOf('restored', 'body', 365 * dayMs), pet(1));
@@ -76,7 +81,11 @@ test('a key that is used anew does not go with its old use', () => {
 
 test('a key has its first animal for just its time, in any order of keys and moments', () => {
   const name = fc.integer({ min: 0, max: 5 });
-  const pause = fc.oneof(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 0, max: 2 * dayMs }), fc.constantFrom(dayMs - 1, dayMs));
+  const pause = fc.oneof(
+    fc.integer({ min: 0, max: 2 }),
+    fc.integer({ min: 0, max: 2 * dayMs }),
+    fc.constantFrom(dayMs - 1, dayMs),
+  );
   fc.assert(
     fc.property(fc.array(fc.tuple(name, pause), { maxLength: 60 }), (uses) => {
       const keys = new IdempotencyKeys();

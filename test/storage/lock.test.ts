@@ -1,48 +1,42 @@
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { createInterface, type Interface } from 'node:readline';
+import { spawnSync } from 'node:child_process';
+import { closeSync, constants, linkSync, openSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { checkFile } from '../../build/storage/check.js';
-import { fileStorage } from '../../build/storage/file.js';
-import { takeLease, type Lease, type LeaseTime } from '../../build/storage/lease.js';
-import { isHeldElsewhere, lockingOn } from '../../build/storage/lock.js';
-import { openJournal } from '../../build/storage/open-journal.js';
-import { nodeDisk } from '../../build/storage/disk.js';
+import { checkFile, fileStorage } from '../../dist/file/index.js';
+import { isHeldElsewhere, lockingOn, nodeDisk } from '../../dist/journal/index.js';
 import { fileWith, newPath } from './scene.js';
-import { systemError } from './system-errors.js';
+import { systemError } from '../support/disk.js';
+import { extension, extensionArgs, root, Running, serverFile } from '../support/process.js';
 
 const inUse = { name: 'PetstoreError', code: 'storage_in_use' };
-const writer = fileURLToPath(new URL('writer.ts', import.meta.url));
+const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
+const writer = join(import.meta.dirname, `writer${extension}`);
 
-interface Child {
-  readonly process: ChildProcess;
-  readonly lines: Interface;
-  readonly ended: Promise<void>;
+/** A process that has the file, or was refused. */
+class Writer extends Running {
   /** The first line that it says. */
-  readonly first: Promise<string>;
-}
+  readonly first: Promise<string | undefined>;
 
-function start(path: string, adders = 0): Child {
-  const child = spawn(process.execPath, ['--import', 'tsx', writer, path, String(adders)], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const lines = createInterface({ input: child.stdout });
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const first = new Promise<string>((resolve) => lines.once('line', resolve));
-  return { process: child, lines, ended, first };
+  constructor(path: string, adders = 0) {
+    super(process.execPath, [...extensionArgs, writer, path, String(adders)], { cwd: root });
+    this.first = this.found((line) => line);
+  }
 }
 
 test('F4 a second process is refused at once with the pid of the first, and kill -9 frees the file', async () => {
   const path = newPath();
-  const first = start(path);
+  const first = new Writer(path);
   assert.equal(await first.first, 'open 0');
-  await assert.rejects(fileStorage(path), { ...inUse, message: new RegExp(`in use by process ${first.process.pid}\\b`) });
-  const second = start(path);
-  assert.match(await second.first, new RegExp(`^refused .* in use by process ${first.process.pid}\\b`));
-  first.process.kill('SIGSTOP');
+  await assert.rejects(fileStorage(path), {
+    ...inUse,
+    message: new RegExp(`in use by process ${first.pid}\\b`),
+  });
+  const second = new Writer(path);
+  assert.match((await second.first) ?? '', new RegExp(`^refused .* in use by process ${first.pid}\\b`));
+  first.signal('SIGSTOP');
   await assert.rejects(fileStorage(path), inUse);
-  first.process.kill('SIGKILL');
+  first.signal('SIGKILL');
   await Promise.all([first.ended, second.ended]);
   await (await fileStorage(path)).close();
 });
@@ -58,11 +52,11 @@ test('F4 a second open in the same process is refused, until the first is closed
 
 test('F4 of several starters exactly one gets the file', async () => {
   const path = newPath();
-  const starters = Array.from({ length: 4 }, () => start(path));
-  const said = await Promise.all(starters.map((child) => child.first));
+  const starters = Array.from({ length: 4 }, () => new Writer(path));
+  const said = await Promise.all(starters.map(async (child) => (await child.first) ?? ''));
   assert.equal(said.filter((line) => line.startsWith('open')).length, 1, said.join('\n'));
   assert.equal(said.filter((line) => line.includes('in use')).length, 3, said.join('\n'));
-  for (const child of starters) child.process.kill('SIGKILL');
+  for (const child of starters) child.signal('SIGKILL');
   await Promise.all(starters.map((child) => child.ended));
 });
 
@@ -70,17 +64,18 @@ test('kill -9 with many adding loses no acknowledged animal, and C31 no id is us
   const path = newPath();
   const ledger = new Map<string, string>();
   for (let cycle = 1; cycle <= 4; cycle++) {
-    const child = start(path, 8);
+    const child = new Writer(path, 8);
     const enough = ledger.size + 40 * cycle;
-    child.lines.on('line', (line) => {
+    assert.match((await child.first) ?? '', /^open/);
+    await child.found((line) => {
       const [id = '', ...name] = line.split(' ');
       if (id !== 'open') {
         assert.ok(!ledger.has(id), `id ${id} twice`);
         ledger.set(id, name.join(' '));
       }
-      if (ledger.size >= enough) child.process.kill('SIGKILL');
+      if (ledger.size >= enough) child.signal('SIGKILL');
+      return undefined;
     });
-    assert.match(await child.first, /^open/);
     await child.ended;
   }
   assert.notEqual((await checkFile(path)).verdict, 'damaged');
@@ -89,162 +84,72 @@ test('kill -9 with many adding loses no acknowledged animal, and C31 no id is us
   await storage.close();
 });
 
-/** Time that a test moves: `pass` lets the wait that ends first end, once everybody who should wait does. */
-class HeldTime implements LeaseTime {
-  #now = 0;
-  #waits: { readonly at: number; readonly end: () => void }[] = [];
-
-  now(): number {
-    return this.#now;
+test('F4 a file with two names has one owner: a hard link and a symlink are the file itself', async () => {
+  const path = fileWith('');
+  linkSync(path, `${path}.hard`);
+  symlinkSync(path, `${path}.soft`);
+  const names = [path, `${path}.hard`, `${path}.soft`];
+  for (const name of names) {
+    const storage = await fileStorage(name);
+    for (const other of names)
+      await assert.rejects(fileStorage(other), { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
+    await storage.insert({ name: 'Rex', categoryId: 1n });
+    await storage.close();
   }
+  assert.deepEqual(await checkFile(path).then(({ verdict, animals }) => [verdict, animals]), ['sound', 3]);
+});
 
-  wait(ms: number, { signal }: { readonly signal?: AbortSignal }): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const wait = { at: this.#now + ms, end: resolve };
-      this.#waits.push(wait);
-      signal?.addEventListener('abort', () => {
-        this.#waits = this.#waits.filter((other) => other !== wait);
-        reject(signal.reason);
-      });
+test('F4 a Linux without the program flock is refused in one line that says how to get it, whatever the name of the file', async () => {
+  const path = fileWith('');
+  linkSync(path, `${path}.hard`);
+  for (const name of [path, `${path}.hard`]) {
+    const descriptor = openSync(name, 'r+');
+    await assert.rejects(lockingOn('linux', '/no/such/program').lock(descriptor, name), {
+      ...unusable,
+      message: `${name} cannot be locked: there is no program flock on this system; install the package util-linux, which has it`,
     });
+    closeSync(descriptor);
   }
-
-  async pass(waiters: number, givenUp: () => boolean = () => false): Promise<void> {
-    while (this.#waits.length < waiters) {
-      if (givenUp()) return;
-      await new Promise(setImmediate);
-    }
-    this.#waits.sort((a, b) => a.at - b.at);
-    const next = this.#waits.shift();
-    this.#now = Math.max(this.#now, next?.at ?? 0);
-    next?.end();
-  }
-
-  /** As if the process had been stopped for so long. */
-  advance(ms: number): void {
-    this.#now += ms;
-  }
-}
-
-/** Lets time pass for a number of waiters until a promise is settled. */
-async function settled<T>(time: HeldTime, waiters: number, promise: Promise<T>): Promise<T> {
-  let done = false;
-  const watched = promise.finally(() => (done = true));
-  watched.catch(() => undefined);
-  while (!done) await time.pass(waiters, () => done);
-  return watched;
-}
-
-test('F4 without a kernel lock a lease keeps others out while its owner renews it', async () => {
-  const path = fileWith('');
-  const time = new HeldTime();
-  const lease = await takeLease(path, time);
-  assert.match(readFileSync(`${path}.lock`, 'utf8'), new RegExp(`^pid ${process.pid} `));
-  await assert.rejects(settled(time, 2, takeLease(path, time)), { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
-  assert.equal(lease.lost(), false);
-  await lease.release();
-  const next = await takeLease(path, time);
-  await next.release();
+  assert.deepEqual(readdirSync(dirname(path)).sort(), ['pets.jsonl', 'pets.jsonl.hard'], 'no lock file of any kind');
 });
 
-test('F4 a lease whose owner fell silent is taken over, and the owner notices', async () => {
-  const path = fileWith('');
-  const stopped = new HeldTime();
-  const owner = await takeLease(path, stopped);
-  const time = new HeldTime();
-  const taker: Lease = await settled(time, 1, takeLease(path, time));
-  assert.ok(time.now() >= 12_000);
-  stopped.advance(12_000);
-  assert.equal(owner.lost(), true, 'by its own clock, before it looks');
-  await stopped.pass(1);
-  await owner.release();
-  assert.equal(taker.lost(), false);
-  assert.match(readFileSync(`${path}.lock`, 'utf8'), / beat /, 'the former owner left the new lease alone');
-  await taker.release();
+test('F4 as a process it ends with 3 then', {
+  skip: process.platform === 'linux' ? false : 'another system has no need of flock',
+}, () => {
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [serverFile, '--port', '0', '--storage', `file:${newPath()}`],
+    {
+      encoding: 'utf8',
+      env: { PATH: '/nowhere', PETSTORE_API_KEYS: 'key' },
+    },
+  );
+  assert.match(stderr, /^[^\n]*there is no program flock on this system; install the package util-linux[^\n]*\n$/);
+  assert.equal(status, 3);
 });
 
-test('F4 of two who take over the same silent lease one stays', async () => {
+test('F4 a flock that fails, or cannot be run now, locks nothing: the start is refused, and says why', async () => {
   const path = fileWith('');
-  writeFileSync(`${path}.lock`, 'pid 1 token dead beat 7\n');
-  const times = [new HeldTime(), new HeldTime()];
-  const outcomes = await Promise.allSettled(times.map((time) => settled(time, 1, takeLease(path, time))));
-  const taken = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
-  // One who was slow between the silence and the take-over comes after the other had looked; that one sees it later.
-  const noticed = (): boolean => taken.some((lease) => lease.lost());
-  for (const time of taken.length === 2 ? times : []) await time.pass(1, noticed);
-  while (taken.filter((lease) => !lease.lost()).length !== 1) await new Promise(setImmediate);
-  for (const lease of taken) await lease.release();
+  const descriptor = openSync(path, 'r+');
+  const failing = `${path}.flock`;
+  writeFileSync(failing, '#!/bin/sh\necho "flock: 3: No locks available" >&2\nexit 69\n', { mode: 0o700 });
+  const refusals = [
+    [failing, /cannot be locked: .*disk that has locks \(flock: 3: No locks available\)$/],
+    [dirname(path), /cannot be locked: .*EACCES/],
+  ] as const;
+  for (const [program, message] of refusals)
+    await assert.rejects(lockingOn('linux', program).lock(descriptor, path), { ...unusable, message });
+  closeSync(descriptor);
 });
 
-test('F6 a journal whose lock is lost writes nothing more', async () => {
-  const path = newPath();
-  let lost = false;
-  const lock = { lost: () => lost, release: async () => undefined };
-  const options = { disk: nodeDisk, locking: { openFlags: 0, lock: async () => lock }, log: () => undefined, clock: Date.now };
-  const journal = await openJournal(path, options, () => undefined);
-  await journal.append([]);
-  const before = readFileSync(path);
-  lost = true;
-  await assert.rejects(journal.append([]), { code: 'unavailable' });
-  assert.deepEqual(readFileSync(path), before);
-  await journal.close();
-});
-
-test('each platform locks in its own way', async () => {
-  const path = fileWith('');
-  assert.equal(lockingOn('darwin').openFlags & 0x20, 0x20);
+test('macOS, the BSDs and Windows lock a file as they open it', async () => {
+  for (const platform of ['darwin', 'freebsd', 'openbsd', 'netbsd'] as const)
+    assert.equal(lockingOn(platform).openFlags, 0x20 | constants.O_NONBLOCK);
+  assert.equal(lockingOn('win32').openFlags, 0x1000_0000);
   assert.equal(lockingOn('linux').openFlags, 0);
-  assert.ok(isHeldElsewhere(systemError('EAGAIN')) && !isHeldElsewhere(systemError('EACCES')));
-  const descriptor = openSync(path, 'r+');
-  await (await lockingOn('darwin').lock(descriptor, path)).release();
-  for (const locking of [lockingOn('win32'), lockingOn('linux', '/no/such/program')]) {
-    const lock = await locking.lock(descriptor, path);
-    assert.match(readFileSync(`${path}.lock`, 'utf8'), /^pid/, 'a lease');
-    await lock.release();
-  }
-  // A program that cannot be run now is no platform without one: others may hold the kernel's lock.
-  await assert.rejects(lockingOn('linux', dirname(path)).lock(descriptor, path), /could not be run/);
-  assert.equal(existsSync(`${path}.lock`), false);
-  closeSync(descriptor);
-});
-
-test("F4 who finds no flock program is kept out by the kernel's lock of one who found it, and leaves no lease", async () => {
-  const path = fileWith('');
-  const [first, second] = [openSync(path, 'r+'), openSync(path, 'r+')];
-  await lockingOn('linux').lock(first, path);
-  const refused = lockingOn('linux', '/no/such/program').lock(second, path);
-  await assert.rejects(refused, { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
-  assert.equal(existsSync(`${path}.lock`), false);
-  closeSync(first);
-  await (await lockingOn('linux', '/no/such/program').lock(second, path)).release();
-  closeSync(second);
-});
-
-test("F4 who takes the kernel's lock is kept out by the lease of one who found no flock program, while it is renewed", async () => {
-  const path = fileWith('');
-  const [first, second] = [openSync(path, 'r+'), openSync(path, 'r+')];
-  const time = new HeldTime();
-  const lease = await lockingOn('linux', '/no/such/program', time).lock(first, path);
-  const locking = lockingOn('linux', 'flock', time);
-  const refused = settled(time, 2, locking.lock(second, path));
-  await assert.rejects(refused, { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
-  assert.equal(lease.lost(), false);
-  await lease.release();
-  const before = time.now();
-  await locking.lock(second, path);
-  assert.equal(time.now(), before, 'without a lease there is nothing to wait for');
-  for (const descriptor of [first, second]) closeSync(descriptor);
-});
-
-test("F4 a lease whose owner fell silent is taken away by one who has the kernel's lock, so that the next need not wait", async () => {
-  const path = fileWith('');
-  writeFileSync(`${path}.lock`, 'pid 1 token dead beat 7\n');
-  const descriptor = openSync(path, 'r+');
-  const time = new HeldTime();
-  await settled(time, 1, lockingOn('linux', 'flock', time).lock(descriptor, path));
-  assert.ok(time.now() >= 10_000);
-  assert.equal(existsSync(`${path}.lock`), false);
-  closeSync(descriptor);
+  for (const platform of ['darwin', 'win32'] as const) await lockingOn(platform).lock(-1, '');
+  assert.ok(isHeldElsewhere(systemError('EAGAIN')) && isHeldElsewhere(systemError('EBUSY')));
+  assert.equal(isHeldElsewhere(systemError('EACCES')), false);
 });
 
 test('F4 a file that opening finds locked is in use', async () => {

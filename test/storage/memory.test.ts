@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { memoryStorage } from '../../build/storage/memory.js';
-import { petsOf, textsOf } from '../../build/storage/texts.js';
-import { testStorage } from './conformance.js';
+import { describe, test } from 'node:test';
+import { testStorage } from '../../dist/conformance/index.js';
+import { memoryStorage, petsOf, textsOf } from '../../dist/memory/index.js';
 import { testInsertOnce } from './once.js';
 import { testRecords } from './records.js';
 
-testStorage('memoryStorage', async () => memoryStorage());
+describe('memoryStorage keeps', () => testStorage({ open: memoryStorage }));
 testInsertOnce('memoryStorage', async () => memoryStorage());
 testRecords('memoryStorage', async () => memoryStorage());
 

@@ -3,22 +3,18 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import { atEnd } from '../at-end.js';
-import { PetstoreError } from '../../build/errors.js';
-import { checkFile } from '../../build/storage/check.js';
-import { nodeDisk, type Disk } from '../../build/storage/disk.js';
-import { fileStorage, type FileStorageOptions } from '../../build/storage/file.js';
-import { whenOpen } from '../../build/storage/opening.js';
-import { salvageFile } from '../../build/storage/salvage.js';
-import { textsOf } from '../../build/storage/texts.js';
-import type { InsertOnce, PetStorage } from '../../build/storage.js';
+import { atEnd } from '../support/at-end.js';
+import { checkFile, fileStorage, salvageFile, type FileStorageOptions } from '../../dist/file/index.js';
+import { nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { textsOf } from '../../dist/memory/index.js';
 import { commitOf } from './commit-line.js';
 import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf, testInsertOnce } from './once.js';
-import { diskWith, fileWith, gate, newPath, petLine, tornTails } from './scene.js';
-import { systemError } from './system-errors.js';
+import { fileWith, newPath, petLine, tornTails } from './scene.js';
+import { diskWith, systemError } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
+import { type InsertOnce, type PetStorage, PetstoreError } from '../../dist/index.js';
 
 testInsertOnce('fileStorage', () => fileStorage(newPath()));
-testInsertOnce('fileStorage while it still opens', async () => whenOpen(fileStorage(newPath())));
 
 const rex = { name: 'Rex', categoryId: 5n } as const;
 const at = 1_795_132_800_000;
@@ -31,7 +27,11 @@ function recordLine({ key, body, at }: InsertOnce): string {
 }
 
 /** Opens, hands over, closes in any case. */
-async function using<T>(path: string, use: (storage: PetStorage) => Promise<T>, options: FileStorageOptions = {}): Promise<T> {
+async function using<T>(
+  path: string,
+  use: (storage: PetStorage) => Promise<T>,
+  options: FileStorageOptions = {},
+): Promise<T> {
   const storage = await fileStorage(path, options);
   try {
     return await use(storage);
@@ -45,7 +45,9 @@ function keyedBatches(...batches: readonly (readonly string[])[]): Buffer {
   let file = Buffer.alloc(0);
   let id = 0;
   for (const names of batches) {
-    const body = Buffer.from(names.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)).join(''));
+    const body = Buffer.from(
+      names.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)).join(''),
+    );
     file = Buffer.concat([file, body, commitOf(body, file.length)]);
   }
   return file;
@@ -53,7 +55,13 @@ function keyedBatches(...batches: readonly (readonly string[])[]): Buffer {
 
 test('the record stands directly before its animal, in the same batch', async () => {
   const path = newPath();
-  await using(path, (storage) => Promise.all([storage.insert(rex), insertOnce(storage, rex, onceOf('a')), insertOnce(storage, rex, onceOf('b', 'other', 0))]));
+  await using(path, (storage) =>
+    Promise.all([
+      storage.insert(rex),
+      insertOnce(storage, rex, onceOf('a')),
+      insertOnce(storage, rex, onceOf('b', 'other', 0)),
+    ]),
+  );
   const animal = (id: number): string => `{"id":${id},"name":"Rex","categoryId":5}\n`;
   const body = animal(1) + recordLine(onceOf('a')) + animal(2) + recordLine(onceOf('b', 'other', 0)) + animal(3);
   assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
@@ -83,7 +91,11 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
     assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
   });
   await using(path, async (storage) => {
-    assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id, 3n, 'of two records of a key the later counts');
+    assert.equal(
+      (await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs))).id,
+      3n,
+      'of two records of a key the later counts',
+    );
     assert.equal(storage.size, 3);
   });
 });
@@ -120,7 +132,9 @@ test('a person may have written the animal behind a record anew', async () => {
 async function outcome(
   file: Uint8Array,
   keys: readonly string[],
-): Promise<{ readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'> {
+): Promise<
+  { readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'
+> {
   const path = fileWith(file);
   try {
     return await using(path, async (storage) => {
@@ -166,7 +180,11 @@ test('F2 a file cut anywhere has no animal without its record and no record with
 });
 
 test('F2 a record whose animal is torn is set aside with it, and the key is new', async () => {
-  for (const torn of [recordLine(onceOf('b')), `${recordLine(onceOf('b'))}{"id":2,"na`, recordLine(onceOf('b')).slice(0, 30)]) {
+  for (const torn of [
+    recordLine(onceOf('b')),
+    `${recordLine(onceOf('b'))}{"id":2,"na`,
+    recordLine(onceOf('b')).slice(0, 30),
+  ]) {
     for (const before of ['', petLine(1, 'a'), String(keyedBatches(['a']))]) {
       const path = fileWith(before + torn);
       assert.equal((await checkFile(path)).tornBytes, torn.length);
@@ -175,7 +193,9 @@ test('F2 a record whose animal is torn is set aside with it, and the key is new'
         assert.equal(storage.size, before === '' ? 1 : 2);
       });
       assert.deepEqual(tornTails(path).map(String), [torn]);
-      await using(path, async (storage) => assert.equal((await insertOnce(storage, rex, onceOf('b', 'another'))).name, 'b'));
+      await using(path, async (storage) =>
+        assert.equal((await insertOnce(storage, rex, onceOf('b', 'another'))).name, 'b'),
+      );
     }
   }
 });
@@ -214,12 +234,24 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
     ['alone', record, /line 2, byte \d+: no animal/],
     ['an empty line between', `${record}\n${petLine(1)}`, /line 2, byte \d+: nothing behind/],
     ['a second record', record + record + petLine(1), /line 2, byte \d+: no animal/],
-    ['a commit between', record + commitOf(Buffer.from(record), 0).toString() + petLine(1), /line 2, byte \d+: no animal/],
+    [
+      'a commit between',
+      record + commitOf(Buffer.from(record), 0).toString() + petLine(1),
+      /line 2, byte \d+: no animal/,
+    ],
     ['white space', record.replace(':', ': ') + petLine(1), /line 1/],
     ['behind it a space', record.replace('\n', ' \n') + petLine(1), /line 1/],
     ['a carriage return', record.replace('\n', '\r\n') + petLine(1), /line 1/],
-    ['large digits of the key alone', record.replace(/(?<="key":")\w+/, (digits) => digits.toUpperCase()) + petLine(1), /line 1/],
-    ['large digits of the body alone', record.replace(/(?<="body":")\w+/, (digits) => digits.toUpperCase()) + petLine(1), /line 1/],
+    [
+      'large digits of the key alone',
+      record.replace(/(?<="key":")\w+/, (digits) => digits.toUpperCase()) + petLine(1),
+      /line 1/,
+    ],
+    [
+      'large digits of the body alone',
+      record.replace(/(?<="body":")\w+/, (digits) => digits.toUpperCase()) + petLine(1),
+      /line 1/,
+    ],
     ['63 digits', record.replace(/"key":"./, '"key":"') + petLine(1), /line 1/],
     ['65 digits', record.replace('"key":"', '"key":"0') + petLine(1), /line 1/],
     ['another order', record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1') + petLine(1), /line 1/],
@@ -251,7 +283,14 @@ test('F2 a block that the disk never wrote, in a record or its animal, is a torn
 
 test('check counts keys, and salvage keeps the records of sound animals alone', async () => {
   const file = String(keyedBatches(['a', '-'], ['b', 'c'], ['-', 'd']));
-  assert.deepEqual(await checkFile(fileWith(file)).then(({ verdict, animals, idempotencyKeys }) => [verdict, animals, idempotencyKeys]), ['sound', 6, 4]);
+  assert.deepEqual(
+    await checkFile(fileWith(file)).then(({ verdict, animals, idempotencyKeys }) => [
+      verdict,
+      animals,
+      idempotencyKeys,
+    ]),
+    ['sound', 6, 4],
+  );
   const saved = async (text: string): Promise<readonly [string, readonly number[]]> => {
     const out = `${fileWith('')}.saved`;
     const { leftOut } = await salvageFile(fileWith(text), out);
@@ -278,7 +317,11 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
   ] as const) {
     assert.deepEqual(await saved(text), [file, lines]);
   }
-  const head = Buffer.concat([keyedBatches(['a']), Buffer.from(alone), commitOf(Buffer.from(alone), keyedBatches(['a']).length)]);
+  const head = Buffer.concat([
+    keyedBatches(['a']),
+    Buffer.from(alone),
+    commitOf(Buffer.from(alone), keyedBatches(['a']).length),
+  ]);
   const next = Buffer.from(petLine(2, '-'));
   const [orphaned] = await saved(String(Buffer.concat([head, next, commitOf(next, head.length)])));
   assert.equal(orphaned, String(keyedBatches(['a'], ['-'])), 'no later animal gets the record');
@@ -300,7 +343,8 @@ for (const [what, fault] of errnos) {
       async (storage) => {
         await insertOnce(storage, rex, onceOf('before'));
         Object.assign(disk, fault);
-        for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable, 'not in flight');
+        for (let attempt = 0; attempt < 3; attempt++)
+          await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable, 'not in flight');
         assert.equal((await insertOnce(storage, rex, onceOf('before'))).id, 1n);
         Object.assign(disk, nodeDisk);
         if (what === 'a full disk') assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
@@ -334,9 +378,12 @@ test('F10 of an add refused with its write begun the key knows more than its cli
 });
 
 /** A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered 503. */
-async function hung(
-  t: TestContext,
-): Promise<{ readonly path: string; readonly storage: PetStorage; readonly disk: Disk; readonly end: (error?: Error) => Promise<void> }> {
+async function hung(t: TestContext): Promise<{
+  readonly path: string;
+  readonly storage: PetStorage;
+  readonly disk: Disk;
+  readonly end: (error?: Error) => Promise<void>;
+}> {
   const path = newPath();
   const disk = diskWith({});
   const storage = await fileStorage(path, { disk });
@@ -361,7 +408,10 @@ async function hung(
     failure = error;
     thawed.open();
     // The commit ends some turns later, and then a new key is taken or the storage is broken.
-    while ((await insertOnce(storage, rex, onceOf('probe')).catch((error) => error.message)) === 'The disk does not answer.') await new Promise(setImmediate);
+    while (
+      (await insertOnce(storage, rex, onceOf('probe')).catch((error) => error.message)) === 'The disk does not answer.'
+    )
+      await new Promise(setImmediate);
   };
   return { path, storage, disk, end };
 }
@@ -385,7 +435,7 @@ test('a commit that hangs and then fails leaves its key new', async (t) => {
   await using(path, async (again) => assert.equal((await insertOnce(again, rex, onceOf('a'))).id, 1n));
 });
 
-test('a storage that has no insertOnce says so, with and without texts, open or not yet', async () => {
+test('a storage that has no insertOnce says so, with and without texts', async () => {
   const storage = await fileStorage(newPath());
   const bare = (texts: boolean): PetStorage => {
     const { insert, get, list } = storage;
@@ -393,19 +443,22 @@ test('a storage that has no insertOnce says so, with and without texts, open or 
     return { durable: false, insert, get, list, close: () => storage.close(), ...(texts && { texts: others }) };
   };
   const refused = { code: 'invalid_parameter', message: /keeps no idempotency keys/ };
-  for (const one of [bare(false), bare(true), whenOpen(Promise.resolve(bare(false))), whenOpen(Promise.resolve(bare(true)))]) {
+  for (const one of [bare(false), bare(true)]) {
     await assert.rejects(insertTextOnce(one, rex, onceOf('a')), refused);
     assert.equal((await textsOf(one).insert(rex)).json.includes('Rex'), true);
     assert.notEqual(await textsOf(one).get(1n), undefined);
     assert.notDeepEqual(await textsOf(one).list({ limit: 1 }), { texts: [] });
   }
-  await assert.rejects(insertOnce(whenOpen(Promise.resolve(bare(true))), rex, onceOf('a')), refused);
   // One without texts of its own but with keys has both in texts.
   const { insert, insertOnce: once, get, list } = storage;
-  const { id, json } = await textsOf({ durable: false, insert, ...(once && { insertOnce: once }), get, list, close: () => storage.close() }).insertOnce(
-    rex,
-    onceOf('a'),
-  );
+  const { id, json } = await textsOf({
+    durable: false,
+    insert,
+    ...(once && { insertOnce: once }),
+    get,
+    list,
+    close: () => storage.close(),
+  }).insertOnce(rex, onceOf('a'));
   assert.equal((await textsOf(storage).insertOnce(rex, onceOf('a'))).json, json);
   assert.equal(json, `{"id":${id},"name":"Rex","categoryId":5}`);
   await storage.close();

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import type { PetDraft } from '../../build/pet.js';
-import type { InsertOnce, PetStorage, StoredText } from '../../build/storage.js';
-import { textsOf } from '../../build/storage/texts.js';
+import { textsOf } from '../../dist/memory/index.js';
+import type { InsertOnce, PetDraft, PetStorage, StoredText } from '../../dist/index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 const tom: PetDraft = { name: 'Tom', categoryId: 7n };
@@ -36,7 +35,8 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
     opened.push(storage);
     return storage;
   };
-  const idsIn = async (storage: PetStorage): Promise<readonly bigint[]> => (await storage.list({ limit: 1000 })).map(({ id }) => id);
+  const idsIn = async (storage: PetStorage): Promise<readonly bigint[]> =>
+    (await storage.list({ limit: 1000 })).map(({ id }) => id);
 
   describe(`${name} inserts once for a key`, () => {
     after(() => Promise.all(opened.map((storage) => storage.close())));
@@ -45,7 +45,8 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       const storage = await openOne();
       assert.deepEqual(await insertOnce(storage, rex, onceOf('a')), { id: 1n, ...rex });
       assert.deepEqual(await storage.insert(tom), { id: 2n, ...tom });
-      for (const at of [undefined, 1_795_132_800_001]) assert.deepEqual(await insertOnce(storage, rex, onceOf('a', 'body', at)), { id: 1n, ...rex });
+      for (const at of [undefined, 1_795_132_800_001])
+        assert.deepEqual(await insertOnce(storage, rex, onceOf('a', 'body', at)), { id: 1n, ...rex });
       assert.deepEqual(await idsIn(storage), [1n, 2n]);
       assert.equal((await storage.insert(rex)).id, 3n);
     });
@@ -73,14 +74,21 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       const storage = await openOne();
       assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 1n);
       assert.equal((await insertOnce(storage, rex, onceOf('b'))).id, 2n);
-      assert.deepEqual([(await insertOnce(storage, rex, onceOf('b'))).id, (await insertOnce(storage, rex, onceOf('a'))).id], [2n, 1n]);
+      assert.deepEqual(
+        [(await insertOnce(storage, rex, onceOf('b'))).id, (await insertOnce(storage, rex, onceOf('a'))).id],
+        [2n, 1n],
+      );
     });
 
     test('a key is kept for 24 hours from its first use, then it is new, for any body', async () => {
       const storage = await openOne();
       const at = 1_795_132_800_000;
       await insertOnce(storage, rex, onceOf('a', 'one', at));
-      assert.equal((await insertOnce(storage, rex, onceOf('a', 'one', at + dayMs - 1))).id, 1n, 'a repeat does not make it last longer');
+      assert.equal(
+        (await insertOnce(storage, rex, onceOf('a', 'one', at + dayMs - 1))).id,
+        1n,
+        'a repeat does not make it last longer',
+      );
       await assert.rejects(insertOnce(storage, tom, onceOf('a', 'other', at + dayMs - 1)), mismatch);
       assert.equal((await insertOnce(storage, tom, onceOf('a', 'other', at + dayMs))).id, 2n);
       assert.equal((await insertOnce(storage, tom, onceOf('a', 'other', at + 2 * dayMs - 1))).id, 2n);
@@ -89,7 +97,9 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
 
     test('of many at once with one key exactly one is kept; the others hear of it, or that it is under way', async () => {
       const storage = await openOne();
-      const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => insertOnce(storage, rex, onceOf('a'))));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 50 }, () => insertOnce(storage, rex, onceOf('a'))),
+      );
       for (const outcome of outcomes) {
         if (outcome.status === 'fulfilled') assert.deepEqual(outcome.value, { id: 1n, ...rex });
         else assert.equal(outcome.reason.code, inFlight.code);
@@ -101,7 +111,9 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
 
     test('many keys at once, among inserts without one, get an animal each', async () => {
       const storage = await openOne();
-      const keyed = Array.from({ length: 100 }, (_, index) => insertOnce(storage, { name: `k${index}`, categoryId: 1n }, onceOf(`k${index}`)));
+      const keyed = Array.from({ length: 100 }, (_, index) =>
+        insertOnce(storage, { name: `k${index}`, categoryId: 1n }, onceOf(`k${index}`)),
+      );
       const plain = Array.from({ length: 100 }, () => storage.insert(tom));
       const first = await Promise.all(keyed);
       await Promise.all(plain);
@@ -132,7 +144,8 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
         { ...good, at: '0' },
       ];
       // A caller without types is what the check is for.
-      for (const once of bad) await assert.rejects(insertOnce(storage, rex, once as InsertOnce), TypeError, JSON.stringify(once));
+      for (const once of bad)
+        await assert.rejects(insertOnce(storage, rex, once as InsertOnce), TypeError, JSON.stringify(once));
       await assert.rejects(insertOnce(storage, { ...rex, name: '\ud800' }, good), TypeError);
       assert.deepEqual(await idsIn(storage), []);
       assert.equal((await insertOnce(storage, rex, onceOf('a', 'other'))).id, 1n);

@@ -1,7 +1,17 @@
 /** The contract of records beside the animals as a suite, for every storage that keeps such. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { int64OfJsonNumber, JsonNumber, parseJson, PetstoreError, toByteString, type PetStorage, type RecordKind } from '../../build/index.js';
+import { inspect } from 'node:util';
+import {
+  int64OfJsonNumber,
+  JsonNumber,
+  parseJson,
+  PetstoreError,
+  toByteString,
+  type PageQuery,
+  type PetStorage,
+  type RecordKind,
+} from '../../dist/index.js';
 
 /** Notes: the simplest kind, a text each. */
 export const notes: RecordKind<string> = {
@@ -15,6 +25,13 @@ export const notes: RecordKind<string> = {
   },
 };
 
+/** What types alone would not stop; no walk over such pages comes to its end. */
+const impossibleQueries: readonly unknown[] = [
+  ...[undefined, null, {}],
+  ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
+  ...[1, '1', null].map((after) => ({ limit: 5, after })),
+];
+
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 
 /** Runs the suite; `open` answers a new and empty storage each time. */
@@ -23,7 +40,8 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
   const openOne = async () => {
     const storage = await open();
     storages.push(storage);
-    const records = <Draft>(of: string, kind: RecordKind<Draft>) => storage.records?.(of, kind) ?? assert.fail('it keeps no records');
+    const records = <Draft>(of: string, kind: RecordKind<Draft>) =>
+      storage.records?.(of, kind) ?? assert.fail('it keeps no records');
     return { storage, records };
   };
 
@@ -53,6 +71,15 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       assert.deepEqual(await kept.list({ limit: 9, after: 3n }), { texts: [] });
     });
 
+    test('a query that no page can answer is a TypeError', async () => {
+      const kept = (await openOne()).records('notes', notes);
+      await kept.insert('a');
+      // A caller without types is what the check is for.
+      for (const query of impossibleQueries)
+        await assert.rejects(kept.list(query as PageQuery), TypeError, inspect(query));
+      assert.equal((await kept.list({ limit: 9 })).texts.length, 1);
+    });
+
     test('each name has its own, apart from each other and from the animals', async () => {
       const { storage, records } = await openOne();
       const [one, other] = [records('notes', notes), records('others', notes)];
@@ -77,8 +104,17 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
 
     test('a text that is no line of this record is a TypeError and is not kept', async () => {
       const { records } = await openOne();
-      const odd = records<string>('odd', { ...notes, json: (id, text) => (text === 'fine' ? `{"id":${id},"ok":true}` : text) });
-      for (const text of ['', '{"id":1,"a":\n1}', '{"id":1,"a":"猫"}', '{"id":7,"a":1}', '{"commit":{"from":0,"crc32":"00000000"}}']) {
+      const odd = records<string>('odd', {
+        ...notes,
+        json: (id, text) => (text === 'fine' ? `{"id":${id},"ok":true}` : text),
+      });
+      for (const text of [
+        '',
+        '{"id":1,"a":\n1}',
+        '{"id":1,"a":"猫"}',
+        '{"id":7,"a":1}',
+        '{"commit":{"from":0,"crc32":"00000000"}}',
+      ]) {
         await assert.rejects(odd.insert(text), TypeError, text);
       }
       assert.deepEqual(await odd.insert('fine').then(({ json }) => json), '{"id":1,"ok":true}');
@@ -90,7 +126,9 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       const plain: RecordKind<string> = { ...notes, json: (id, text) => `{"id":${id},"text":"${text}"}` };
       const kept = records('plain', plain);
       await kept.opened;
-      const outcomes = await Promise.allSettled(['a', 'b\n', 'c', 'x'.repeat(2 ** 27), 'd'].map((text) => kept.insert(text)));
+      const outcomes = await Promise.allSettled(
+        ['a', 'b\n', 'c', 'x'.repeat(2 ** 27), 'd'].map((text) => kept.insert(text)),
+      );
       assert.deepEqual(
         outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.json : outcome.reason.name)),
         ['{"id":1,"text":"a"}', 'TypeError', '{"id":2,"text":"c"}', 'TypeError', '{"id":3,"text":"d"}'],

@@ -1,10 +1,12 @@
-/** Folders, disks with faults and files of many states, for the tests of the file storage. */
+/** Folders and files of many states, for the tests of the file storage. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { appendInSteps, nodeDisk, type Disk } from '../../build/storage/disk.js';
+import { fileStorage } from '../../dist/file/index.js';
+import type { Disk } from '../../dist/journal/index.js';
 import { commitOf } from './commit-line.js';
+import type { PetStorage } from '../../dist/index.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
 let scenes = 0;
@@ -45,19 +47,22 @@ export function tornTails(path: string): readonly Buffer[] {
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
 
-/**
- * This machine's disk with some functions replaced, now or later. It appends by `write` and then `datasync`: to the journal
- * that is what one call of Linux is, which fails by its write or by its sync and does not say by which.
- */
-export function diskWith(changes: Partial<Disk>): Disk {
-  const disk: Disk = { ...nodeDisk, ...changes };
-  disk.append = (descriptor, bytes) => appendInSteps(disk)(descriptor, bytes);
-  return disk;
+/** An animal to add. */
+export const draft = { name: 'Rex', categoryId: 5n, status: 'available' } as const;
+export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
+export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
+
+/** Opens, hands over, closes in any case. */
+export async function using<T>(path: string, use: (storage: PetStorage) => Promise<T>, disk?: Disk): Promise<T> {
+  const storage = await fileStorage(path, { ...(disk && { disk }) });
+  try {
+    return await use(storage);
+  } finally {
+    await storage.close();
+  }
 }
 
-/** A promise with its ends in hand. */
-export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open = (): void => undefined;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open: () => open() };
-}
+/** The names of the first hundred animals in a file. */
+export const namesIn = (path: string) =>
+  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name));

@@ -3,7 +3,7 @@
  * the tests of locks and of `kill -9`: `node writer.ts FILE [adders]`.
  */
 import { writeSync } from 'node:fs';
-import { fileStorage } from '../../build/storage/file.js';
+import { fileStorage } from '../../dist/file/index.js';
 
 const [path = '', adders = '0'] = process.argv.slice(2);
 try {

@@ -1,9 +1,9 @@
 /** Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no server's inside. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { messageOf } from '../../build/errors.js';
-import { assertError, Client as BareClient } from '../http/client.js';
+import { assertError, Client as BareClient } from '../support/client.js';
 import { hold, Violation, type Share } from './row.js';
 import { requestBytes } from './wire.js';
+import { reasonOf } from '../../dist/index.js';
 
 /** Times of C44. */
 const headMs = 10_000;
@@ -35,10 +35,38 @@ const late = [408, 'request_timeout'] as const;
 /** All kinds. One page of the server that they meet must be more than the buffers of a socket hold. */
 export const allKinds: readonly Kind[] = [
   { name: 'silent', part: 20, keptMs: headMs, goneMs: 11_000, act: () => undefined },
-  { name: 'slow heads', part: 25, keptMs: headMs, goneMs: headMs, told: late, act: (client) => trickle(client, 'GET /v1/pets HTTP/1.1\r\nX: ') },
-  { name: 'half heads', part: 5, keptMs: headMs, goneMs: headMs, told: late, act: (client) => void client.send(half.slice(0, 30)) },
-  { name: 'slow bodies', part: 20, keptMs: requestMs, goneMs: requestMs, told: late, act: (client) => trickle(client, half) },
-  { name: 'half-closes', part: 10, keptMs: 0, goneMs: 0, told: [400, 'bad_request'], act: (client) => void client.send(`${half}{"name"`).half() },
+  {
+    name: 'slow heads',
+    part: 25,
+    keptMs: headMs,
+    goneMs: headMs,
+    told: late,
+    act: (client) => trickle(client, 'GET /v1/pets HTTP/1.1\r\nX: '),
+  },
+  {
+    name: 'half heads',
+    part: 5,
+    keptMs: headMs,
+    goneMs: headMs,
+    told: late,
+    act: (client) => void client.send(half.slice(0, 30)),
+  },
+  {
+    name: 'slow bodies',
+    part: 20,
+    keptMs: requestMs,
+    goneMs: requestMs,
+    told: late,
+    act: (client) => trickle(client, half),
+  },
+  {
+    name: 'half-closes',
+    part: 10,
+    keptMs: 0,
+    goneMs: 0,
+    told: [400, 'bad_request'],
+    act: (client) => void client.send(`${half}{"name"`).half(),
+  },
   { name: 'silent half-closes', part: 5, keptMs: 0, goneMs: 0, act: (client) => void client.half() },
   {
     name: 'resets in mid-body',
@@ -51,7 +79,13 @@ export const allKinds: readonly Kind[] = [
       client.reset();
     },
   },
-  { name: 'readers that stop (seen once they read again)', part: 2, keptMs: unreadMs, goneMs: unreadMs, act: stopReading },
+  {
+    name: 'readers that stop (seen once they read again)',
+    part: 2,
+    keptMs: unreadMs,
+    goneMs: unreadMs,
+    act: stopReading,
+  },
   { name: 'readers that go on', part: 1, keptMs: justInTimeMs, goneMs: justInTimeMs, act: readOnInTime },
   {
     name: 'idle',
@@ -112,7 +146,7 @@ export async function attack(share: Share, port: number, { name, goneMs, act, to
     await acting;
     return goneBehindMs;
   } catch (error) {
-    throw new Violation(`${name}: ${messageOf(error)}`);
+    throw new Violation(`${name}: ${reasonOf(error)}`);
   } finally {
     client.destroy();
   }

@@ -1,11 +1,11 @@
 /** The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and let fail. */
-import { fileStorage } from '../../build/storage/file.js';
-import { memoryStorage } from '../../build/storage/memory.js';
-import type { PetStorage } from '../../build/storage.js';
+import { fileStorage } from '../../dist/file/index.js';
+import { memoryStorage } from '../../dist/memory/index.js';
 import { Machine } from './machine.js';
 import type { Process } from './process.js';
 import type { Random } from './random.js';
 import { hold, inTime } from './row.js';
+import type { PetStorage } from '../../dist/index.js';
 
 const path = '/data/pets.jsonl';
 const hangMs = 10_000;

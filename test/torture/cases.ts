@@ -1,6 +1,6 @@
 /** Bad inputs by the thousand, as bytes: good requests with each byte damaged, and every mix of parts that are odd. */
 // biome-ignore-all format: lists by the dozen, a line for each would hide what is made of them.
-import { bytesOf, type Words } from '../http/fixture.js';
+import { bytesOf, type Words } from '../support/fixture.js';
 import type { Random } from './random.js';
 import { apiKey } from './server.js';
 import { requestBytes } from './wire.js';

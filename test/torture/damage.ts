@@ -1,17 +1,18 @@
 /** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside; never an animal without its record. */
-import { PetstoreError } from '../../build/errors.js';
 import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
 import { hold, number, type Row, type Share } from './row.js';
+import { PetstoreError } from '../../dist/index.js';
 
 const path = '/pets.jsonl';
 const fullBatches = 60;
 
 export const damage: Row = {
   id: 'R5',
-  title: 'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
+  title:
+    'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
   fullS: 20,
   isAlwaysFull: true,
   run: async (share) => {
@@ -54,13 +55,19 @@ function* flips({ bytes }: Made): Generator<Damage> {
 
 function* zeros({ bytes }: Made, size: number): Generator<Damage> {
   for (let from = 0; from < bytes.length; from += size) {
-    yield { what: `${size} zeros from ${from}`, bytes: Buffer.from(bytes).fill(0, from, Math.min(from + size, bytes.length)) };
+    yield {
+      what: `${size} zeros from ${from}`,
+      bytes: Buffer.from(bytes).fill(0, from, Math.min(from + size, bytes.length)),
+    };
   }
 }
 
 function* lines({ bytes }: Made): Generator<Damage> {
   const all = bytes.toString('latin1').split(/(?<=\n)/);
-  const of = (what: string, changed: readonly string[]): Damage => ({ what, bytes: Buffer.from(changed.join(''), 'latin1') });
+  const of = (what: string, changed: readonly string[]): Damage => ({
+    what,
+    bytes: Buffer.from(changed.join(''), 'latin1'),
+  });
   for (const [index, line] of all.entries()) {
     const [before, behind] = [all.slice(0, index), all.slice(index + 1)];
     yield of(`line ${index + 1} removed`, [...before, ...behind]);
@@ -115,7 +122,10 @@ async function tallyOf(share: Share, whole: Made, damages: Iterable<Damage>): Pr
     else {
       hold(same(texts, whole.texts.slice(0, texts.length)), `${what}: served are animals that were never stored`);
       hold(texts.length >= wholeBefore(whole, bytes), `${what}: an animal before the damage is lost`);
-      hold(isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes), `${what}: an acknowledged animal is dropped in silence`);
+      hold(
+        isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes),
+        `${what}: an acknowledged animal is dropped in silence`,
+      );
       tally.torn++;
     }
   }

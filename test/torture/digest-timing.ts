@@ -1,6 +1,6 @@
 /** Whether the time of a comparison tells how much of a digest is right. Knows no place where a key may be found. */
 import { randomBytes } from 'node:crypto';
-import { digestOfKey, KeyRing, type KeyEntry } from '../../build/index.js';
+import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
 import { medianOf, medianRangeOf } from './figures.js';
 import { hold, number, Skip, type Share } from './row.js';
 
@@ -37,9 +37,14 @@ class Trend {
       [0, equalBytes],
       [equalBytes, 0],
     ] as const);
-    const cases = [first, second].map((equal) => ({ equal, verify: this.#verifyWith(entriesWith(token, equal)), ns: Infinity }));
+    const cases = [first, second].map((equal) => ({
+      equal,
+      verify: this.#verifyWith(entriesWith(token, equal)),
+      ns: Infinity,
+    }));
     for (let pass = 0; pass < passes; pass++) {
-      for (const each of share.random.pick([cases, cases.toReversed()])) each.ns = Math.min(each.ns, nsOf(each.verify, token));
+      for (const each of share.random.pick([cases, cases.toReversed()]))
+        each.ns = Math.min(each.ns, nsOf(each.verify, token));
     }
     this.#ns.push(cases.reduce((sum, { equal, ns }) => (equal === 0 ? sum - ns : sum + ns), 0));
   }
@@ -88,7 +93,10 @@ export async function timeDigests(share: Share): Promise<string> {
 }
 
 /** Open as long as the noise hides the control, or whether the ring is below the bound that the control gives. */
-function verdictOf([low, high]: readonly [number, number], [controlLow]: readonly [number, number]): 'open' | 'no trend' | 'a trend' {
+function verdictOf(
+  [low, high]: readonly [number, number],
+  [controlLow]: readonly [number, number],
+): 'open' | 'no trend' | 'a trend' {
   const bound = controlLow * part;
   if (bound <= 0) return 'open';
   if (low > bound || high < -bound) return 'a trend';

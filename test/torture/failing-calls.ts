@@ -1,11 +1,11 @@
 /** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
-import { messageOf } from '../../build/errors.js';
-import { errnos } from '../storage/system-errors.js';
+import { errnos } from '../support/disk.js';
 import { made, openTexts, petText, startTexts } from './files.js';
 import { Machine } from './machine.js';
 import type { CallName, Fault } from './process.js';
 import { count, hold, inTime, Violation, type Row, type Share } from './row.js';
 import { Session } from './session.js';
+import { reasonOf } from '../../dist/index.js';
 
 const path = '/data/deep/pets.jsonl';
 const torn = '{"torn';
@@ -32,7 +32,10 @@ const scenes: readonly Scene[] = [
   { name: 'open', file: sound, play: opened((session) => session.add(2)) },
   {
     name: 'open with a torn tail',
-    file: { bytes: Buffer.concat([sound.bytes, Buffer.from(`${uncommitted}\n${torn}`)]), texts: [...sound.texts, uncommitted] },
+    file: {
+      bytes: Buffer.concat([sound.bytes, Buffer.from(`${uncommitted}\n${torn}`)]),
+      texts: [...sound.texts, uncommitted],
+    },
     play: opened((session) => session.add(1)),
   },
   {
@@ -69,12 +72,16 @@ const kinds: readonly Kind[] = [
     { name: `${errno} from then on`, fault: (_call, number, at) => (number >= at ? errno : undefined) },
   ]),
   { name: 'a write of 1 byte', fault: (call, number, at) => (call === 'write' && number === at ? 1 : undefined) },
-  { name: 'writes of 7 bytes from then on', fault: (call, number, at) => (call === 'write' && number >= at ? 7 : undefined) },
+  {
+    name: 'writes of 7 bytes from then on',
+    fault: (call, number, at) => (call === 'write' && number >= at ? 7 : undefined),
+  },
   { name: 'a write of no byte', fault: (call, number, at) => (call === 'write' && number === at ? 0 : undefined) },
   ...(['ENOSPC', 'EIO'] as const).map(
     (errno): Kind => ({
       name: `a write of 10 bytes and then ${errno}`,
-      fault: (call, number, at) => (call !== 'write' ? undefined : number === at ? 10 : number === at + 1 ? errno : undefined),
+      fault: (call, number, at) =>
+        call !== 'write' ? undefined : number === at ? 10 : number === at + 1 ? errno : undefined,
     }),
   ),
 ];
@@ -88,7 +95,8 @@ export const failingCalls: Row = {
     for (const scene of scenes) {
       // Without a fault it tells how many calls there are.
       const last = await tryCase(share, scene, { name: 'no fault', fault: () => undefined }, 1);
-      for (let at = 1; at <= last; at++) for (const kind of kinds) cases.push({ scene, kind, at, order: share.random.below(2 ** 32) });
+      for (let at = 1; at <= last; at++)
+        for (const kind of kinds) cases.push({ scene, kind, at, order: share.random.below(2 ** 32) });
     }
     // In any order, so that a short run tries some of each.
     cases.sort((one, other) => one.order - other.order);
@@ -105,10 +113,14 @@ export const failingCalls: Row = {
 /** Plays a scene, and then starts again after a kill and after power cuts; answers how many calls the scene made. */
 async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Promise<number> {
   const what = `${scene.name}, call ${at}, ${kind.name}`;
-  const machine = new Machine(share.workFolder, scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes });
+  const machine = new Machine(
+    share.workFolder,
+    scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes },
+  );
   const disk = { isFull: false };
   // A disk that fills up takes a part first.
-  const full = (call: CallName, before: CallName | undefined): Fault => (!disk.isFull || call !== 'write' ? undefined : before === 'write' ? 'ENOSPC' : 20);
+  const full = (call: CallName, before: CallName | undefined): Fault =>
+    !disk.isFull || call !== 'write' ? undefined : before === 'write' ? 'ENOSPC' : 20;
   let before: CallName | undefined;
   const session = new Session(machine, path, scene.file?.texts ?? [], (call, number) => {
     const fault = kind.fault(call, number, at) ?? full(call, before);
@@ -122,13 +134,18 @@ async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Prom
     if (!session.isStale) await startAgain(share, machine.clone(), scene, session);
     for (let cut = 0; cut < 3; cut++) await startAgain(share, machine.cutPower(share.random), scene, session);
   } catch (error) {
-    throw new Violation(`${what}: ${messageOf(error)}`);
+    throw new Violation(`${what}: ${reasonOf(error)}`);
   }
   return session.process.calls;
 }
 
 /** A start without faults serves all that was acknowledged, and what it serves outlasts the next power cut. */
-async function startAgain(share: Share, machine: Machine, scene: Scene, { acknowledged, refused }: Session): Promise<void> {
+async function startAgain(
+  share: Share,
+  machine: Machine,
+  scene: Scene,
+  { acknowledged, refused }: Session,
+): Promise<void> {
   const { texts, journal } = await openTexts(machine.process().disk, path);
   hold(isPrefix(acknowledged, texts), `${acknowledged.length} animals were acknowledged, ${texts.length} are there`);
   const extra = texts.slice(acknowledged.length);

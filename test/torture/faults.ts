@@ -31,7 +31,8 @@ export const faults: Row = {
         skipped.push(error.message);
       }
     }
-    if (skipped.length > 0) throw new Skip(`${[...new Set(skipped)].join('; ')} (the other ${slowest.length} faults hold)`);
+    if (skipped.length > 0)
+      throw new Skip(`${[...new Set(skipped)].join('; ')} (the other ${slowest.length} faults hold)`);
     const hungS = (slowest.pop() ?? 0) / 1000;
     return `${slowest.length + 1} faults: GETs 200 throughout; slowest 503 ${Math.ceil(Math.max(...slowest))} ms, of a frozen disk ${hungS.toFixed(1)} s; recovery as F5 and F6 say, 0 acknowledged animals lost`;
   },
@@ -89,7 +90,10 @@ const intruders = (
   [
     [(path) => renameSync(path, `${path}.moved`), (path) => renameSync(`${path}.moved`, path)],
     [(path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path)), () => undefined],
-    [(path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)), (path) => renameSync(`${path}.copy`, path)],
+    [
+      (path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)),
+      (path) => renameSync(`${path}.copy`, path),
+    ],
     // What is no line of ours is a torn tail to the next start, and needs no mending.
     [(path) => appendFileSync(path, '{"id":'), () => undefined],
   ] satisfies readonly (readonly [intrude: (path: string) => void, mend: (path: string) => void])[]

@@ -36,7 +36,11 @@ export class FileSystem {
    * A new one, mounted; its image is in `scratch`, and made with the features of mkfs.ext4 that are named.
    * @throws Skip where this machine lets nobody mount it.
    */
-  static create(share: Share, options: string, { scratch = share.folder(), features = 'has_journal' } = {}): FileSystem {
+  static create(
+    share: Share,
+    options: string,
+    { scratch = share.folder(), features = 'has_journal' } = {},
+  ): FileSystem {
     needRoot();
     needPrograms('mkfs.ext4', 'mount', 'umount', 'perl', 'truncate');
     const made = new FileSystem(join(scratch, 'image'), join(scratch, 'mounted'));

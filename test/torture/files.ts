@@ -1,11 +1,9 @@
 /** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
 import { hash } from 'node:crypto';
-import type { Journal } from '../../build/storage/journal.js';
-import { openJournal } from '../../build/storage/open-journal.js';
-import type { Disk } from '../../build/storage/disk.js';
-import { petLines } from '../../build/storage/pet-lines.js';
-import type { InsertOnce } from '../../build/storage.js';
+import { openJournal, type Journal, type Disk } from '../../dist/journal/index.js';
+import { petLines } from '../../dist/file/index.js';
 import { commitOf } from '../storage/commit-line.js';
+import type { InsertOnce } from '../../dist/index.js';
 
 /** A file and what is in it. */
 export interface Made {
@@ -17,14 +15,19 @@ export interface Made {
 }
 
 /** Batches of so many animals, each with its commit line. */
-export function made(sizes: readonly number[], nameOf: (id: number) => string = (id) => `pet ${id}`, isKeyed: (id: number) => boolean = () => false): Made {
+export function made(
+  sizes: readonly number[],
+  nameOf: (id: number) => string = (id) => `pet ${id}`,
+  isKeyed: (id: number) => boolean = () => false,
+): Made {
   const texts: string[] = [];
   let bytes = Buffer.alloc(0);
   let lastFrom = 0;
   for (const size of sizes) {
     lastFrom = bytes.length;
     const from = texts.length;
-    for (let id = from + 1; id <= from + size; id++) texts.push(isKeyed(id) ? keyedText(id, nameOf(id)) : petText(id, nameOf(id)));
+    for (let id = from + 1; id <= from + size; id++)
+      texts.push(isKeyed(id) ? keyedText(id, nameOf(id)) : petText(id, nameOf(id)));
     const body = Buffer.from(
       texts
         .slice(from)
@@ -53,17 +56,20 @@ export function keyedText(id: number, name: string): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
-const noLock = { openFlags: 0, lock: async () => ({ lost: () => false, release: async () => undefined }) };
+const noLock = { openFlags: 0, lock: async () => undefined };
 
 /**
  * Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read; without the lock's process, which would cost more
  * than all the rest.
  */
-export async function openTexts(disk: Disk, path: string): Promise<{ readonly texts: readonly string[]; readonly journal: Journal }> {
+export async function openTexts(
+  disk: Disk,
+  path: string,
+): Promise<{ readonly texts: readonly string[]; readonly journal: Journal }> {
   const texts: string[] = [];
-  const keep = petLines((_id, _status, once, source, from, to) => {
+  const keep = petLines((_id, _status, json, once) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
-    texts.push(record + Buffer.from(source.slice(from, to), 'latin1').toString());
+    texts.push(record + Buffer.from(json, 'latin1').toString());
   });
   const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => 0 }, keep);
   return { texts, journal };

@@ -27,7 +27,8 @@ export class Inode {
   written(blocks: Iterable<number>): Buffer {
     const after = Buffer.alloc(this.cache.length);
     this.medium.copy(after);
-    for (const block of blocks) this.cache.copy(after, block * blockBytes, block * blockBytes, (block + 1) * blockBytes);
+    for (const block of blocks)
+      this.cache.copy(after, block * blockBytes, block * blockBytes, (block + 1) * blockBytes);
     return after;
   }
 }

@@ -1,7 +1,6 @@
 /** R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored without a 201. */
 import { join } from 'node:path';
-import { messageOf } from '../../build/errors.js';
-import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../http/client.js';
+import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../support/client.js';
 import { badInputs } from './cases.js';
 import type { Client } from './client.js';
 import { expectedAnswers, type Expected } from './oracle.js';
@@ -9,6 +8,7 @@ import { idOf, readAllPages } from './pages.js';
 import { hold, number, Violation, type Row } from './row.js';
 import { started } from './server.js';
 import { addBytes, requestBytes, textOf } from './wire.js';
+import { reasonOf } from '../../dist/index.js';
 
 /** How many connections try cases at once. */
 const width = 24;
@@ -17,7 +17,8 @@ type Way = (typeof ways)[number];
 
 export const inputs: Row = {
   id: 'R8',
-  title: 'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, behind a good request',
+  title:
+    'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, behind a good request',
   fullS: 60,
   run: async (share) => {
     const { server, client } = await started(share, join(share.folder(), 'pets.jsonl'));
@@ -40,7 +41,7 @@ export const inputs: Row = {
             good.send(requestBytes('GET', '/v1/pets/1'));
             hold((await good.answer()).body === first.body, 'the next good request does not work');
           } catch (error) {
-            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${messageOf(error)}`);
+            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${reasonOf(error)}`);
           }
         }
         good.destroy();
@@ -56,7 +57,13 @@ export const inputs: Row = {
 };
 
 /** Sends bytes, closes the sending side, and holds all that comes back against the oracle. */
-async function tryCase(port: number, bytes: string, way: Way, stored: Map<string, string>, statuses: Map<string, number>): Promise<void> {
+async function tryCase(
+  port: number,
+  bytes: string,
+  way: Way,
+  stored: Map<string, string>,
+  statuses: Map<string, number>,
+): Promise<void> {
   const all = way === 'behind a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
   const client = await BareClient.connect(port);
   try {
@@ -69,7 +76,10 @@ async function tryCase(port: number, bytes: string, way: Way, stored: Map<string
       const words = holdAnswer(answer, expected, stored);
       if (words !== '100') statuses.set(words.slice(0, 3), (statuses.get(words.slice(0, 3)) ?? 0) + 1);
       const closes = answer.headers.get('connection')?.includes('close') ?? false;
-      hold(expected.closes === 'maybe' || closes === expected.closes, `answered ${words}, the connection ${closes ? 'closes' : 'is kept'}`);
+      hold(
+        expected.closes === 'maybe' || closes === expected.closes,
+        `answered ${words}, the connection ${closes ? 'closes' : 'is kept'}`,
+      );
       if (closes) break;
     }
     await client.closed();
@@ -102,6 +112,7 @@ function holdAnswer(answer: Answer, { words, isHead, animal }: Expected, stored:
 /** The whole list is what was answered 201, byte for byte. */
 async function holdStored(client: Client, stored: ReadonlyMap<string, string>): Promise<void> {
   const found = await readAllPages(client);
-  for (const [id, animal] of found) hold(stored.get(id) === animal, `stored, but never answered: ${animal.slice(0, 200)}`);
+  for (const [id, animal] of found)
+    hold(stored.get(id) === animal, `stored, but never answered: ${animal.slice(0, 200)}`);
   hold(found.size === stored.size, `${stored.size} were answered 201, ${found.size} are stored`);
 }

@@ -2,11 +2,12 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client as BareClient } from '../http/client.js';
-import { bytesOf } from '../http/fixture.js';
+import { Client as BareClient } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
 import { timeDigests } from './digest-timing.js';
 import { hold, inTime, until, type Share, type Row } from './row.js';
-import { Server, serverFile } from './server.js';
+import { serverFile } from '../support/process.js';
+import { Server } from './server.js';
 
 export const keys: Row = {
   id: 'R13',
@@ -24,7 +25,10 @@ async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
   const keysFile = join(folder, 'keys.json');
   const made = (name: string): string =>
-    execFileSync(process.execPath, [serverFile, 'keys', 'add', name, '--keys-file', keysFile], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+    execFileSync(process.execPath, [serverFile, 'keys', 'add', name, '--keys-file', keysFile], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }).trim();
   mkdirSync(folder);
   const [key, revoked] = [made('alice'), made('bob')];
   writeFileSync(join(share.workFolder, 'broken.mjs'), brokenPlugin);
@@ -49,7 +53,9 @@ async function searchPlaces(share: Share): Promise<string> {
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);
   server.signal('SIGHUP');
-  await until('a word about the bad keys file', 5_000, () => server.log.some((line) => line.includes('"error"') && line.includes('keys')));
+  await until('a word about the bad keys file', 5_000, () =>
+    server.log.some((line) => line.includes('"error"') && line.includes('keys')),
+  );
   renameSync(keysFile, join(share.workFolder, 'bad-keys.json'));
   const { stderr } = await server.end('SIGABRT');
 

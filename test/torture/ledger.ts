@@ -72,7 +72,12 @@ export class Ledger {
 }
 
 /** Adds one animal after the other until the connection breaks or `goOn` ends it; answers what was not 201. */
-export async function write(client: Client, ledger: Ledger, random: Random, goOn: (others: number) => boolean = () => true): Promise<readonly Answer[]> {
+export async function write(
+  client: Client,
+  ledger: Ledger,
+  random: Random,
+  goOn: (others: number) => boolean = () => true,
+): Promise<readonly Answer[]> {
   const others: Answer[] = [];
   while (goOn(others.length)) {
     const sent = randomDraft(random);

@@ -60,7 +60,8 @@ export class Machine {
       if (chance > 0 && file.dirty.size > 0) {
         const left = file.written([...file.dirty].filter(() => chance === 1 || below(2) === 0));
         // The length may have stopped anywhere on its way from the synced one.
-        const length = chance === 3 ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1) : left.length;
+        const length =
+          chance === 3 ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1) : left.length;
         file.medium = left.subarray(0, Math.max(length, Math.min(file.medium.length, left.length)));
       }
       file.cache = Buffer.from(file.medium);
@@ -80,7 +81,8 @@ export class Machine {
 
   #syncNames(folder: string): void {
     const inside = (path: string): boolean => path !== folder && dirname(path) === folder;
-    for (const path of this.#mediumNames.keys()) if (inside(path) && !this.#names.has(path)) this.#mediumNames.delete(path);
+    for (const path of this.#mediumNames.keys())
+      if (inside(path) && !this.#names.has(path)) this.#mediumNames.delete(path);
     for (const [path, inode] of this.#names) if (inside(path)) this.#mediumNames.set(path, inode);
     // A journaling file system brings the names of the folders above along.
     for (let above = folder; above !== '/'; above = dirname(above)) {

@@ -1,15 +1,13 @@
 /** R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what a plain map would. */
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { messageOf, PetstoreError } from '../../build/errors.js';
-import { petStatuses, type Pet, type PetDraft } from '../../build/pet.js';
-import type { PetStorage } from '../../build/storage.js';
-import { errnos } from '../storage/system-errors.js';
+import { errnos } from '../support/disk.js';
 import { insertOnce, onceOf } from '../storage/once.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
 import { PlainMap, type Sent } from './plain-map.js';
 import { randomOf } from './random.js';
 import { count, hold, inTime, Violation, type Row } from './row.js';
+import { type Pet, type PetDraft, petStatuses, type PetStorage, PetstoreError, reasonOf } from '../../dist/index.js';
 
 const fullSequences = 1000;
 const steps = 30;
@@ -20,23 +18,42 @@ type Step =
   | { readonly do: 'get'; readonly id: number }
   | { readonly do: 'page'; readonly limit: number; readonly status: PetDraft['status']; readonly after: number }
   | { readonly do: 'restart' }
-  | { readonly do: 'kill'; readonly key: number; readonly drafts: readonly PetDraft[]; readonly calls: number; readonly powerCut: boolean }
+  | {
+      readonly do: 'kill';
+      readonly key: number;
+      readonly drafts: readonly PetDraft[];
+      readonly calls: number;
+      readonly powerCut: boolean;
+    }
   | { readonly do: 'fail'; readonly calls: number; readonly errno: string };
 
-const name = fc.oneof({ weight: 9, arbitrary: fc.string({ unit: 'binary', maxLength: 12 }) }, { weight: 1, arbitrary: fc.constant('long '.repeat(1500)) });
+const name = fc.oneof(
+  { weight: 9, arbitrary: fc.string({ unit: 'binary', maxLength: 12 }) },
+  { weight: 1, arbitrary: fc.constant('long '.repeat(1500)) },
+);
 const categoryId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const status = fc.option(fc.constantFrom(...petStatuses), { nil: undefined });
-const draft = fc.tuple(name, categoryId, status).map(([name, categoryId, status]): PetDraft => ({ name, categoryId, ...(status && { status }) }));
+const draft = fc
+  .tuple(name, categoryId, status)
+  .map(([name, categoryId, status]): PetDraft => ({ name, categoryId, ...(status && { status }) }));
 const drafts = fc.array(draft, { minLength: 1, maxLength: 4 });
 const key = fc.integer({ min: 0, max: 3 });
 const calls = fc.integer({ min: 1, max: 6 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('add' as const), drafts }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('once' as const), key, body: fc.integer({ min: 0, max: 1 }), draft }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({ do: fc.constant('once' as const), key, body: fc.integer({ min: 0, max: 1 }), draft }),
+  },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }) },
   {
     weight: 4,
-    arbitrary: fc.record({ do: fc.constant('page' as const), limit: fc.integer({ min: 1, max: 20 }), status, after: fc.integer({ min: -1, max: 60 }) }),
+    arbitrary: fc.record({
+      do: fc.constant('page' as const),
+      limit: fc.integer({ min: 1, max: 20 }),
+      status,
+      after: fc.integer({ min: -1, max: 60 }),
+    }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('kill' as const), key, drafts, calls, powerCut: fc.boolean() }) },
@@ -45,7 +62,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 export const model: Row = {
   id: 'R12',
-  title: 'model: random adds, with idempotency keys too, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
+  title:
+    'model: random adds, with idempotency keys too, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
   fullS: 75,
   run: async (share) => {
     let done = 0;
@@ -58,7 +76,9 @@ export const model: Row = {
       const details = await fc.check(property, { numRuns: 1, seed });
       if (details.failed) {
         const how = `\`TORTURE_SEED=${seed} BUDGET_S=0 make torture ROWS=R12\` repeats this sequence alone`;
-        throw new Violation(`${how}: ${messageOf(details.errorInstance)}; as short as fast-check can make it: ${fc.stringify(details.counterexample)}`);
+        throw new Violation(
+          `${how}: ${reasonOf(details.errorInstance)}; as short as fast-check can make it: ${fc.stringify(details.counterexample)}`,
+        );
       }
       done++;
     }
@@ -77,7 +97,7 @@ async function play(backend: Backend, sequence: readonly Step[]): Promise<void> 
     try {
       await take(backend, model, each);
     } catch (error) {
-      throw new Violation(`${backend.name}, step ${index + 1}, ${each.do}: ${messageOf(error)}`);
+      throw new Violation(`${backend.name}, step ${index + 1}, ${each.do}: ${reasonOf(error)}`);
     }
   }
   await backend.restart();
@@ -92,7 +112,9 @@ async function take(backend: Backend, model: PlainMap, each: Step): Promise<void
   if (each.do === 'get') return equal(await storage.get(BigInt(each.id)), model.pets.get(BigInt(each.id)));
   if (each.do === 'fail') return backend.failAfter(each.calls, each.errno);
   if (each.do === 'page') {
-    const matching = [...model.pets.values()].filter((pet) => pet.id > each.after && (each.status === undefined || pet.status === each.status));
+    const matching = [...model.pets.values()].filter(
+      (pet) => pet.id > each.after && (each.status === undefined || pet.status === each.status),
+    );
     const query = { limit: each.limit, after: BigInt(each.after), ...(each.status && { status: each.status }) };
     return equal(await storage.list(query), matching.slice(0, each.limit));
   }
@@ -103,7 +125,11 @@ async function take(backend: Backend, model: PlainMap, each: Step): Promise<void
 
 /** Adds at once: all get the next ids in order, or where something failed none does. */
 async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[]): Promise<void> {
-  const outcomes = await inTime(Promise.allSettled(drafts.map((draft) => backend.storage.insert(draft))), 10_000, 'adding');
+  const outcomes = await inTime(
+    Promise.allSettled(drafts.map((draft) => backend.storage.insert(draft))),
+    10_000,
+    'adding',
+  );
   for (const [index, outcome] of outcomes.entries()) {
     const draft = drafts[index];
     if (draft === undefined) continue;
@@ -118,7 +144,11 @@ async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[
 }
 
 /** Adds by a key: an animal of its own for a new one, the first again for a known one unless the body is another. */
-async function addOnce(backend: Backend, model: PlainMap, { key, body, draft }: Extract<Step, { do: 'once' }>): Promise<void> {
+async function addOnce(
+  backend: Backend,
+  model: PlainMap,
+  { key, body, draft }: Extract<Step, { do: 'once' }>,
+): Promise<void> {
   const sent = model.keyed(key, body, draft);
   const known = model.keys.get(key);
   const outcome: unknown = await inTime(
@@ -128,7 +158,10 @@ async function addOnce(backend: Backend, model: PlainMap, { key, body, draft }: 
   );
   if (known?.body === body) equal(outcome, known.pet);
   else if (known !== undefined)
-    hold(outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch', () => `another body is answered ${inspect(outcome)}`);
+    hold(
+      outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch',
+      () => `another body is answered ${inspect(outcome)}`,
+    );
   else if (outcome instanceof Error) {
     holdRefused(backend, outcome);
     model.maybe.push(sent);
@@ -140,11 +173,18 @@ async function addOnce(backend: Backend, model: PlainMap, { key, body, draft }: 
 }
 
 function holdRefused(backend: Backend, reason: unknown): void {
-  hold(backend.isTroubled && reason instanceof PetstoreError && reason.code === 'unavailable', `an add rejects with ${String(reason)}`);
+  hold(
+    backend.isTroubled && reason instanceof PetstoreError && reason.code === 'unavailable',
+    `an add rejects with ${String(reason)}`,
+  );
 }
 
 /** Ends the process in the middle of adding; what was answered until then must outlast it. */
-async function kill(backend: Backend, model: PlainMap, { key, drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>): Promise<void> {
+async function kill(
+  backend: Backend,
+  model: PlainMap,
+  { key, drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>,
+): Promise<void> {
   const killed = backend.killAfter(calls);
   const answered = new Map<Sent, Pet>();
   const isNew = !model.keys.has(key);

@@ -1,8 +1,8 @@
 /** What the contract says to any bytes on a connection that is then half-closed: written a second time, the slow and plain way. */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
-import { petStatuses } from '../../build/pet.js';
 import { apiKey } from './server.js';
+import { petStatuses } from '../../dist/index.js';
 
 /** One answer as it must be. */
 export interface Expected {
@@ -53,9 +53,9 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const line = lineEnd < 0 ? '' : bytes.slice(0, lineEnd);
   const [, method = '', target = '', minor = ''] = /^([^ ]+) +([\x21-\x7e]+) +HTTP\/1\.([01])$/.exec(line) ?? [];
   if (!token.test(method)) return noHttp;
-  // RFC 9112 section 3 lets more spaces pass; where the method is unknown there is no need to.
-  if (!METHODS.includes(method)) return / {2}/.test(line) ? noHttp : last('501 not_implemented');
-  if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target)) return noHttp;
+  // RFC 9112 section 3 lets more spaces pass; where the method is unknown there is no need to. In pieces it is garbage.
+  if (!METHODS.includes(method)) return / {2}/.test(line) ? noHttp : last('501 not_implemented', '400 bad_request');
+  if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target) || /^https?:\/\/(?:[/?:]|$)/i.test(target)) return noHttp;
   const headEnd = bytes.indexOf('\r\n\r\n', lineEnd);
   if (headEnd < 0) return noHttp;
   const lines = headEnd === lineEnd ? [] : bytes.slice(lineEnd + 2, headEnd).split('\r\n');
@@ -63,24 +63,36 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   if (headers === undefined) return noHttp;
   const framing = framingOf(headers, minor);
   if (framing === undefined) return noHttp;
-  const tooLarge = target.length > 16_384 || lines.length > 100 || lines.reduce((sum, each) => sum + each.length + 2, 0) > 16_384;
+  const tooLarge =
+    target.length > 16_384 || lines.length > 100 || lines.reduce((sum, each) => sum + each.length + 2, 0) > 16_384;
   if (tooLarge) return last('431 headers_too_large');
   const hosts = headers.get('host') ?? [];
   if (hosts.length > 1 || hosts.some((host) => !isHost(host)) || (hosts.length === 0 && minor === '1')) return noHttp;
 
   const request = { method, target, headers, minor };
   const early = answerToHead(request, hasPet);
-  const body = framing === 'chunked' ? readChunks(bytes.slice(headEnd + 4)) : bytes.slice(headEnd + 4, headEnd + 4 + framing);
+  const body =
+    framing === 'chunked' ? readChunks(bytes.slice(headEnd + 4)) : bytes.slice(headEnd + 4, headEnd + 4 + framing);
   const isWhole = body !== undefined && (typeof body !== 'string' || body.length === framing);
   if (!isWhole) return early === undefined ? noHttp : last(early.words, '400 bad_request');
   const text = typeof body === 'string' ? body : body.text;
   const size = headEnd + 4 + (typeof body === 'string' ? body.length : body.size);
   const reply = early ?? answerToBody(target, headers, text);
   const asksToClose = headers.get('connection')?.some((value) => /\bclose\b/i.test(value)) ?? false;
-  const staysOpen = minor === '1' || (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
-  const closes = asksToClose || headers.has('upgrade') || !staysOpen || reply.words.startsWith('413') || reply.words === '400 bad_request';
+  const staysOpen =
+    minor === '1' || (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
+  const closes =
+    asksToClose ||
+    headers.has('upgrade') ||
+    !staysOpen ||
+    reply.words.startsWith('413') ||
+    reply.words === '400 bad_request';
   const { words, ...more } = reply;
-  const answer: Expected = { ...more, words: [words], closes: closes || (early !== undefined && text !== '' ? 'maybe' : false) };
+  const answer: Expected = {
+    ...more,
+    words: [words],
+    closes: closes || (early !== undefined && text !== '' ? 'maybe' : false),
+  };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
   return { answers: awaits ? [{ words: ['100'], closes: false }, answer] : [answer], ...(!closes && { size }) };
 }
@@ -100,7 +112,10 @@ function readHeaders(lines: readonly string[]): ReadonlyMap<string, readonly str
 function framingOf(headers: ReadonlyMap<string, readonly string[]>, minor: string): number | 'chunked' | undefined {
   const lengths = headers.get('content-length') ?? [];
   const codings = headers.get('transfer-encoding');
-  if (codings !== undefined) return minor === '1' && lengths.length === 0 && codings.join(',').toLowerCase() === 'chunked' ? 'chunked' : undefined;
+  if (codings !== undefined)
+    return minor === '1' && lengths.length === 0 && codings.join(',').toLowerCase() === 'chunked'
+      ? 'chunked'
+      : undefined;
   const [length = '0'] = lengths;
   return lengths.length > 1 || !/^[0-9]+$/.test(length) || BigInt(length) >= 2n ** 64n ? undefined : Number(length);
 }
@@ -118,7 +133,9 @@ function readChunks(bytes: string): { readonly text: string; readonly size: numb
     at += head.length;
     if (length === 0) {
       const [trailer] = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n/.exec(bytes.slice(at)) ?? [];
-      return trailer === undefined || /^(?:content-length|transfer-encoding):/im.test(trailer) ? undefined : { text, size: at + trailer.length };
+      return trailer === undefined || /^(?:content-length|transfer-encoding):/im.test(trailer)
+        ? undefined
+        : { text, size: at + trailer.length };
     }
     if (bytes.slice(at + length, at + length + 2) !== '\r\n') return undefined;
     text += bytes.slice(at, at + length);
@@ -127,7 +144,11 @@ function readChunks(bytes: string): { readonly text: string; readonly size: numb
 }
 
 function isHost(value: string): boolean {
-  const [, brackets, name = '', port = ''] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(value) ?? [undefined, undefined, '/'];
+  const [, brackets, name = '', port = ''] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(value) ?? [
+    undefined,
+    undefined,
+    '/',
+  ];
   if (!/^[0-9]*$/.test(port)) return false;
   return brackets === undefined ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$/.test(name) : isIPv6(brackets);
 }
@@ -154,26 +175,41 @@ function answerToHead({ method, target, headers, minor }: Request, hasPet: HasPe
   const segments = path.startsWith('/') ? path.slice(1).split('/').map(decoded) : [];
   const [version, pets, id, ...others] = segments;
   const isProbe = segments.length === 1 && ['healthz', 'readyz', 'openapi.json'].includes(version ?? '');
-  const isPets = version === 'v1' && pets === 'pets' && others.length === 0 && (segments.length < 3 || (id !== undefined && !['', '.', '..'].includes(id)));
+  const isPets =
+    version === 'v1' &&
+    pets === 'pets' &&
+    others.length === 0 &&
+    (segments.length < 3 || (id !== undefined && !['', '.', '..'].includes(id)));
   if (!isProbe && !isPets) return of('404 not_found');
   if (method === 'OPTIONS') return of('204');
   const isAdding = method === 'POST' && isPets && segments.length === 2;
   if (!isAdding && method !== 'GET' && !isHead) return of('405 method_not_allowed');
   const [authorization, second] = headers.get('authorization') ?? [];
-  if (isPets && (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== apiKey)) return of('401 unauthorized');
+  if (isPets && (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== apiKey))
+    return of('401 unauthorized');
   const expects = headers.get('expect');
-  if (minor === '1' && expects !== undefined && expects.join(', ').toLowerCase() !== '100-continue') return of('417 expectation_failed');
+  if (minor === '1' && expects !== undefined && expects.join(', ').toLowerCase() !== '100-continue')
+    return of('417 expectation_failed');
   if (isAdding) return isAddable(headers);
   if (isProbe) return of(queryOf(query) === undefined ? '400 invalid_parameter' : '200');
   if (segments.length === 3)
-    return of(queryOf(query) === undefined ? '400 invalid_parameter' : isInt64(id ?? '') && hasPet(BigInt(id ?? '')) ? '200' : '404 not_found');
+    return of(
+      queryOf(query) === undefined
+        ? '400 invalid_parameter'
+        : isInt64(id ?? '') && hasPet(BigInt(id ?? ''))
+          ? '200'
+          : '404 not_found',
+    );
   return of(isPetQuery(query) ? '200' : '400 invalid_parameter');
 }
 
 function isAddable(headers: ReadonlyMap<string, readonly string[]>): Verdict | undefined {
   const type = headers.get('content-type')?.join(', ');
   const isJson =
-    type === undefined || /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(type);
+    type === undefined ||
+    /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(
+      type,
+    );
   const codings = headers.get('content-encoding')?.join(', ').toLowerCase() ?? 'identity';
   if (!isJson || !/^identity(, identity)*$/.test(codings)) return { words: '415 unsupported_media_type' };
   return Number(headers.get('content-length')?.[0] ?? 0) > 65_536 ? { words: '413 content_too_large' } : undefined;
@@ -275,7 +311,8 @@ function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
 
 /** A JSON number with no fraction left, in digits (C22 to C24). */
 function int64Of(number: string): string | undefined {
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
   if (whole === '') return undefined;
   const digits = (whole + fraction).replace(/^0+/, '');
   if (digits === '') return '0';

@@ -1,6 +1,6 @@
 /** What a storage must show, as plain maps: the animals, the first use of each key, and what nobody knows of (F10). */
-import type { Pet, PetDraft } from '../../build/pet.js';
 import { hold } from './row.js';
+import type { Pet, PetDraft } from '../../dist/index.js';
 
 /** What is sent to be added, and by which key with which body. */
 export interface Sent {

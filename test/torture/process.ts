@@ -1,8 +1,8 @@
 /** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
 import { closeSync, constants, openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { appendInSteps, type Disk } from '../../build/storage/disk.js';
-import { systemError } from '../storage/system-errors.js';
+import { appendInSteps, type Disk } from '../../dist/journal/index.js';
+import { systemError } from '../support/disk.js';
 import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
@@ -42,9 +42,19 @@ export class Process {
       inode.medium = inode.written(inode.dirty);
       inode.dirty.clear();
     };
-    const facts = (inode: Inode) => ({ size: inode.cache.length, dev: 1, ino: inoOf(inode), blksize: blockBytes, isFile: () => !inode.isFolder });
+    const facts = (inode: Inode) => ({
+      size: inode.cache.length,
+      dev: 1,
+      ino: inoOf(inode),
+      blksize: blockBytes,
+      isFile: () => !inode.isFolder,
+    });
     const step =
-      <Args extends readonly unknown[], Result>(name: CallName, work: (...args: Args) => Result, failed?: (...args: Args) => void) =>
+      <Args extends readonly unknown[], Result>(
+        name: CallName,
+        work: (...args: Args) => Result,
+        failed?: (...args: Args) => void,
+      ) =>
       async (...args: Args): Promise<Result> => {
         const fault = await this.#passes(name);
         if (typeof fault !== 'string') return work(...args);

@@ -1,5 +1,5 @@
 /** Chance that a seed repeats, and the animals that it makes. */
-import { petStatuses, type PetStatus } from '../../build/pet.js';
+import { type PetStatus, petStatuses } from '../../dist/index.js';
 
 export interface Random {
   /** An integer from 0 to below `limit`. */

@@ -1,7 +1,9 @@
 /** What a row of the torture is: one claim, tried for as long as its share of the budget lasts. Knows no fault. */
+import { AssertionError } from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { until as untilTrue } from '../support/waiting.js';
 import { randomOf, type Random } from './random.js';
 
 /** One claim of the issue's table. */
@@ -97,10 +99,17 @@ export function number(value: number): string {
 }
 
 /** Resolves as the promise does; a hang is a violation. */
-export async function inTime<Value>(promise: Promise<Value>, ms: number, what: string | (() => string)): Promise<Value> {
+export async function inTime<Value>(
+  promise: Promise<Value>,
+  ms: number,
+  what: string | (() => string),
+): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Violation(`${typeof what === 'string' ? what : what()}: nothing in ${ms} ms`)), ms);
+    timer = setTimeout(
+      () => reject(new Violation(`${typeof what === 'string' ? what : what()}: nothing in ${ms} ms`)),
+      ms,
+    );
   });
   try {
     return await Promise.race([promise, late]);
@@ -112,9 +121,8 @@ export async function inTime<Value>(promise: Promise<Value>, ms: number, what: s
 /** Asks again and again until the answer is true; fails after a time. */
 export async function until(what: string, ms: number, ask: () => boolean | Promise<boolean>): Promise<number> {
   const startedAt = performance.now();
-  while (!(await ask())) {
-    hold(performance.now() - startedAt < ms, `waited ${ms} ms in vain: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  await untilTrue(what, ask, ms).catch((error: unknown) => {
+    throw error instanceof AssertionError ? new Violation(error.message) : error;
+  });
   return performance.now() - startedAt;
 }

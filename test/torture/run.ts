@@ -2,6 +2,7 @@
 import { damage } from './damage.js';
 import { failingCalls } from './failing-calls.js';
 import { faults } from './faults.js';
+import { flooding } from './floods.js';
 import { inputs } from './inputs.js';
 import { keys } from './keys.js';
 import { kill } from './kill.js';
@@ -15,12 +16,29 @@ import { slow } from './slow.js';
 import { stop } from './stop.js';
 import { syncOrder } from './sync-order.js';
 
-const rows: readonly Row[] = [kill, power, syncOrder, failingCalls, damage, faults, lock, model, inputs, slow, overload, stop, keys, seeded];
+const rows: readonly Row[] = [
+  kill,
+  power,
+  syncOrder,
+  failingCalls,
+  damage,
+  faults,
+  lock,
+  model,
+  inputs,
+  slow,
+  overload,
+  stop,
+  keys,
+  seeded,
+  flooding,
+];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((id) => !rows.some((row) => row.id === id));
-if (unknown.length > 0) throw new RangeError(`no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`);
+if (unknown.length > 0)
+  throw new RangeError(`no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`);
 const chosen = wanted.length === 0 ? rows : rows.filter((row) => wanted.includes(row.id));
 
 const seed = TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);

@@ -11,7 +11,9 @@ test('R14 each seeded fault has its place in the source, and a test of the name 
   for (const { name, file, text, test: testFile, caughtBy } of faults) {
     assert.equal(read(`src/${file}`).split(text).length - 1, 1, `${name}: src/${file} must say once ${text}`);
     // As far as a name is written out: what it is filled with is known when the test runs.
-    const names = [...read(`test/${testFile}`).matchAll(/\btest\(\s*['"`]([^'"`$]+)/g)].map(([, written = '']) => written);
+    const names = [...read(`test/${testFile}`).matchAll(/\btest\(\s*['"`]([^'"`$]+)/g)].map(
+      ([, written = '']) => written,
+    );
     assert.ok(
       names.some((written) => written.startsWith(caughtBy) || caughtBy.startsWith(written)),
       `${name}: no test of test/${testFile} begins with ${caughtBy}`,

@@ -1,7 +1,6 @@
 /** A file storage at work on a machine whose calls fail; after each step it must be in the state that F5 and F6 name. */
-import { PetstoreError } from '../../build/errors.js';
-import { fileStorage } from '../../build/storage/file.js';
-import type { PetStorage } from '../../build/storage.js';
+import { type PetStorage, PetstoreError } from '../../dist/index.js';
+import { fileStorage } from '../../dist/file/index.js';
 import { keyedText, onceOf, petText } from './files.js';
 import type { Machine } from './machine.js';
 import type { CallName, Fault, Process } from './process.js';
@@ -33,7 +32,12 @@ export class Session {
   #named = 0;
   #isStale = false;
 
-  constructor(machine: Machine, path: string, before: readonly string[], fault: (call: CallName, number: number) => Fault) {
+  constructor(
+    machine: Machine,
+    path: string,
+    before: readonly string[],
+    fault: (call: CallName, number: number) => Fault,
+  ) {
     this.#machine = machine;
     this.#path = path;
     this.acknowledged = [...before];
@@ -42,7 +46,8 @@ export class Session {
       const happens = fault(name, number);
       this.#calls.push({ name, fault: happens });
       // While opening nothing is undone: what stands there may have been acknowledged.
-      if (typeof happens === 'string' && (name === 'truncate' || (name === 'datasync' && this.#storage === undefined))) this.#isStale = true;
+      if (typeof happens === 'string' && (name === 'truncate' || (name === 'datasync' && this.#storage === undefined)))
+        this.#isStale = true;
       return happens;
     };
   }
@@ -58,7 +63,10 @@ export class Session {
     try {
       this.#storage = await fileStorage(this.#path, { disk: this.process.disk });
     } catch (error) {
-      hold(error instanceof PetstoreError && error.code === 'storage_unusable', `opening rejects with ${String(error)}`);
+      hold(
+        error instanceof PetstoreError && error.code === 'storage_unusable',
+        `opening rejects with ${String(error)}`,
+      );
       hold(!error.message.includes('\n'), `a refusal of several lines: ${error.message}`);
       hold(this.#failed().length > 0, `refused though no call failed: ${error.message}`);
       hold(this.process.open === 0, 'a refused start keeps a descriptor');
@@ -87,14 +95,20 @@ export class Session {
       this.#state = 'sound';
     } else {
       for (const outcome of outcomes) {
-        const code = outcome.status === 'rejected' && outcome.reason instanceof PetstoreError ? outcome.reason.code : outcome.status;
+        const code =
+          outcome.status === 'rejected' && outcome.reason instanceof PetstoreError
+            ? outcome.reason.code
+            : outcome.status;
         hold(code === 'unavailable', `of a failed batch an add ends with ${code}`);
       }
       this.refused.push(...texts);
       this.#state = this.#stateAfter(before);
       const touches = this.#calls.some(({ name }) => name === 'write' || name === 'datasync' || name === 'truncate');
       hold(before !== 'broken' || !touches, 'a broken storage touches its file');
-      hold(this.#state !== 'full' || file?.equals(this.#machine.file(this.#path) ?? Buffer.alloc(0)) === true, 'a full disk is not undone to the last commit');
+      hold(
+        this.#state !== 'full' || file?.equals(this.#machine.file(this.#path) ?? Buffer.alloc(0)) === true,
+        'a full disk is not undone to the last commit',
+      );
     }
     await this.#checkReads();
   }
@@ -103,7 +117,10 @@ export class Session {
   async close(): Promise<void> {
     this.#calls = [];
     const outcome = await Promise.resolve(this.#storage?.close()).then(() => 'closed', String);
-    hold(outcome === 'closed' || this.#failed().some(({ name }) => name === 'close'), `closing rejects with ${outcome}`);
+    hold(
+      outcome === 'closed' || this.#failed().some(({ name }) => name === 'close'),
+      `closing rejects with ${outcome}`,
+    );
     hold(this.process.open === 0, 'a closed storage keeps a descriptor');
   }
 
@@ -125,7 +142,10 @@ export class Session {
     const { texts = [] } = (await storage?.texts?.list({ limit: 1000 })) ?? {};
     const shown = texts.map((text) => Buffer.from(text, 'latin1').toString());
     const acknowledged = this.acknowledged.map((text) => text.slice(text.indexOf('\n') + 1));
-    hold(shown.join('\n') === acknowledged.join('\n'), () => `readers see ${shown.length} of ${this.acknowledged.length} animals`);
+    hold(
+      shown.join('\n') === acknowledged.join('\n'),
+      () => `readers see ${shown.length} of ${this.acknowledged.length} animals`,
+    );
     this.#calls = [];
     const isReady = await Promise.resolve(storage?.ready?.()).then(
       () => true,

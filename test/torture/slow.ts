@@ -48,8 +48,14 @@ export const slow: Row = {
         const many = Math.round((sockets * kind.part) / parts);
         const times = await Promise.all(Array.from({ length: many }, () => attack(share, attacked.client.port, kind)));
         const [fastest, slowest] = [quantileOf(times, 0), quantileOf(times, 1)];
-        hold(fastest >= kind.keptMs - soonerMs - lag.ms, `${kind.name}: one is dropped behind ${Math.round(fastest)} ms, not ${kind.keptMs}; ${words(lag)}`);
-        hold(slowest <= kind.goneMs + slackMs + lag.ms, `${kind.name}: one is there for ${Math.round(slowest)} ms, not ${kind.goneMs}; ${words(lag)}`);
+        hold(
+          fastest >= kind.keptMs - soonerMs - lag.ms,
+          `${kind.name}: one is dropped behind ${Math.round(fastest)} ms, not ${kind.keptMs}; ${words(lag)}`,
+        );
+        hold(
+          slowest <= kind.goneMs + slackMs + lag.ms,
+          `${kind.name}: one is there for ${Math.round(slowest)} ms, not ${kind.goneMs}; ${words(lag)}`,
+        );
         return `${many} ${kind.name} ${seconds(fastest)} to ${seconds(slowest)} s`;
       }),
     );
@@ -62,7 +68,10 @@ export const slow: Row = {
     hold(stored === attacked.ledger.size, `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`);
 
     const [p99, calmP99] = [quantileOf(theirs, 0.99), quantileOf(ours, 0.99)];
-    hold(p99 <= Math.max(2 * calmP99, calmP99 + floorMs), `good clients wait: p99 ${p99.toFixed(1)} ms, on a calm server ${calmP99.toFixed(1)} ms`);
+    hold(
+      p99 <= Math.max(2 * calmP99, calmP99 + floorMs),
+      `good clients wait: p99 ${p99.toFixed(1)} ms, on a calm server ${calmP99.toFixed(1)} ms`,
+    );
     await until('the descriptors to go', 10_000, () => descriptorsOf(attacked.server.pid) <= before.descriptors);
     await until('memory to come back', 60_000, async () => {
       // A heap is swept when somebody works.
@@ -72,7 +81,9 @@ export const slow: Row = {
     const after = residentMiB(attacked.server.pid);
     attacked.client.close();
     calm.client.close();
-    const shortened = isLong ? '' : ` (of ${number(fullSockets)}; idle ones and readers, which have 60 s and more, need a larger share)`;
+    const shortened = isLong
+      ? ''
+      : ` (of ${number(fullSockets)}; idle ones and readers, which have 60 s and more, need a larger share)`;
     return `gone behind: ${figures.join(', ')}${shortened}; ${words(lag)}; p99 of good clients ${p99.toFixed(1)} ms, on a calm server beside it ${calmP99.toFixed(1)} ms; ${before.descriptors} descriptors before and after; ${before.MiB.toFixed(0)} MiB before, ${peakMiB.toFixed(0)} at most, ${after.toFixed(0)} after`;
   },
 };
@@ -102,7 +113,11 @@ async function churn(client: Client): Promise<void> {
 const goodClients = 4;
 
 /** Good clients at work; answers their waits in milliseconds. */
-async function work(share: Share, { client, ledger }: Running, working: { readonly goOn: boolean }): Promise<readonly number[]> {
+async function work(
+  share: Share,
+  { client, ledger }: Running,
+  working: { readonly goOn: boolean },
+): Promise<readonly number[]> {
   const waits: number[] = [];
   await Promise.all(
     Array.from({ length: goodClients }, async () => {

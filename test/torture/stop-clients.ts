@@ -1,6 +1,6 @@
 /** Clients of a server that is told to stop: at work, asking for nothing, half-sent, or late; and what each of them may see. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { Client as BareClient, type Answer } from '../http/client.js';
+import { Client as BareClient, type Answer } from '../support/client.js';
 import { waitedMs } from './figures.js';
 import type { Ledger } from './ledger.js';
 import { randomDraft } from './random.js';
@@ -34,7 +34,11 @@ export async function openBystanders(port: number): Promise<readonly BareClient[
   const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
   const opened: BareClient[] = [];
   for (let index = 0; index < others; index++) {
-    const [silent, inHead, inBody] = [await BareClient.connect(port), await BareClient.connect(port), await BareClient.connect(port)];
+    const [silent, inHead, inBody] = [
+      await BareClient.connect(port),
+      await BareClient.connect(port),
+      await BareClient.connect(port),
+    ];
     inHead.send(half.slice(0, 5 + 20 * index));
     inBody.send(`${half}{"name":`);
     opened.push(silent, inHead, inBody);
@@ -55,7 +59,14 @@ export async function openIdle(port: number): Promise<readonly BareClient[]> {
 }
 
 /** Adds over an idle connection so long behind now, which is when the server is told to stop: that must be answered. */
-export async function askAtTheEnd(share: Share, client: BareClient, pid: number, behindMs: number, ledger: Ledger, tally: Tally): Promise<void> {
+export async function askAtTheEnd(
+  share: Share,
+  client: BareClient,
+  pid: number,
+  behindMs: number,
+  ledger: Ledger,
+  tally: Tally,
+): Promise<void> {
   const since = performance.now();
   const waitedBefore = waitedMs(pid);
   if (behindMs > 0) await wait(behindMs);

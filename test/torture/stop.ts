@@ -5,7 +5,15 @@ import { quantileOf } from './figures.js';
 import { Ledger } from './ledger.js';
 import { count, hold, inTime, number, type Row, type Share } from './row.js';
 import { started } from './server.js';
-import { askAtTheEnd, comeAndAdd, keepAdding, lastWordMs, openBystanders, openIdle, type Tally } from './stop-clients.js';
+import {
+  askAtTheEnd,
+  comeAndAdd,
+  keepAdding,
+  lastWordMs,
+  openBystanders,
+  openIdle,
+  type Tally,
+} from './stop-clients.js';
 
 const fullRounds = 50;
 /** A round mostly waits for the grace of half-sent requests, so that several fit beside each other. */
@@ -59,7 +67,9 @@ async function round(share: Share, ends: Ends, tally: Tally): Promise<void> {
   await Promise.race([working, wait(50 + share.random.below(400))]);
   // The first asks before the signal, which finds its request on the way; the others while idle connections are kept.
   const asking = Promise.all(
-    askers.map((asker, index) => askAtTheEnd(share, asker, server.pid, index * share.random.below(lastWordMs / askers.length), ledger, tally)),
+    askers.map((asker, index) =>
+      askAtTheEnd(share, asker, server.pid, index * share.random.below(lastWordMs / askers.length), ledger, tally),
+    ),
   );
   asking.catch(() => undefined);
   const sentAt = performance.now();

@@ -18,7 +18,8 @@ const traced = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fs
 
 export const syncOrder: Row = {
   id: 'R3',
-  title: 'order of the system calls under `strace -f`: a write of O_DSYNC, then its 201; folder before the first 201; nothing written behind a failed sync',
+  title:
+    'order of the system calls under `strace -f`: a write of O_DSYNC, then its 201; folder before the first 201; nothing written behind a failed sync',
   fullS: 5,
   run: async (share) => {
     needPrograms('strace');
@@ -144,11 +145,20 @@ class Trace {
   }
 
   /** `failingSync` says which write's sync fails and how; `failingWrite` is for strace, which then tells of this file alone. */
-  async start({ failingSync, failingWrite }: { failingSync?: readonly [number, string]; failingWrite?: string } = {}): ReturnType<typeof started> {
+  async start({
+    failingSync,
+    failingWrite,
+  }: {
+    failingSync?: readonly [number, string];
+    failingWrite?: string;
+  } = {}): ReturnType<typeof started> {
     const more = failingWrite === undefined ? [] : ['-e', failingWrite, '-P', this.#path];
     // -D: the server is our own child, so that it hears our signals.
     const under = ['strace', '-f', '-D', '-y', '-s', '1000000', '-e', `trace=${traced}`, '-o', this.#file, ...more];
-    const failing = failingSync && { NODE_OPTIONS: `--import=${failingSyncModule}`, FAILING_SYNC: JSON.stringify([this.#path, ...failingSync]) };
+    const failing = failingSync && {
+      NODE_OPTIONS: `--import=${failingSyncModule}`,
+      FAILING_SYNC: JSON.stringify([this.#path, ...failingSync]),
+    };
     const running = await started(this.#share, this.#path, { under, env: { PETSTORE_API_KEYS: apiKey, ...failing } });
     this.#pid = running.server.pid;
     return running;
@@ -170,8 +180,13 @@ class Trace {
       hold(touched === undefined, `behind a failed sync there is a ${touched?.name}`);
     }
 
-    const opened = calls.filter(({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && !result.startsWith('-1'));
-    hold(opened.length > 0 && opened.every(({ args }) => args.includes('O_DSYNC')), 'the file is not opened so that a write is its fdatasync too');
+    const opened = calls.filter(
+      ({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && !result.startsWith('-1'),
+    );
+    hold(
+      opened.length > 0 && opened.every(({ args }) => args.includes('O_DSYNC')),
+      'the file is not opened so that a write is its fdatasync too',
+    );
     const written = new Map<string, SystemCall>();
     // The last one is the one whose sync failed.
     const synced = onFile.filter(isWhole).slice(0, failed === undefined ? undefined : -1);
@@ -185,7 +200,10 @@ class Trace {
       for (const id of ids) {
         seen++;
         const write = written.get(id);
-        hold(write !== undefined && write.ended < reply.began, `the 201 of id ${id} leaves before its bytes are written and synced`);
+        hold(
+          write !== undefined && write.ended < reply.began,
+          `the 201 of id ${id} leaves before its bytes are written and synced`,
+        );
       }
     }
     return seen;
@@ -201,12 +219,16 @@ class Trace {
   /** The new file's name and its new folder's name are on the disk before the first 201. */
   #checkFolder(calls: readonly SystemCall[], firstReply: number): void {
     const made = calls.find(
-      ({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && args.includes('O_CREAT') && !result.startsWith('-1'),
+      ({ name, args, result }) =>
+        name === 'openat' && args.includes(`"${this.#path}"`) && args.includes('O_CREAT') && !result.startsWith('-1'),
     );
     hold(made !== undefined, 'the file is never made');
     const folder = dirname(this.#path);
     const isSynced = (path: string, from: number, to: number): boolean =>
-      calls.some(({ name, args, result, began, ended }) => name === 'fsync' && descriptorOf(args) === path && result === '0' && began > from && ended < to);
+      calls.some(
+        ({ name, args, result, began, ended }) =>
+          name === 'fsync' && descriptorOf(args) === path && result === '0' && began > from && ended < to,
+      );
     hold(isSynced(folder, made.ended, firstReply), 'the folder is not synced before the first 201');
     hold(isSynced(dirname(folder), 0, firstReply), 'the folder above the new one is not synced before the first 201');
   }

@@ -15,5 +15,6 @@ export function needPrograms(...programs: readonly string[]): void {
 
 /** @throws Skip where this user may not mount. */
 export function needRoot(): void {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) throw new Skip('needs root on Linux, for mounts of its own');
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    throw new Skip('needs root on Linux, for mounts of its own');
 }

@@ -62,7 +62,10 @@ export class Watched {
       hold(ms <= withinMs + busyMs, `a refusal takes ${Math.round(ms)} ms`);
     }
     const late = met.filter(({ ms }) => ms > withinMs);
-    hold(late.length <= met.length / 10, () => `${late.length} of ${met.length} refusals take more than ${withinMs} ms`);
+    hold(
+      late.length <= met.length / 10,
+      () => `${late.length} of ${met.length} refusals take more than ${withinMs} ms`,
+    );
     hold((await client.get('/readyz')).status === 503, 'it says that it is ready');
     return Math.max(...met.map(({ ms }) => ms));
   }
@@ -98,7 +101,10 @@ export class Watched {
   async #probe(): Promise<void> {
     while (this.#isWatching) {
       const { status, ms } = await this.client.get('/readyz');
-      hold((status === 200 || status === 503) && ms <= probeMs, `/readyz is answered ${status}, behind ${Math.round(ms)} ms`);
+      hold(
+        (status === 200 || status === 503) && ms <= probeMs,
+        `/readyz is answered ${status}, behind ${Math.round(ms)} ms`,
+      );
       await wait(50);
     }
   }

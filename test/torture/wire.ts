@@ -1,5 +1,5 @@
 /** Requests of the torture in bytes, for clients on bare sockets. */
-import { bytesOf, type Words } from '../http/fixture.js';
+import { bytesOf, type Words } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 import { apiKey } from './server.js';
 

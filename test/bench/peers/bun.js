@@ -3,11 +3,15 @@ import { add, animalOf, animalsOf, host, isAllowed, isDraft, pageOf, problems, s
 
 const refused = (status) => Response.json(problems[status], { status });
 
-const withKey = (handler) => (request) => (isAllowed(request.headers.get('authorization')) ? handler(request) : refused(401));
+const withKey = (handler) => (request) =>
+  isAllowed(request.headers.get('authorization')) ? handler(request) : refused(401);
 
 function list(request) {
   const { searchParams } = new URL(request.url);
-  const page = pageOf({ limit: searchParams.get('limit') ?? undefined, status: searchParams.get('status') ?? undefined });
+  const page = pageOf({
+    limit: searchParams.get('limit') ?? undefined,
+    status: searchParams.get('status') ?? undefined,
+  });
   return page === undefined ? refused(400) : Response.json(animalsOf(page.limit, page.status));
 }
 

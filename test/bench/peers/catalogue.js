@@ -34,7 +34,11 @@ export function add({ name, categoryId, status }) {
 
 /** Whether a body is an animal before it has an id. */
 export function isDraft(body) {
-  return typeof body?.name === 'string' && Number.isInteger(body.categoryId) && (body.status === undefined || statuses.includes(body.status));
+  return (
+    typeof body?.name === 'string' &&
+    Number.isInteger(body.categoryId) &&
+    (body.status === undefined || statuses.includes(body.status))
+  );
 }
 
 /** The limit and status of a query's texts, or undefined where they are against the rules. */
@@ -59,7 +63,12 @@ export const schemas = {
   },
   animal: {
     type: 'object',
-    properties: { id: { type: 'integer' }, name: { type: 'string' }, categoryId: { type: 'integer' }, status: { type: 'string' } },
+    properties: {
+      id: { type: 'integer' },
+      name: { type: 'string' },
+      categoryId: { type: 'integer' },
+      status: { type: 'string' },
+    },
   },
   query: {
     type: 'object',

@@ -15,9 +15,13 @@ app.setErrorHandler((error, _request, reply) => {
   reply.code(400).send(problems[400]);
 });
 
-app.get('/v1/pets', { schema: { querystring: query, response: { 200: { type: 'array', items: animal }, '4xx': problem } } }, (request, reply) => {
-  reply.send(animalsOf(request.query.limit, request.query.status));
-});
+app.get(
+  '/v1/pets',
+  { schema: { querystring: query, response: { 200: { type: 'array', items: animal }, '4xx': problem } } },
+  (request, reply) => {
+    reply.send(animalsOf(request.query.limit, request.query.status));
+  },
+);
 
 app.get('/v1/pets/:petId', { schema: { response: { 200: animal, '4xx': problem } } }, (request, reply) => {
   const found = animalOf(request.params.petId);

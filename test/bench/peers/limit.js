@@ -1,8 +1,7 @@
-// The most that `node:http` can do here: the petstore's own request and response classes, its replies of a turn together, each
+// The most that `node:http` can do here: the petstore's own request class, its replies of a turn together, each
 // one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no animal, no body.
 import { createServer } from 'node:http';
-import { WholeRequest } from '../../../build/http/whole-request.js';
-import { WholeResponse } from '../../../build/http/whole-response.js';
+import { BodyRequest } from '../../../dist/http/exchange.js';
 
 /** About how many bytes the petstore answers to each target, to all others as to an animal. */
 const bytes = new Map([
@@ -24,10 +23,15 @@ let ready = [];
 function flush() {
   const leaving = ready;
   ready = [];
-  for (const response of leaving) response.sendWhole(200, response.req.method === 'POST' ? added : (texts.get(response.req.url) ?? usual), () => undefined);
+  for (const response of leaving) {
+    const { method, url, socket } = response.req;
+    socket.write(method === 'POST' ? added : (texts.get(url) ?? usual), 'latin1');
+    response.finished = true;
+    response.emit('finish');
+  }
 }
 
-const server = createServer({ IncomingMessage: WholeRequest, ServerResponse: WholeResponse, keepAliveTimeout: 0 }, (_request, response) => {
+const server = createServer({ IncomingMessage: BodyRequest, keepAliveTimeout: 0 }, (_request, response) => {
   if (ready.push(response) === 1) setImmediate(flush);
 });
 server.listen(0, '127.0.0.1', () => {

@@ -8,7 +8,9 @@ const [path, mode] = process.argv.slice(2);
 const database = new Database(path);
 database.pragma('journal_mode = WAL');
 database.pragma('synchronous = FULL');
-database.exec('CREATE TABLE pets (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, categoryId INTEGER NOT NULL, status TEXT)');
+database.exec(
+  'CREATE TABLE pets (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, categoryId INTEGER NOT NULL, status TEXT)',
+);
 const insertion = database.prepare('INSERT INTO pets (name, categoryId, status) VALUES (?, ?, ?)');
 
 function insert({ name, categoryId, status }) {

@@ -1,0 +1,118 @@
+// The page at `/`: asks for the key, lists the animals, adds one. The part of the address after # says which page is shown.
+const at = (id) => document.getElementById(id);
+const keyName = 'petstore-key';
+
+/** Every number as its digits: JSON.parse would round an id beyond 2^53. */
+function parseExactly(text) {
+  const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+  return JSON.parse(text.replace(tokens, (token) => (token[0] === '"' ? token : `"${token}"`)));
+}
+
+/** Asks the server; throws an Error with its words, and lets go of a key that is not accepted. */
+async function ask(address, options = {}) {
+  const headers = { Authorization: `Bearer ${sessionStorage.getItem(keyName)}`, 'Content-Type': 'application/json' };
+  let response;
+  let body;
+  try {
+    response = await fetch(address, { ...options, headers });
+    body = parseExactly(await response.text());
+  } catch {
+    throw new Error('The server cannot be reached; try again.');
+  }
+  if (response.status === 401) showKeyForm(body.message);
+  if (!response.ok) throw new Error(body.message);
+  return { body, link: response.headers.get('Link') ?? '' };
+}
+
+function showKeyForm(message = '') {
+  sessionStorage.removeItem(keyName);
+  at('store').hidden = true;
+  at('rows').replaceChildren();
+  at('key-form').hidden = false;
+  at('key-error').textContent = message;
+  at('key').focus();
+}
+
+/** Counts what was asked for: an answer that comes later than the next question is not shown. */
+let asked = 0;
+
+/** Shows the page that the address names after its #: the query of GET /v1/pets. */
+async function showAnimals() {
+  if (sessionStorage.getItem(keyName) === null) return showKeyForm();
+  const turn = ++asked;
+  const query = location.hash.slice(1);
+  let page = { body: [], link: '' };
+  let complaint = '';
+  try {
+    page = await ask(`v1/pets?${query}`);
+  } catch (error) {
+    complaint = error.message;
+  }
+  if (turn !== asked || sessionStorage.getItem(keyName) === null) return;
+  const status = new URLSearchParams(query).get('status') ?? '';
+  const next = /\?([^>]*)>; rel="next"/.exec(page.link)?.[1];
+  at('list-error').textContent = complaint;
+  at('rows').replaceChildren(...page.body.map(rowOf));
+  at('empty').hidden = complaint !== '' || page.body.length > 0;
+  at('filter').value = status;
+  at('first').href = status === '' ? '#' : `#status=${status}`;
+  at('first').hidden = !query.includes('after=');
+  at('next').href = `#${next ?? ''}`;
+  at('next').hidden = next === undefined;
+  at('key-form').hidden = true;
+  at('store').hidden = false;
+}
+
+function rowOf({ id, name, categoryId, status = '' }) {
+  const row = document.createElement('tr');
+  for (const text of [id, name, categoryId, status]) {
+    const cell = row.insertCell();
+    cell.dir = 'auto';
+    cell.textContent = text;
+  }
+  return row;
+}
+
+at('key-form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(keyName, at('key').value.trim());
+  at('key').value = '';
+  at('key-error').textContent = '';
+  await showAnimals();
+  if (!at('store').hidden) at('animals').focus();
+});
+
+at('forget').addEventListener('click', () => showKeyForm());
+
+at('filter').addEventListener('change', () => {
+  location.hash = at('filter').value === '' ? '' : `status=${at('filter').value}`;
+});
+
+window.addEventListener('hashchange', async () => {
+  await showAnimals();
+  // A link that leads nowhere now is hidden: whoever pressed it begins at the heading.
+  if (document.activeElement !== at('filter')) at('animals').focus();
+});
+
+at('add-form').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const category = at('category').value.trim();
+  // Digits go as they are, to the last; of anything else the server says what is wrong.
+  const categoryId = /^-?(0|[1-9]\d*)$/.test(category) ? category : JSON.stringify(category);
+  const status = at('status').value === '' ? '' : `,"status":"${at('status').value}"`;
+  const sent = `{"name":${JSON.stringify(at('name').value)},"categoryId":${categoryId}${status}}`;
+  at('add-error').textContent = at('added').textContent = '';
+  at('add').disabled = true;
+  try {
+    const { body } = await ask('v1/pets', { method: 'POST', body: sent });
+    event.target.reset();
+    at('added').textContent = `Added with the id ${body.id}.`;
+    at('name').focus();
+    await showAnimals();
+  } catch (error) {
+    at('add-error').textContent = error.message;
+  }
+  at('add').disabled = false;
+});
+
+showAnimals();

@@ -1,0 +1,258 @@
+/** The `keys` command, and the file that it keeps: names, digests, times, never a key. */
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { codeOf, digestOfKey, parseJson, reasonOf, type JsonValue } from '../index.js';
+import { print, Refusal, say } from './output.js';
+import { readDuration, type Settings } from './settings.js';
+
+/** Where keys are kept unless an option says otherwise, below the working folder. */
+export const defaultKeysFile = 'data/keys.json';
+
+/** The name of the key of `--dev`. */
+export const devKeyName = 'dev';
+
+/** A key as the file has it. */
+interface StoredKey {
+  readonly name: string;
+  /** SHA-256 of the key's text, in hexadecimal digits. */
+  readonly sha256: string;
+  /** ISO 8601. */
+  readonly created: string;
+  /** ISO 8601; absent for never. */
+  readonly expires?: string;
+}
+
+/** A new API key: `psk_` and 32 random bytes in base64url, 47 characters. */
+export function newApiKey(): string {
+  return `psk_${randomBytes(32).toString('base64url')}`;
+}
+
+/**
+ * Reads a keys file. It is strict, so that no typing error opens a door.
+ * @throws Refusal that names the file and what is wrong with it.
+ */
+export function readKeysFile(path: string): readonly StoredKey[] {
+  try {
+    const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
+    if (!Array.isArray(list)) throw new Refusal('"keys" must be an array');
+    const keys = list.map(readKey);
+    const twice = keys.find(({ name }, index) => keys.findIndex((key) => key.name === name) < index);
+    if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
+    return keys;
+  } catch (error) {
+    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}`);
+  }
+}
+
+/** Whether a text can name a key: it is printed in lists and logs, on one line. */
+function isKeyName(text: string): boolean {
+  return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
+}
+
+/** @throws Refusal for the name of keys which are in no file: two of one name would share their idempotency keys. */
+function refuseReserved(name: string, place = ''): void {
+  if (name === devKeyName || /^env-[0-9]+$/.test(name))
+    throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
+}
+
+function readKey(value: JsonValue, index: number): StoredKey {
+  const place = `key ${index + 1}`;
+  const key = members(value, ['name', 'sha256', 'created', 'expires'], place);
+  const text = (member: string, isRight: (text: string) => boolean, rule: string): string => {
+    const found = key.get(member);
+    if (typeof found === 'string' && isRight(found)) return found;
+    throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
+  };
+  const time = 'a time such as 2026-11-20T08:00:00Z';
+  const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
+  refuseReserved(name, `${place}: `);
+  const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
+  const stored = { name, sha256, created: text('created', isTime, time) };
+  return key.has('expires') ? { ...stored, expires: text('expires', isTime, `${time}, or be left out`) } : stored;
+}
+
+/** The members of an object that has no others: an unknown one may be a misspelt "expires". */
+function members(value: JsonValue, known: readonly string[], place: string): ReadonlyMap<string, JsonValue> {
+  if (!(value instanceof Map)) throw new Refusal(`${place} must be a JSON object`);
+  const unknown = [...value.keys()].find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Refusal(`${place} has an unknown member ${JSON.stringify(unknown)}`);
+  return value;
+}
+
+/** A date, or a time that names its zone: without one it would mean something else on another machine. */
+function isTime(text: string): boolean {
+  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
+  if (!form.test(text) || Number.isNaN(Date.parse(text))) return false;
+  // Date takes 31 February for 3 March. Asked without its time, which in UTC may be of the day before or after.
+  const day = text.slice(0, 10);
+  return new Date(day).toISOString().startsWith(day);
+}
+
+/** Runs `keys add NAME`, `keys list` or `keys revoke NAME`. @throws Refusal */
+export async function keys([action, ...names]: readonly string[], settings: Settings): Promise<number> {
+  const path = settings.find('keysFile')?.text ?? defaultKeysFile;
+  const expires = settings.find('expires');
+  if (expires !== undefined && action !== 'add')
+    throw new Refusal(`flag ${expires.from} is only for \`keys add\`; leave it out`);
+  switch (action) {
+    case 'add':
+      await add(path, oneName(action, names), expires && readDuration(expires));
+      return 0;
+    case 'revoke':
+      await revoke(path, oneName(action, names));
+      return 0;
+    case 'list':
+      if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
+      await print(storedIn(path).map(lineOf));
+      return 0;
+    default:
+      throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  }
+}
+
+async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
+  if (!isKeyName(name))
+    throw new Refusal('the name of a key must be 1 to 100 printable characters without spaces around; choose another');
+  refuseReserved(name);
+  const key = newApiKey();
+  const now = Date.now();
+  const made = { name, sha256: digestOfKey(key).toString('hex'), created: new Date(now).toISOString() };
+  const stored = lifeMs === undefined ? made : { ...made, expires: new Date(now + lifeMs).toISOString() };
+  await change(path, (present) => {
+    if (present.some((other) => other.name === name))
+      throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
+    return [...present, stored];
+  });
+  const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
+  await print([key], loss);
+  say(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`);
+}
+
+async function revoke(path: string, name: string): Promise<void> {
+  const unknown = new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
+  // Asked before, too: the change would make the folder.
+  if (!fs.existsSync(path)) throw unknown;
+  await change(path, (present) => {
+    const left = present.filter((key) => key.name !== name);
+    if (left.length === present.length) throw unknown;
+    return left;
+  });
+  say(`${name} is revoked; a running server refuses it within 2 seconds.`);
+}
+
+function lineOf({ name, created, expires }: StoredKey, _index: number, all: readonly StoredKey[]): string {
+  const width = Math.max(...all.map((key) => key.name.length));
+  const isOver = expires !== undefined && Date.now() >= Date.parse(expires);
+  const end = expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
+  return `${name.padEnd(width)}  created ${created}  ${end}`;
+}
+
+/** Puts other keys in place of those that are there, none of another `keys` command lost between. */
+async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
+  try {
+    await replaceFile(path, () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`);
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(`keys file ${path} cannot be written (${reasonOf(error)}); name another with --keys-file`);
+  }
+}
+
+function storedIn(path: string): readonly StoredKey[] {
+  return fs.existsSync(path) ? readKeysFile(path) : [];
+}
+
+function oneName(action: string, [name, ...others]: readonly string[]): string {
+  if (name !== undefined && others.length === 0) return name;
+  throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
+}
+
+const retryMs = 20;
+/** Work under the lock takes milliseconds; a lock of this age was left by a crash. */
+const staleMs = 10_000;
+/** Long enough to see a lock grow stale. */
+const standardPatienceMs = 15_000;
+
+/**
+ * Puts a text in place of a file as a whole, for its owner alone (mode 600) and on the disk, while no other process
+ * that asks here does: readers see the old text or the new one. The new file is the lock, until it takes the place of
+ * the old one. A missing folder is made.
+ * @param next Makes the text, under the lock.
+ * @throws Refusal where the turn never comes; what `next` and the system throw: the old file is still there then.
+ */
+export async function replaceFile(path: string, next: () => string, patienceMs = standardPatienceMs): Promise<void> {
+  const file = throughLinks(path);
+  const folder = dirname(file);
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const lock = `${file}.lock`;
+  await takeLock(lock, patienceMs);
+  try {
+    fs.writeFileSync(lock, next(), { flag: 'r+', flush: true });
+    fs.renameSync(lock, file);
+  } catch (error) {
+    fs.rmSync(lock, { force: true });
+    throw error;
+  }
+  // Windows opens no folders; there the rename alone must do.
+  if (process.platform === 'win32') return;
+  const descriptor = fs.openSync(folder, 'r');
+  try {
+    fs.fsyncSync(descriptor);
+  } finally {
+    fs.closeSync(descriptor);
+  }
+}
+
+/**
+ * The path of the file that a path leads to through links; one that is missing may be the end of a link, too. To
+ * replace the path itself would put a file in the link's place, and leave the other as it was.
+ * @throws what the system throws, such as for a ring of links.
+ */
+function throughLinks(path: string): string {
+  try {
+    return fs.realpathSync(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+  const isLink = fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink ? throughLinks(resolve(fs.realpathSync(dirname(path)), fs.readlinkSync(path))) : path;
+}
+
+async function takeLock(lock: string, patienceMs: number): Promise<void> {
+  const removing = `${lock}.stale`;
+  for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(retryMs)) {
+    // Only one at a time may look and remove: two who saw the same stale lock would otherwise remove it one after the
+    // other, and the second one's would be the new lock of a third. Nobody takes this one over: it is there for two
+    // system calls.
+    if (isStale(lock) && makes(removing)) {
+      try {
+        if (isStale(lock)) fs.rmSync(lock, { force: true });
+      } finally {
+        fs.rmSync(removing, { force: true });
+      }
+    }
+    if (Date.now() > giveUpAt) {
+      const alsoLeft = fs.existsSync(removing) ? ` and ${removing}` : '';
+      throw new Refusal(`${lock} is held by another process; try again, or delete it${alsoLeft} if there is none`);
+    }
+  }
+}
+
+function isStale(lock: string): boolean {
+  const made = fs.statSync(lock, { throwIfNoEntry: false })?.mtimeMs;
+  return made !== undefined && Date.now() - made > staleMs;
+}
+
+/** Whether the file was not there and now is; only one of many hears that. */
+function makes(path: string): boolean {
+  try {
+    fs.closeSync(fs.openSync(path, 'wx', 0o600));
+    return true;
+  } catch (error) {
+    // Windows answers EPERM for a file that is just being deleted.
+    const code = codeOf(error);
+    if (code === 'EEXIST' || (code === 'EPERM' && process.platform === 'win32')) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * `petstore/conformance`: the contract of a storage as a suite on node:test, for whoever writes one. Every storage
+ * passes all of it; there is no switch and no list of exceptions.
+ */
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { inspect } from 'node:util';
+import { type PetDraft, type PetQuery, petStatuses, type PetStorage } from '../index.js';
+
+const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
+const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+
+/** What types alone would not stop; no walk over such pages comes to its end. */
+const impossibleQueries: readonly unknown[] = [
+  ...[undefined, null, {}],
+  ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
+  ...[1, '1', null].map((after) => ({ limit: 5, after })),
+];
+
+/**
+ * Registers its tests with node:test, within the `describe` that calls it, if any. The optional members `size`,
+ * `ready` and `texts` are tested where the storage has them; `insertOnce`, `records` and what needs a restart are not.
+ *
+ * @param options `open` is called for each test and answers another storage every time, open and without animals; the
+ * suite closes it.
+ */
+export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
+  const opened: PetStorage[] = [];
+  const openOne = async (): Promise<PetStorage> => {
+    const storage = await open();
+    opened.push(storage);
+    return storage;
+  };
+  const openWith = async (drafts: readonly PetDraft[]): Promise<PetStorage> => {
+    const storage = await openOne();
+    await Promise.all(drafts.map((draft) => storage.insert(draft)));
+    return storage;
+  };
+
+  describe('the contract of a storage', () => {
+    after(() => Promise.all(opened.map((storage) => storage.close())));
+
+    test('an inserted animal is answered whole and read back the same', async () => {
+      const storage = await openOne();
+      assert.deepEqual(await storage.insert(rex), { id: 1n, ...rex });
+      assert.deepEqual(await storage.get(1n), { id: 1n, ...rex });
+      assert.deepEqual(await storage.list({ limit: 20 }), [{ id: 1n, ...rex }]);
+    });
+
+    test('a status that is left out stays absent', async () => {
+      const storage = await openWith([{ name: 'Tom', categoryId: 7n }]);
+      assert.deepEqual(Object.keys((await storage.get(1n)) ?? {}), ['id', 'name', 'categoryId']);
+    });
+
+    test('both ends of int64 are kept exactly', async () => {
+      const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n];
+      const storage = await openWith(ends.map((categoryId) => ({ name: '', categoryId })));
+      assert.deepEqual(
+        (await storage.list({ limit: 9 })).map((pet) => pet.categoryId),
+        ends,
+      );
+    });
+
+    test('any well-formed text is kept as a name', async () => {
+      const names = ['', ' ', '\u0000', '"\\/\b\n\u2028', 'Tüm', '猫', '🐈', '\uFEFF', '\uFFFF', 'x'.repeat(70_000)];
+      const storage = await openWith(names.map((text) => ({ name: text, categoryId: 1n })));
+      assert.deepEqual(
+        (await storage.list({ limit: 99 })).map((pet) => pet.name),
+        names,
+      );
+    });
+
+    test('ids are 1, 2, 3 … in the order of the calls, with many at once too', async () => {
+      const storage = await openOne();
+      const drafts = Array.from({ length: 300 }, (_, index) => ({ name: `n${index}`, categoryId: 1n }));
+      const pets = await Promise.all(drafts.map((draft) => storage.insert(draft)));
+      assert.deepEqual(
+        pets.map((pet) => pet.id),
+        drafts.map((_, index) => BigInt(index + 1)),
+      );
+      assert.deepEqual(await storage.list({ limit: 300 }), pets);
+    });
+
+    test('an id that no animal has is undefined', async () => {
+      const storage = await openWith([rex]);
+      for (const id of [-(2n ** 63n), -1n, 0n, 2n, 2n ** 53n, 2n ** 63n - 1n])
+        assert.equal(await storage.get(id), undefined);
+    });
+
+    test('a list is the first of those that match, by ascending id, whatever the query', async () => {
+      const statuses = [...petStatuses, undefined];
+      const drafts = Array.from({ length: 40 }, (_, index): PetDraft => {
+        const status = statuses[(index * 7) % 4];
+        return status === undefined
+          ? { name: `n${index}`, categoryId: 1n }
+          : { name: `n${index}`, categoryId: 1n, status };
+      });
+      const storage = await openWith(drafts);
+      const all = await storage.list({ limit: 100 });
+      assert.deepEqual(
+        all.map((pet) => pet.id),
+        drafts.map((_, index) => BigInt(index + 1)),
+      );
+      for (const status of statuses) {
+        for (const limit of [1, 2, 7, 39, 40, 100]) {
+          for (const afterId of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
+            const query: PetQuery = {
+              limit,
+              ...(status && { status }),
+              ...(afterId !== undefined && { after: afterId }),
+            };
+            const matching = all.filter(
+              (pet) => (status === undefined || pet.status === status) && pet.id > (afterId ?? 0n),
+            );
+            assert.deepEqual(await storage.list(query), matching.slice(0, limit));
+            // A member that is undefined counts as absent.
+            const page = await storage.texts?.list({ limit, status, after: afterId });
+            if (page === undefined) continue;
+            assert.equal(page.texts.length, Math.min(limit, matching.length));
+            assert.equal(page.next, matching.length > limit ? matching[limit - 1]?.id : undefined);
+          }
+        }
+      }
+    });
+
+    test('a query that no page can answer is a TypeError, at once', async () => {
+      const storage = await openWith([rex, rex]);
+      for (const query of impossibleQueries) {
+        // A caller without types is what the check is for.
+        await assert.rejects(async () => storage.list(query as PetQuery), TypeError, inspect(query));
+        if (storage.texts === undefined) continue;
+        await assert.rejects(async () => storage.texts?.list(query as PetQuery), TypeError, inspect(query));
+      }
+      assert.equal((await storage.list({ limit: 9 })).length, 2);
+    });
+
+    test('an empty storage lists nothing', async () => {
+      const storage = await openOne();
+      for (const query of [{ limit: 1 }, { limit: 100, status: 'sold' as const }, { limit: 100, after: 5n }]) {
+        assert.deepEqual(await storage.list(query), []);
+        if (storage.texts !== undefined) assert.deepEqual(await storage.texts.list(query), { texts: [] });
+      }
+    });
+
+    test('a page after which more animals follow never changes', async () => {
+      const storage = await openWith(Array.from({ length: 5 }, () => rex));
+      const queries: readonly PetQuery[] = [{ limit: 2 }, { limit: 2, after: 2n }, { limit: 4 }];
+      const pages = () =>
+        Promise.all(queries.map(async (query) => [await storage.list(query), await storage.texts?.list(query)]));
+      const before = await pages();
+      await Promise.all(Array.from({ length: 5 }, () => storage.insert({ ...rex, status: 'sold' })));
+      assert.deepEqual(await pages(), before);
+    });
+
+    test('its texts, where it keeps some, are its animals as byte strings', async () => {
+      const { texts } = await openOne();
+      if (texts === undefined) return;
+      const json = '{"id":1,"name":"T\u00c3\u00bcm","categoryId":5,"status":"sold"}';
+      assert.deepEqual(await texts.insert({ name: 'Tüm', categoryId: 5n, status: 'sold' }), { id: 1n, json });
+      assert.equal(await texts.get(1n), json);
+      assert.equal(await texts.get(2n), undefined);
+      assert.deepEqual(await texts.list({ limit: 5 }), { texts: [json] });
+    });
+
+    test('a draft against the rules is a TypeError and keeps nothing', async () => {
+      const storage = await openOne();
+      const bad: readonly unknown[] = [
+        null,
+        {},
+        { name: 5, categoryId: 1n },
+        { name: '\ud800', categoryId: 1n },
+        { name: 'x', categoryId: 1 },
+        { name: 'x', categoryId: 2n ** 63n },
+        { name: 'x', categoryId: 1n, status: 'gone' },
+      ];
+      // A caller without types is what the check is for.
+      for (const draft of bad) await assert.rejects(storage.insert(draft as PetDraft), TypeError);
+      assert.deepEqual(await storage.list({ limit: 5 }), []);
+      assert.equal((await storage.insert(rex)).id, 1n);
+    });
+
+    test('its size, where it says one, is the number of animals', async () => {
+      const storage = await openWith([rex, rex, rex]);
+      assert.ok(storage.size === undefined || storage.size === 3);
+    });
+
+    test('it is ready once open', async () => {
+      await (await openOne()).ready?.();
+    });
+
+    test('inserts under way when it closes are kept and answered', async () => {
+      const storage = await openOne();
+      const inserts = Array.from({ length: 50 }, () => storage.insert(rex));
+      const closing = storage.close();
+      assert.equal((await Promise.all(inserts)).length, 50);
+      await closing;
+    });
+
+    test('once closed every method is refused, and closing again is fine', async () => {
+      const storage = await openWith([rex]);
+      await Promise.all([storage.close(), storage.close()]);
+      await storage.close();
+      await assert.rejects(storage.insert(rex), unavailable);
+      await assert.rejects(storage.get(1n), unavailable);
+      await assert.rejects(storage.list({ limit: 1 }), unavailable);
+      await assert.rejects(async () => (storage.ready ? storage.ready() : storage.get(1n)), unavailable);
+      const { texts } = storage;
+      if (texts === undefined) return;
+      await assert.rejects(async () => texts.insert(rex), unavailable);
+      await assert.rejects(async () => texts.get(1n), unavailable);
+      await assert.rejects(async () => texts.list({ limit: 1 }), unavailable);
+    });
+  });
+}

@@ -1,0 +1,262 @@
+/** The storage that lasts: the animals in their file, and what plugins keep beside them in files of its own. */
+import { resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
+import { int64Max } from '../int64.js';
+import {
+  GroupCommit,
+  idempotencyLine,
+  lockingOn,
+  nodeDisk,
+  openJournal,
+  type AcceptLine,
+  type Disk,
+  type OpenJournalOptions,
+} from '../journal/index.js';
+import {
+  Catalogue,
+  checkOnce,
+  closedError,
+  IdempotencyKeys,
+  keptKindOf,
+  petsOf,
+  RecordNames,
+  recordsWhenOpen,
+  type KeptKind,
+  type KeyUse,
+} from '../memory/index.js';
+import { checkDraft, petJson, type PetDraft } from '../pet.js';
+import type { Commit, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
+import { anyRecords, petLines, recordLines, type TakePet } from './record-lines.js';
+
+/** What a file storage may be given. */
+export interface FileStorageOptions {
+  /** Is told of a torn tail and of every change of state. @defaultValue nobody */
+  readonly log?: Log;
+  /** Milliseconds since the epoch: the time in the name of a torn tail's copy. @defaultValue `Date.now` */
+  readonly clock?: () => number;
+  /** The file functions, for tests of faults. @defaultValue this machine's */
+  readonly disk?: Disk;
+}
+
+/**
+ * Opens the storage in a file of JSON Lines, made where missing (F8), and resolves once all of its animals are read and
+ * on the disk. One process at a time has the file. Records of a plugin's own are in `PATH.NAME`.
+ * @throws PetstoreError in one line: `storage_unusable` where it cannot be made, read or written (F7), `storage_in_use`
+ * where another process has it (F4), `storage_damaged` where it holds what no crash explains (F3).
+ */
+export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
+  checkNames('option of fileStorage', options, ['log', 'clock', 'disk'] satisfies (keyof FileStorageOptions)[]);
+  const whole = resolve(path);
+  const journal = journalOptions(options);
+  const pets = await openFileRecords(whole, journal, petKind, petLines);
+  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
+  const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
+  const names = new RecordNames();
+  let closing: Promise<unknown> | undefined;
+
+  async function openBeside<Draft>(name: string, kind: RecordKind<Draft>) {
+    names.take(name);
+    if (closing !== undefined) throw closedError();
+    const mend = 'put a copy from before in its place';
+    return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
+  }
+
+  return {
+    ...petsOf(pets),
+    texts: pets,
+    durable: true,
+    get size() {
+      return pets.size;
+    },
+    get waiting() {
+      return pets.waiting;
+    },
+    onCommit: (watcher) => pets.onCommit(watcher),
+    records: (name, kind) => {
+      const opening = openBeside(name, kind);
+      beside.push(opening);
+      return recordsWhenOpen(opening);
+    },
+    ready: async () => {
+      await pets.ready();
+      for (const opening of beside) {
+        const records = await opening.catch((cause: unknown) => {
+          throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
+        });
+        await records.ready();
+      }
+    },
+    close: async () => {
+      // What failed to open has nothing to close.
+      const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
+      closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
+      await closing;
+    },
+  };
+}
+
+/**
+ * Opens the file at a path, making it where missing, to copy animals to its end, or the file beside it for the records
+ * of a name. @throws as `fileStorage`
+ */
+export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
+  let lastId = 0n;
+  const keep: TakePet = (id) => (lastId = id);
+  const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
+  const lines = records === undefined ? petLines : recordLines(anyRecords);
+  const journal = await openJournal(whole, journalOptions({}), lines(keep));
+  return {
+    adopt: async (texts) => {
+      for (const { id } of texts) {
+        if (id <= lastId)
+          throw new PetstoreError('storage_unusable', `${whole} has an id of ${lastId}, which ${id} cannot follow`);
+        lastId = id;
+      }
+      await journal.append(texts.map(({ json }) => json));
+    },
+    close: () => journal.close(),
+  };
+}
+
+function journalOptions({ log, clock, disk }: FileStorageOptions): OpenJournalOptions {
+  const locking = lockingOn(process.platform);
+  return { disk: disk ?? nodeDisk, locking, log: log ?? (() => undefined), clock: clock ?? Date.now };
+}
+
+const petKind: KeptKind<PetDraft> = {
+  json: petJson,
+  statusOf: (draft) => draft.status,
+  bytesOf: (draft) => {
+    checkDraft(draft);
+    // A text of two bytes a char, and what goes with it.
+    return 2 * draft.name.length + 128;
+  },
+};
+
+/** How long closing waits for a disk that hangs before the process may end without it. */
+const hungCloseMs = 1000;
+const hung = 'The disk does not answer.';
+/** About how many bytes a key and its record hold. */
+const keyedBytes = 512;
+
+/** What is to be added, and by which use of which idempotency key. */
+interface Add<Draft> {
+  readonly draft: Draft;
+  readonly use: KeyUse | undefined;
+}
+
+/**
+ * One kind of records in one file, with the members of a {@link PetStorage} that concern it; `lines` hands each record
+ * of the file on. @throws as `openJournal`.
+ */
+async function openFileRecords<Draft>(
+  path: string,
+  options: OpenJournalOptions,
+  kind: KeptKind<Draft>,
+  lines: (take: TakePet) => AcceptLine,
+) {
+  const catalogue = new Catalogue();
+  const keys = new IdempotencyKeys();
+  const keep = lines((id, status, json, once) => {
+    catalogue.add(id, status, json);
+    if (once !== undefined) keys.restore(once, { id, json });
+  });
+  const journal = await openJournal(path, options, keep);
+  const commits = new GroupCommit<Add<Draft>, StoredText>({
+    commit,
+    abandoned: ({ use }) => use && keys.drop(use),
+    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use === undefined ? 0 : keyedBytes),
+    hung,
+  });
+  const watchers: ((commit: Commit) => void)[] = [];
+  let closing: Promise<unknown> | undefined;
+
+  /** A key's use ends with its commit, maybe long after its client was told that the disk does not answer. */
+  async function commit(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
+    try {
+      return await append(adds);
+    } catch (error) {
+      for (const { use } of adds) if (use !== undefined) keys.drop(use);
+      throw error;
+    }
+  }
+
+  /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
+  async function append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
+    const firstId = nextId(adds.length);
+    const batch: string[] = [];
+    const records = adds.map(({ draft, use }, index) => {
+      const id = firstId + BigInt(index);
+      const json = kind.json(id, draft);
+      // Before the animal: a torn write may leave a record alone, which is cut, but no animal without its record.
+      if (use !== undefined) batch.push(idempotencyLine(use));
+      batch.push(json);
+      return { stored: { id, json }, status: kind.statusOf(draft), use };
+    });
+    const syncMilliseconds = await journal.append(batch);
+    for (const { stored, status, use } of records) {
+      catalogue.add(stored.id, status, stored.json);
+      if (use !== undefined) keys.keep(use, stored);
+    }
+    tell({ count: records.length, syncMilliseconds });
+    return records.map(({ stored }) => stored);
+  }
+
+  /** These records are kept: a watcher that fails must not make their adding fail. */
+  function tell(told: Commit): void {
+    for (const watch of watchers) {
+      try {
+        watch(told);
+      } catch (error) {
+        options.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+      }
+    }
+  }
+
+  /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */
+  function nextId(count: number): bigint {
+    const { lastId } = catalogue;
+    if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
+    return lastId + 1n;
+  }
+
+  function opened(): Catalogue {
+    if (closing !== undefined) throw closedError();
+    return catalogue;
+  }
+
+  async function close(): Promise<void> {
+    await commits.close();
+    await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
+  }
+
+  return {
+    get size() {
+      return catalogue.size;
+    },
+    get waiting() {
+      return commits.waiting;
+    },
+    onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    insert: (draft: Draft) => commits.add({ draft, use: undefined }),
+    insertOnce: (draft: Draft, once: InsertOnce) => {
+      checkOnce(once);
+      opened();
+      const use = keys.begin(once);
+      return use.added ?? commits.add({ draft, use });
+    },
+    get: (id: bigint) => opened().get(id),
+    list: (query: PetQuery) => opened().page(query),
+    ready: async () => {
+      opened();
+      if (commits.hung) throw new PetstoreError('unavailable', hung);
+      nextId(1);
+      await journal.checkReady();
+    },
+    close: async () => {
+      closing ??= close();
+      await closing;
+    },
+  };
+}

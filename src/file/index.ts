@@ -1,0 +1,7 @@
+/** The door of file/: the storage that lasts, in a file of JSON Lines; looking at it, saving it, copying it. */
+export { checkFile, salvageFile } from './check.js';
+export type { FileReport, LeftOutLine, SalvageReport } from './check.js';
+export { copyPets, copyRecords, fileRecordNames } from './copy.js';
+export type { CopyProgress, CopyReport, CopyTarget } from './copy.js';
+export { fileStorage, fileTarget, type FileStorageOptions } from './file-storage.js';
+export { petLines } from './record-lines.js';

@@ -1,0 +1,179 @@
+/**
+ * The few file functions that a journal is built on, so that a test can fail any call; and the words for a failed one.
+ */
+import fs, { constants, type Stats } from 'node:fs';
+import { constants as osConstants } from 'node:os';
+import { dirname } from 'node:path';
+import { promisify } from 'node:util';
+import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+
+/** What the storage asks about a file. */
+export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
+
+/**
+ * A disk, by numeric descriptors. What may take long is asynchronous, because a disk that freezes must not freeze the
+ * readers of what is in memory. Each rejects with Node's system error, whose `code` is the errno's name.
+ */
+export interface Disk {
+  /** Opens with the `O_` flags of `fs.constants`; `mode` counts for a file that this call creates. */
+  open(path: string, flags: number, mode: number): Promise<number>;
+  /** Lets go of a descriptor, and of its lock. */
+  close(descriptor: number): Promise<void>;
+  /** Reads at most `into.length` bytes from an offset; 0 is the end of the file. */
+  read(descriptor: number, into: Uint8Array, position: number): Promise<number>;
+  /** Writes where the descriptor stands, at the end if it was opened so; answers how many bytes went, maybe fewer. */
+  write(descriptor: number, bytes: Uint8Array): Promise<number>;
+  /** `O_` flags, beside `O_APPEND`, that a file must be opened with for `append`. */
+  readonly appendFlags: number;
+  /**
+   * Writes at the end of a file, and resolves once these bytes and the file's size are on the medium, to how many bytes
+   * went, maybe fewer. Where it rejects and the file has grown, the bytes were written and their sync has failed.
+   */
+  append(descriptor: number, bytes: Uint8Array): Promise<number>;
+  /** Resolves once the file's bytes and size are on the medium. */
+  datasync(descriptor: number): Promise<void>;
+  /** As `datasync`, with everything else that a file or folder has. */
+  sync(descriptor: number): Promise<void>;
+  /** Cuts a file off at a size. */
+  truncate(descriptor: number, size: number): Promise<void>;
+  /** What an open file is. */
+  factsOf(descriptor: number): Promise<FileFacts>;
+  /** What the file at a path is, links followed. */
+  factsAt(path: string): Promise<FileFacts>;
+  /** Makes one folder. */
+  makeFolder(path: string, mode: number): Promise<void>;
+  /** Removes the name of a file. */
+  remove(path: string): Promise<void>;
+}
+
+const read = promisify(fs.read);
+const write = promisify(fs.write);
+
+const steps: Pick<Disk, 'write' | 'datasync'> = {
+  write: async (descriptor, bytes) => (await write(descriptor, bytes)).bytesWritten,
+  datasync: promisify(fs.fdatasync),
+};
+
+/** The `append` of a disk that has no one call for it: a write, then an fdatasync. */
+export function appendInSteps(disk: typeof steps): Disk['append'] {
+  return async (descriptor, bytes) => {
+    const count = await disk.write(descriptor, bytes);
+    await disk.datasync(descriptor);
+    return count;
+  };
+}
+
+/**
+ * How a platform appends. To a descriptor of `O_DSYNC` each write is as though an fdatasync followed it (POSIX.1-2017,
+ * `open`: synchronized I/O data integrity completion, which is what it says of `fdatasync`; open(2) of Linux,
+ * Synchronized I/O), and that is one way to a thread and back instead of two. macOS has the flag too, but leaves in the
+ * disk's own cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
+ */
+export function appendingOn(platform: NodeJS.Platform): Pick<Disk, 'append' | 'appendFlags'> {
+  if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
+  return { append: appendInSteps(steps), appendFlags: 0 };
+}
+
+/** The disk of this machine. */
+export const nodeDisk: Disk = {
+  ...steps,
+  ...appendingOn(process.platform),
+  open: promisify(fs.open),
+  close: promisify(fs.close),
+  read: async (descriptor, into, position) => (await read(descriptor, into, 0, into.length, position)).bytesRead,
+  sync: promisify(fs.fsync),
+  truncate: promisify(fs.ftruncate),
+  // At once, for each batch asks: the kernel has these in memory as long as the file is open, even of a disk that is
+  // frozen, and a way to a thread and back costs forty times as much. A network's file system may have to ask its
+  // server.
+  factsOf: async (descriptor) => fs.fstatSync(descriptor),
+  factsAt: async (path) => fs.statSync(path),
+  makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
+  remove: promisify(fs.unlink),
+};
+
+/** The name of the errno of a system error, `ENOENT` and the like; undefined for anything else. */
+export function errnoOf(error: unknown): string | undefined {
+  // The one of ours that libuv has no name for: its `code` is a sentence.
+  const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
+  return isQuota ? 'EDQUOT' : codeOf(error);
+}
+
+/** Writes on where the disk took only a part. */
+export async function writeAll(disk: Disk, descriptor: number, bytes: Uint8Array): Promise<void> {
+  for (let written = 0; written < bytes.length; ) {
+    const count = await disk.write(descriptor, bytes.subarray(written));
+    if (count === 0) throw new Error('the disk takes no more bytes and does not say why');
+    written += count;
+  }
+}
+
+/**
+ * Opens a file, with mode 600 where the flags make it, and closes it in any case. @throws what the disk and `use` throw
+ */
+export async function withFile<Result>(
+  disk: Disk,
+  path: string,
+  flags: number,
+  use: (descriptor: number) => Promise<Result>,
+): Promise<Result> {
+  const descriptor = await disk.open(path, flags, 0o600);
+  try {
+    return await use(descriptor);
+  } finally {
+    await disk.close(descriptor);
+  }
+}
+
+/**
+ * Makes a file with mode 600, which must not be there yet, and resolves once what `write` puts into it and its name
+ * are on the medium. Where that fails it is gone: half of it is of no use, and would stand in the way of a second try.
+ * @throws what the disk and `write` throw
+ */
+export async function createFile(
+  disk: Disk,
+  path: string,
+  write: (descriptor: number) => Promise<void>,
+): Promise<void> {
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
+  await withFile(disk, path, flags, async (descriptor) => {
+    try {
+      await write(descriptor);
+      await disk.sync(descriptor);
+      await syncFolder(disk, dirname(path));
+    } catch (error) {
+      await disk.remove(path);
+      throw error;
+    }
+  });
+}
+
+/** Makes the names in a folder outlast a power cut; Windows does that by itself and can open no folder. */
+export async function syncFolder(disk: Disk, folder: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  await withFile(disk, folder, constants.O_RDONLY, (descriptor) => disk.sync(descriptor));
+}
+
+const mends = new Map([
+  ['EACCES', 'give this user the right to read and write the file and its folder'],
+  ['EPERM', 'give this user the right to read and write the file and its folder'],
+  ['EROFS', 'the disk is read-only: name a file on another, or mount it for writing'],
+  ['ENOENT', 'there is no such file or folder: name one that exists'],
+  ['EISDIR', 'it is a folder: name a file'],
+  ['ENOTDIR', 'a part of its path is a file, not a folder: name another'],
+  ['EEXIST', 'something is there already: name another'],
+  ['ENOSPC', 'the disk is full: free some space'],
+  ['EDQUOT', 'the quota is used up: free some space'],
+  ['EFBIG', 'the limit of file sizes is reached: raise it'],
+  ['EMFILE', 'too many files are open: raise the limit'],
+  ['ENFILE', 'too many files are open: raise the limit'],
+]);
+
+/** A `storage_unusable` for whatever was thrown; a PetstoreError stays what it is. */
+export function unusable(path: string, thrown: unknown): PetstoreError {
+  if (thrown instanceof PetstoreError) return thrown;
+  const mend = mends.get(errnoOf(thrown) ?? '') ?? 'see to the disk, or name another file';
+  return new PetstoreError('storage_unusable', `${path} cannot be used: ${mend} (${reasonOf(thrown)})`, {
+    cause: thrown,
+  });
+}

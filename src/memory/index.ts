@@ -1,0 +1,14 @@
+/** The door of memory/: the storage that forgets, and what every storage is made of that keeps texts. */
+export { checkOnce, IdempotencyKeys, inFlight, isTooFar, keptMs, mismatch, type KeyUse } from './idempotency.js';
+export { Catalogue, memoryStorage, type MemoryStorageOptions } from './memory-storage.js';
+export {
+  closedError,
+  isRecordName,
+  keptKindOf,
+  maxTextBytes,
+  petsOf,
+  RecordNames,
+  recordsWhenOpen,
+  textsOf,
+  type KeptKind,
+} from './texts.js';

@@ -1,0 +1,176 @@
+/**
+ * The storage that forgets: its animals are gone with the process. Its catalogue, texts by id and by status, also
+ * answers for storages that keep them elsewhere too; nothing there costs more with more animals but by a binary search.
+ */
+import { checkNames } from '../errors.js';
+import { checkDraft, checkQuery, petJson, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
+import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage, Texts } from '../storage.js';
+import { checkOnce, IdempotencyKeys } from './idempotency.js';
+import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
+
+/** How a storage in memory begins. */
+export interface MemoryStorageOptions {
+  /** The animals that it begins with, as 1, 2, 3 … in their order. */
+  readonly pets?: Iterable<PetDraft>;
+}
+
+/**
+ * A storage whose animals are gone with the process.
+ * @throws TypeError for an option that is unknown, and for a draft against the rules.
+ */
+export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
+  checkNames('option of memoryStorage', options, ['pets']);
+  const catalogue = new Catalogue();
+  const names = new RecordNames();
+  let closed = false;
+  const checkOpen = (): void => {
+    if (closed) throw closedError();
+  };
+  const pets = memoryRecords<PetDraft>(catalogue, { json: petJson, statusOf: (draft) => draft.status }, checkOpen);
+  const keys = new IdempotencyKeys();
+  const texts: Required<PetTexts> = {
+    ...pets,
+    insert: (draft) => {
+      checkDraft(draft);
+      return pets.insert(draft);
+    },
+    insertOnce: (draft, once) => {
+      checkDraft(draft);
+      checkOnce(once);
+      checkOpen();
+      const use = keys.begin(once);
+      if (use.added !== undefined) return use.added;
+      const added = pets.insert(draft);
+      keys.keep(use, added);
+      return added;
+    },
+  };
+  for (const draft of options.pets ?? []) texts.insert(draft);
+  return {
+    ...petsOf(texts),
+    texts,
+    durable: false,
+    get size() {
+      return catalogue.size;
+    },
+    records: (name, kind) => {
+      const open = async () => {
+        names.take(name);
+        checkOpen();
+        return memoryRecords(new Catalogue(), keptKindOf(kind), checkOpen);
+      };
+      return recordsWhenOpen(open());
+    },
+    ready: async () => checkOpen(),
+    close: async () => {
+      closed = true;
+    },
+  };
+}
+
+/** Records of one kind in a catalogue. */
+function memoryRecords<Draft>(
+  catalogue: Catalogue,
+  { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>,
+  checkOpen: () => void,
+) {
+  return {
+    insert: (draft: Draft): StoredText => {
+      checkOpen();
+      const id = catalogue.lastId + 1n;
+      const text = json(id, draft);
+      catalogue.add(id, statusOf(draft), text);
+      return { id, json: text };
+    },
+    get: (id) => {
+      checkOpen();
+      return catalogue.get(id);
+    },
+    list: (query) => {
+      checkOpen();
+      return catalogue.page(query);
+    },
+  } satisfies Texts<Draft, PetQuery>;
+}
+
+/**
+ * A page ends after so many bytes of texts, though more of them be asked for: its reply is one string, and the engine
+ * makes none of 512 MiB. The text that goes past it may be as long as a line of a journal.
+ */
+const maxPageBytes = 64 * 2 ** 20;
+
+/** Animals by ascending id. */
+export class Catalogue {
+  /** Eight bytes each, where an array of bigints takes four times as many. */
+  #ids = new BigInt64Array(1024);
+  /** The text of the id at the same position. */
+  readonly #texts: string[] = [];
+  /** The positions of each status, ascending. */
+  readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(petStatuses.map((status) => [status, []]));
+
+  /** How many animals it holds. */
+  get size(): number {
+    return this.#texts.length;
+  }
+
+  /** The greatest id, 0 where it is empty. */
+  get lastId(): bigint {
+    return this.#ids[this.size - 1] ?? 0n;
+  }
+
+  /** Adds the text of an animal after the others: `id` must be above `lastId`. */
+  add(id: bigint, status: PetStatus | undefined, text: string): void {
+    if (status !== undefined) this.#byStatus.get(status)?.push(this.size);
+    if (this.size === this.#ids.length) {
+      const grown = new BigInt64Array(2 * this.size);
+      grown.set(this.#ids);
+      this.#ids = grown;
+    }
+    this.#ids[this.size] = id;
+    this.#texts.push(text);
+  }
+
+  /** The text of an id, or undefined. */
+  get(id: bigint): string | undefined {
+    const position = countAtMost(this.#ids, this.size, id) - 1;
+    return this.#ids[position] === id ? this.#texts[position] : undefined;
+  }
+
+  /** The texts of a query by ascending id (C5), fewer than its limit where they are long. @throws TypeError */
+  page(query: PetQuery): TextPage {
+    checkQuery(query);
+    const { limit, status, after } = query;
+    const start = after === undefined ? 0 : countAtMost(this.#ids, this.size, after);
+    if (status === undefined) return this.#pageOf(limit, this.size - start, (index) => start + index);
+    const positions = this.#byStatus.get(status) ?? [];
+    const from = countAtMost(positions, positions.length, start - 1);
+    return this.#pageOf(limit, positions.length - from, (index) => positions[from + index] ?? 0);
+  }
+
+  /** The first of so many matches, whose positions are given by index. */
+  #pageOf(limit: number, matches: number, positionAt: (index: number) => number): TextPage {
+    const texts: string[] = [];
+    for (let bytes = 0; texts.length < Math.min(limit, matches) && bytes < maxPageBytes; ) {
+      const text = this.#texts[positionAt(texts.length)] ?? '';
+      bytes += text.length;
+      texts.push(text);
+    }
+    return texts.length < matches ? { texts, next: this.#ids[positionAt(texts.length - 1)] ?? 0n } : { texts };
+  }
+}
+
+/** How many of the first `count` items, which ascend, are at most this one. */
+function countAtMost<Item extends number | bigint>(items: ArrayLike<Item>, count: number, wanted: Item): number {
+  // Ids mostly follow one another.
+  const guess = Number(wanted) - Number(items[0]);
+  if (guess < count && items[guess] === wanted) return guess + 1;
+  let from = 0;
+  let to = count;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const item = items[middle];
+    if (item !== undefined && item <= wanted) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

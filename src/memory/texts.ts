@@ -1,0 +1,177 @@
+/**
+ * What storages of texts have in common: the step between animals and JSON texts in both directions, how one kind of
+ * records is kept, and a plugin's own records.
+ */
+import { inspect } from 'node:util';
+import { PetstoreError, reasonOf } from '../errors.js';
+import { int64Max, isInt64 } from '../int64.js';
+import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
+import type { PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
+
+/**
+ * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps
+ * no idempotency keys, `insertOnce` rejects with `invalid_parameter`: a key that is ignored would promise what nobody
+ * keeps.
+ */
+export function textsOf(storage: PetStorage): Required<PetTexts> {
+  const texts = storage.texts ?? madeTexts(storage);
+  return {
+    insert: (draft) => texts.insert(draft),
+    insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
+    get: (id) => texts.get(id),
+    list: (query) => texts.list(query),
+  };
+}
+
+async function refuseKey(): Promise<never> {
+  const mend = 'leave the header Idempotency-Key out';
+  throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
+}
+
+function madeTexts(storage: PetStorage): PetTexts {
+  const { insertOnce } = storage;
+  return {
+    insert: async (draft) => textOf(await storage.insert(draft)),
+    ...(insertOnce && { insertOnce: async (draft, once) => textOf(await insertOnce.call(storage, draft, once)) }),
+    get: async (id) => {
+      const pet = await storage.get(id);
+      // Who writes JavaScript may answer null.
+      return pet === undefined || pet === null ? undefined : textOf(pet).json;
+    },
+    list: (query) => textPage(storage, query),
+  };
+}
+
+/**
+ * The text of what a storage answered as an animal; a status of null counts as absent.
+ * @throws TypeError that says what it answered, where that is none: it must never become JSON (C49).
+ */
+function textOf(answer: Pet): StoredText {
+  try {
+    if (typeof answer !== 'object' || answer === null) throw new TypeError('an animal must be an object');
+    const { id, name, categoryId, status } = answer;
+    if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
+      throw new TypeError('id must be a bigint from 1 to 2^63 - 1');
+    const draft = status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
+    checkDraft(draft);
+    return { id, json: petJson(id, draft) };
+  } catch (error) {
+    throw new TypeError(`the storage answered ${inOneLine(answer)} as an animal: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+function inOneLine(answer: unknown): string {
+  return inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
+}
+
+/** The face of animals of whatever keeps texts: the half of a `PetStorage` that needs no more than those. */
+export function petsOf(
+  texts: Required<PetTexts>,
+): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
+  return {
+    insert: async (draft: PetDraft): Promise<Pet> => parsePet((await texts.insert(draft)).json),
+    insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
+    get: async (id) => {
+      const json = await texts.get(id);
+      return json === undefined ? undefined : parsePet(json);
+    },
+    list: (query) => petsIn(texts, query),
+  };
+}
+
+/** All that a query asks for: a page of long texts ends before its limit. */
+async function petsIn(texts: PetTexts, query: PetQuery): Promise<readonly Pet[]> {
+  checkQuery(query);
+  const pets: Pet[] = [];
+  for (let after = query.after; ; ) {
+    const page = await texts.list({ ...query, limit: query.limit - pets.length, after });
+    for (const text of page.texts) pets.push(parsePet(text));
+    if (page.next === undefined || pets.length >= query.limit) return pets;
+    after = page.next;
+  }
+}
+
+async function textPage(storage: PetStorage, query: PetQuery): Promise<TextPage> {
+  checkQuery(query);
+  const pets = await storage.list({ ...query, limit: query.limit + 1 });
+  if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
+  const shown = pets.slice(0, query.limit).map(textOf);
+  const texts = shown.map(({ json }) => json);
+  const last = shown.at(-1);
+  return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
+}
+
+/** The longest JSON text of a record, in bytes: no animal's is longer (see `checkDraft`). */
+export const maxTextBytes = 128 * 2 ** 20;
+
+/** How one kind of records is kept. */
+export interface KeptKind<Draft> {
+  readonly json: (id: bigint, draft: Draft) => string;
+  /** What a list can be narrowed to. */
+  readonly statusOf: (draft: Draft) => PetStatus | undefined;
+  /**
+   * About how many bytes a draft holds while it waits. @throws what `json` throws, before it is in a batch with others
+   */
+  readonly bytesOf: (draft: Draft) => number;
+}
+
+/** A plugin's kind, of whose texts nothing is believed: another line in a journal would be damage to the next start. */
+export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
+  const checked = (id: bigint, draft: Draft): string => {
+    const text = json(id, draft);
+    if (text.length > maxTextBytes)
+      throw new TypeError(`the JSON text of a record must not be longer than ${maxTextBytes} bytes`);
+    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) {
+      throw new TypeError(
+        'the JSON text of a record must be a byte string on one line, an object whose first member is id',
+      );
+    }
+    return text;
+  };
+  return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
+}
+
+/** Whether a name can follow a storage file's own; `FILE.lock` is what other programs call their lock of a file. */
+export function isRecordName(name: string): boolean {
+  return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
+}
+
+/** The names of a storage's records. */
+export class RecordNames {
+  readonly #taken = new Set<string>();
+
+  /**
+   * Takes a name (see {@link isRecordName}).
+   * @throws TypeError for another, PetstoreError `storage_in_use` for one that is taken.
+   */
+  take(name: string): void {
+    if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
+    if (this.#taken.has(name))
+      throw new PetstoreError('storage_in_use', `The records ${name} are in use by another plugin.`);
+    this.#taken.add(name);
+  }
+}
+
+/** What every use of a closed storage rejects with. */
+export function closedError(): PetstoreError {
+  return new PetstoreError('unavailable', 'The storage is closed.');
+}
+
+/**
+ * Records that can be used while they still open: calls wait for it; where they could not be opened, they reject with
+ * `unavailable` (C48), the reason being the `cause`.
+ */
+export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
+  const texts = opening.catch((cause: unknown) => {
+    throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
+  });
+  texts.catch(() => undefined);
+  const opened = opening.then(() => undefined);
+  opened.catch(() => undefined);
+  return {
+    opened,
+    insert: async (draft) => (await texts).insert(draft),
+    get: async (id) => (await texts).get(id),
+    list: async (query) => (await texts).list(query),
+  };
+}

@@ -1,0 +1,156 @@
+/** The OpenAPI 3.1 document: what all operations share, and how routes become its paths. */
+import { PetstoreError } from './errors.js';
+import { petStatuses } from './pet.js';
+
+/** A value of the document, as OpenAPI 3.1 and JSON Schema 2020-12 define it. */
+export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
+
+interface OpenApiMap {
+  readonly [name: string]: OpenApiValue;
+}
+
+/** A Responses Object, by status. */
+type OpenApiResponses = Readonly<Record<string, OpenApiValue>>;
+
+/** An Operation Object. */
+export interface OpenApiOperation {
+  readonly [name: string]: OpenApiValue;
+  /** Unique in the document: a generated client names its function so. */
+  readonly operationId: string;
+  /** By status, such as `errorResponses` makes them. */
+  readonly responses: OpenApiResponses;
+}
+
+/** The whole document, open to a plugin's additions. */
+export interface OpenApiDocument {
+  [name: string]: OpenApiValue;
+  /** What references lead to; a plugin puts its own schemas beside those of the animals. */
+  readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
+  /** What groups the operations; a plugin adds its own beside that of the animals. */
+  readonly tags: { readonly name: string; readonly description: string }[];
+}
+
+/** As much of a route as the document tells. */
+export interface DocumentedRoute {
+  readonly path: string;
+  readonly methods: Readonly<Record<string, { readonly document?: OpenApiOperation }>>;
+}
+
+/** What the document leaves away of its paths, as its `servers` end with it. */
+const basePath = '/v1';
+
+/** The schema of an id. */
+export const int64 = { type: 'integer', format: 'int64' };
+const newPetProperties = {
+  name: { type: 'string', description: "The animal's name." },
+  categoryId: { ...int64, description: 'Identifier of the category the animal belongs to.' },
+  status: { $ref: '#/components/schemas/PetStatus' },
+};
+const id = { ...int64, description: 'Assigned by the service on creation.' };
+
+const schemas = {
+  PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the animal.' },
+  NewPet: { type: 'object', required: ['name', 'categoryId'], properties: newPetProperties },
+  Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id, ...newPetProperties } },
+  Pets: { type: 'array', items: { $ref: '#/components/schemas/Pet' } },
+  Error: {
+    type: 'object',
+    required: ['code', 'message', 'status'],
+    properties: {
+      code: { type: 'string', description: 'Machine-readable error code.' },
+      message: { type: 'string', description: 'Human-readable description.' },
+      status: { type: 'integer', description: 'The HTTP status code of the response.' },
+    },
+  },
+};
+
+/** A reference to a schema of the document by its name. */
+export function schemaRef(name: string): OpenApiValue {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** The `content` of a JSON body, with an example. */
+export function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue {
+  return { 'application/json': { schema, example } };
+}
+
+const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
+const pet = { id: 4, ...newPet };
+/** Bodies with an animal of data/animals.jsonl as the example, with the id that `make seed` gives it. */
+export const newPetContent = jsonContent(schemaRef('NewPet'), newPet);
+export const petContent = jsonContent(schemaRef('Pet'), pet);
+export const petsContent = jsonContent(schemaRef('Pets'), [pet]);
+
+/** What the headers of a response mean, by their names. */
+type HeaderWords = Readonly<Record<string, string>>;
+
+/** A Response Object with the `content` of its body. */
+export function response(description: string, content: OpenApiValue, headers: HeaderWords = {}): OpenApiValue {
+  const header = (text: string): OpenApiValue => ({ description: text, schema: { type: 'string' } });
+  const described = Object.entries(headers).map(([name, text]) => [name, header(text)]);
+  return { description, headers: Object.fromEntries(described), content };
+}
+
+/** When an operation answers with an error of a code, and the headers that come with it. */
+const errors = {
+  invalid_parameter: ['A parameter has an invalid value.'],
+  invalid_body: ['Body is missing required fields or contains invalid values.'],
+  unauthorized: ['API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }],
+  not_found: ['The requested resource could not be found.'],
+  idempotency_in_flight: ['The first request with this key is under way.', { 'Retry-After': 'Seconds to wait.' }],
+  content_too_large: ['Body is too large.'],
+  unsupported_media_type: ['Body is not JSON.', { Accept: 'application/json' }],
+  idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
+} as const;
+
+/** A Responses Object of errors by their codes; `headers` are those that all of them carry. */
+export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiResponses {
+  const responses = codes.map((code) => {
+    const [message, own] = errors[code];
+    const { status = 500 } = new PetstoreError(code, message);
+    const content = jsonContent(schemaRef('Error'), { code, message, status });
+    return [status, response(message, content, { ...headers, ...own })];
+  });
+  return Object.fromEntries(responses);
+}
+
+const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
+const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
+
+/**
+ * The document of some routes; an operation without a description of its own is left out.
+ * It is a copy, so that a plugin that changes it changes no other petstore's.
+ * @param below What stands for `/v1` here, and comes first in `servers` (C56).
+ * @param baseUrls Absolute base addresses that follow it: production, then staging.
+ */
+export function openApiDocument(
+  routes: Iterable<DocumentedRoute>,
+  below: string,
+  baseUrls: readonly string[],
+): OpenApiDocument {
+  const paths: Record<string, OpenApiValue> = {};
+  for (const route of routes) {
+    const operations: Record<string, OpenApiValue> = {};
+    for (const [method, { document }] of Object.entries(route.methods)) {
+      if (document !== undefined) operations[method.toLowerCase()] = document;
+    }
+    if (Object.keys(operations).length === 0) continue;
+    if (route.path.startsWith(`${basePath}/`)) paths[route.path.slice(basePath.length)] = operations;
+    else paths[route.path] = { servers: [{ url: below.replace(/\/v1$/, '') || '/' }], ...operations };
+  }
+  return structuredClone({
+    openapi: '3.1.0',
+    info: {
+      title: 'Petstore',
+      version: '1.0.0',
+      description: 'Manages the animals that a store offers. Ids are int64: JSON.parse rounds those beyond 2^53.',
+      contact: { name: 'Whoever runs this server' },
+      license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
+    },
+    servers: [below, ...baseUrls].map((url) => ({ url })),
+    security: [{ bearerAuth: [] }],
+    tags: [{ name: 'pets', description: 'The animals of the store.' }],
+    paths,
+    components: { schemas, securitySchemes: { bearerAuth } },
+  });
+}

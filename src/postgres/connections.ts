@@ -1,0 +1,369 @@
+/**
+ * Asks a database over a pool whose connections may be dead or outdated at any time, with time limits, and tells what
+ * became of each statement; knows no table.
+ */
+import { createHash } from 'node:crypto';
+import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
+import {
+  Session,
+  type PostgresClient,
+  type PostgresConnection,
+  type PostgresPool,
+  type PostgresQuery,
+  type TimeLimits,
+} from './driver.js';
+
+const messages = new Map([
+  ['22003', 'There are no ids left.'],
+  ['25006', 'The database takes no writes.'],
+  ['53100', 'The database is full.'],
+]);
+
+/** A statement that is not known to have been carried out; `cause` is what the driver threw. */
+export class DatabaseFailure extends PetstoreError {
+  /** Whether it may have been all the same, or may still be; else it changed nothing, and never will. */
+  readonly isUnknown: boolean;
+
+  constructor(cause: unknown, isUnknown: boolean) {
+    super('unavailable', messages.get(stateOf(cause)) ?? 'The database cannot be used now.', { cause });
+    this.isUnknown = isUnknown;
+  }
+}
+
+/** The database did not answer in time. */
+export class TimeoutError extends Error {}
+
+/** What underlies a failure, as it was thrown. */
+export function causeOf(thrown: unknown): unknown {
+  return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
+}
+
+/** The five characters of appendix A of PostgreSQL's manual, or the name of a system error; empty without either. */
+export function stateOf(thrown: unknown): string {
+  return codeOf(causeOf(thrown)) ?? '';
+}
+
+/**
+ * Errors of which even the severity ERROR says too little, for something between us and the database may have made
+ * them: lost connections (08), a completion that the server does not know itself (40003), shutdowns (57P), faults of
+ * system or server.
+ */
+const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
+
+/**
+ * Where a new session may do better: one from before a failover writes to what is a standby now, and one from before
+ * a change of search_path, rights, limits or types keeps to what it was until it ends.
+ */
+const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
+
+/** Where a pooler lacks a statement that was prepared on another of its connections, or has it already. */
+const statesOfPoolers = ['26000', '42P05'];
+
+/** A row, every column as PostgreSQL's own text of it. */
+export type Row = Readonly<Record<string, string | null>>;
+
+/** The columns as they come. */
+const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
+
+/**
+ * What every connection begins with: an acknowledged commit must outlive a crash of the server, and be on a synchronous
+ * standby, even where its settings say otherwise; the warning that it is not there must come; of those who wait for the
+ * counter's row, none should have to try again when they get it; and no statement may last longer than we wait for it,
+ * or those that we gave up would heap up in the server. All are set, though they be right already: what a session has
+ * set itself, no reload of the server's configuration changes. Not in the words of the connection's start, which a
+ * PgBouncer refuses.
+ */
+const settings = `SELECT
+  set_config('client_min_messages', 'warning', false),
+  set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local') THEN 'on'
+    ELSE current_setting('synchronous_commit', true) END, false),
+  set_config('default_transaction_isolation', 'read committed', false),
+  set_config('statement_timeout', CASE
+    WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 BETWEEN 1 AND $1::int8
+    THEN current_setting('statement_timeout', true) ELSE CAST($1::int8 AS text) END, false)`;
+
+/** How often all sessions are renewed at most for an error that may be theirs, in milliseconds. */
+const renewMs = 1_000;
+
+/** How many large answers are read at once, and how long one waits for its turn, in milliseconds. */
+const maxLarge = 3;
+const turnMs = 5_000;
+
+/** How a statement is asked where it differs from the others. */
+export interface Asking {
+  /** Whether the server may keep its plan, for as long as the connection; for one of few texts that are asked often. */
+  readonly isPrepared?: boolean;
+  /** How long its answer may take, in milliseconds. */
+  readonly queryMs?: number;
+  /** Whether its answer may have megabytes: few such are read at once, or they would fill the memory. */
+  readonly isLarge?: boolean;
+}
+
+/** What was answered, and what was warned of. */
+interface Answer {
+  readonly rows: readonly unknown[];
+  readonly warning: string | undefined;
+}
+
+/** The connections of one storage. */
+export class Connections {
+  /** Told by whoever adds: nothing but a stored batch proves that the database takes writes. */
+  readonly writing: Health;
+  readonly #reading: Health;
+  readonly #pool: PostgresPool;
+  readonly #limits: TimeLimits;
+  readonly #explain: (error: unknown) => unknown;
+  readonly #large = new Turns(maxLarge);
+  readonly #sessions = new Map<PostgresConnection, Session>();
+  readonly #underWay = new Set<Promise<Answer>>();
+  #isClosed = false;
+  /** Sessions from before are not used: since then one of their kind was found to be of no more use. */
+  #trustedSince = 0;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  /** The names of the statements that are prepared; undefined where a pooler between us and the server forbids it. */
+  #names: Map<string, string> | undefined = new Map();
+
+  /** @param explain What reading is to reject with, from what it failed by. */
+  constructor(pool: PostgresPool, limits: TimeLimits, log: Log, explain = (error: unknown): unknown => error) {
+    this.#pool = pool;
+    this.#limits = limits;
+    this.#explain = explain;
+    this.#reading = new Health('be read', log);
+    this.writing = new Health('be written to', log);
+    // An idle connection that is lost; the pool takes it out, and the next statement opens another.
+    pool.on('error', ignore);
+    // At once, for what says that it is connected may say in the same breath that it ends.
+    pool.on('connect', this.#sessionOf);
+  }
+
+  /**
+   * Carries out one statement that writes, as one transaction; its rows are proof that it is committed, and wherever
+   * this database wants it: a warning says that a synchronous standby was not waited for.
+   * @throws DatabaseFailure
+   */
+  async ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+    const { rows, warning } = await this.#ask(text, values, asking);
+    if (warning !== undefined) throw new DatabaseFailure(new Error(warning), true);
+    return rows.filter(isRow);
+  }
+
+  /**
+   * The same for one that changes nothing: tried once more where its connection was lost, or its session outdated.
+   * The log is told whether the database can be read.
+   */
+  async read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+    const { isLarge = false } = asking;
+    if (isLarge) await within(turnMs, this.#large.take(), () => this.#large.give()).catch(throwUnsent);
+    const since = this.#trustedSince;
+    try {
+      const { rows } = await this.#ask(text, values, asking).catch((error: unknown) => {
+        const isRenewed = this.#trustedSince > since;
+        if (!isRenewed || causeOf(error) instanceof TimeoutError) throw error;
+        return this.#ask(text, values, asking);
+      });
+      this.#reading.works();
+      return rows.filter(isRow);
+    } catch (error) {
+      this.#reading.fails(error);
+      throw this.#explain(error);
+    } finally {
+      if (isLarge) this.#large.give();
+    }
+  }
+
+  /**
+   * The sessions so far are not used again, at most once a second: what was changed since may be right for new ones.
+   */
+  renew(): void {
+    const now = performance.now();
+    if (now - this.#renewedAt < renewMs) return;
+    this.#renewedAt = now;
+    this.#trustedSince = now;
+  }
+
+  /** Ends the pool where it is ours, else lets go of it once nothing is under way; what is asked later is refused. */
+  async close(isOurs: boolean): Promise<void> {
+    // It keeps its listeners: it ends before its last connections have, and those may still be lost.
+    if (isOurs) return this.#pool.end();
+    this.#isClosed = true;
+    // A connection in use that is lost while nobody listens ends the process.
+    await Promise.allSettled(this.#underWay);
+    this.#pool.removeListener('error', ignore);
+    this.#pool.removeListener('connect', this.#sessionOf);
+    for (const session of this.#sessions.values()) session.leave();
+    this.#sessions.clear();
+  }
+
+  async #ask(text: string, values: unknown[], asking: Asking): Promise<Answer> {
+    if (this.#isClosed) return throwUnsent(new Error('the storage is closed'));
+    const answer = this.#answerTo(text, values, asking);
+    this.#underWay.add(answer);
+    try {
+      return await answer;
+    } finally {
+      this.#underWay.delete(answer);
+    }
+  }
+
+  async #answerTo(text: string, values: unknown[], asking: Asking): Promise<Answer> {
+    const { isPrepared = false, queryMs = this.#limits.queryMs } = asking;
+    const name = isPrepared ? this.#nameOf(text) : undefined;
+    const { client, session } = await this.#checkOut().catch(throwUnsent);
+    session.begin();
+    try {
+      const query = { text, values, types: asText, ...(name !== undefined && { name }) };
+      const { rows } = await within(queryMs, client.query(query));
+      // Of replies that were damaged on their way the driver may make several answers, or none.
+      if (!Array.isArray(rows)) throw new Error('the answer has no rows');
+      client.release();
+      return { rows, warning: session.warning };
+    } catch (error) {
+      const severity = session.severity ?? severityOf(error);
+      // Whoever answers by an ERROR goes on; all else ends the connection, and mostly others with it.
+      const isLost = severity !== 'ERROR';
+      if (isLost) this.#trustedSince = performance.now();
+      else if (statesOfSessions.includes(stateOf(error))) this.renew();
+      client.release(isLost);
+      // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit.
+      const failure = new DatabaseFailure(error, isLost || doubtfulStates.test(stateOf(error)));
+      if (name === undefined || failure.isUnknown || !statesOfPoolers.includes(stateOf(error))) throw failure;
+      this.#names = undefined;
+      return this.#ask(text, values, asking);
+    }
+  }
+
+  /** A connection that is not known to be dead or outdated, set up for our statements. */
+  async #checkOut(): Promise<{ readonly client: PostgresClient; readonly session: Session }> {
+    for (;;) {
+      const { connectMs, statementMs } = this.#limits;
+      // What comes too late is still to be given back.
+      const client = await within(connectMs, this.#pool.connect(), (late) => late.release());
+      const session = this.#sessionOf(client);
+      if (session.since < this.#trustedSince) {
+        client.release(true);
+        continue;
+      }
+      if (session.isSetUp) return { client, session };
+      try {
+        await within(connectMs, client.query({ text: settings, values: [statementMs], types: asText }));
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
+      session.isSetUp = true;
+      return { client, session };
+    }
+  }
+
+  readonly #sessionOf = (client: PostgresConnection): Session => {
+    const known = this.#sessions.get(client);
+    if (known !== undefined) return known;
+    const session = new Session(client, () => this.#sessions.delete(client));
+    this.#sessions.set(client, session);
+    return session;
+  };
+
+  /** Of this very text, so that no other version of ours can have prepared another by it. */
+  #nameOf(text: string): string | undefined {
+    const known = this.#names?.get(text);
+    if (known !== undefined || this.#names === undefined) return known;
+    const name = `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+    this.#names.set(text, name);
+    return name;
+  }
+}
+
+/** Throws the failure of a statement that was not sent, for this reason. */
+function throwUnsent(error: unknown): never {
+  throw new DatabaseFailure(error, false);
+}
+
+/** Lets so many at once do something; the others wait, in the order in which they came. */
+class Turns {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async take(): Promise<void> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  give(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free++;
+    else next();
+  }
+}
+
+/** How often the log is told of a state at most, in milliseconds. */
+const tellMs = 60_000;
+
+/** Tells the log that the database does not do what is asked of it, or does again: when that changes. */
+export class Health {
+  readonly #what: string;
+  readonly #log: Log;
+  #told: 'fails' | 'works' = 'works';
+  readonly #toldAt = { fails: Number.NEGATIVE_INFINITY, works: Number.NEGATIVE_INFINITY };
+
+  constructor(what: string, log: Log) {
+    this.#what = what;
+    this.#log = log;
+  }
+
+  fails(error: unknown): void {
+    if (this.#isNews('fails')) {
+      this.#log('error', `the database cannot ${this.#what}`, { error: reasonOf(causeOf(error)) });
+    }
+  }
+
+  works(): void {
+    if (this.#isNews('works')) this.#log('info', `the database can ${this.#what} again`);
+  }
+
+  #isNews(state: 'fails' | 'works'): boolean {
+    const now = performance.now();
+    if (this.#told === state || now - this.#toldAt[state] < tellMs) return false;
+    this.#told = state;
+    this.#toldAt[state] = now;
+    return true;
+  }
+}
+
+/** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
+function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    let isOverdue = false;
+    const timer = setTimeout(() => {
+      // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
+      setImmediate(() => {
+        isOverdue = true;
+        reject(new TimeoutError(`no answer within ${ms} ms`));
+      });
+    }, ms);
+    promise.then(
+      (value) => {
+        clearTimeout(timer);
+        if (isOverdue) late(value);
+        else resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
+}
+
+function severityOf(error: unknown): string | undefined {
+  return error instanceof Error && 'severity' in error ? String(error.severity) : undefined;
+}
+
+function isRow(row: unknown): row is Row {
+  return typeof row === 'object' && row !== null;
+}
+
+function ignore(): void {}

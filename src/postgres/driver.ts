@@ -1,0 +1,274 @@
+/** What this room uses of `pg`: an optional package, imported only here and only when asked for. */
+import type { Duplex } from 'node:stream';
+import type { Client as DriverClient } from 'pg';
+import { reasonOf, PetstoreError, type Log } from '../errors.js';
+
+/** What is asked of a pool; one of `pg` has it. */
+export interface PostgresPool {
+  /** A connection, waited for where all are in use. */
+  connect(): Promise<PostgresClient>;
+  /** Closes its connections, once all are given back. */
+  end(): Promise<void>;
+  /** What it was made with, where it says so: without a `connectionTimeoutMillis` the log has a warning. */
+  readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
+  /** With what ended a connection that nobody has. */
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  /** With each connection that is made, before anybody has it. */
+  on(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
+  /** The inverse of `on`. */
+  removeListener(event: 'error', listener: (error: Error) => void): unknown;
+  /** The same, of new connections. */
+  removeListener(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
+}
+
+/** One connection of a pool, in anybody's hands. */
+export interface PostgresConnection {
+  /** Once it is lost, or closed. */
+  on(event: 'error' | 'end', listener: () => void): unknown;
+  /** With each notice or warning. */
+  on(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
+  /** The inverse of `on`. */
+  removeListener(event: 'error' | 'end', listener: () => void): unknown;
+  /** The same, of notices. */
+  removeListener(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
+  /** Its bytes, where they can be read: see {@link Session}. */
+  readonly connection?: { readonly stream: Duplex };
+}
+
+/** What the database has to say besides an answer. */
+export interface PostgresNotice {
+  /** In the language of the server. */
+  readonly severity?: string | undefined;
+  /** Its text, in that language too. */
+  readonly message?: string | undefined;
+  /** The function of the server's source that says so; in no language. */
+  readonly routine?: string | undefined;
+}
+
+/** One connection that is ours until it is given back. */
+export interface PostgresClient extends PostgresConnection {
+  /** Carries out a statement; rejects with the database's error. */
+  query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
+  /** Gives it back; with true it is closed instead. */
+  release(destroy?: boolean): void;
+}
+
+/** A statement with its values. */
+export interface PostgresQuery {
+  /** The SQL, with `$1`, `$2` … for the values. */
+  readonly text: string;
+  /** Under which it is prepared, to be sent whole only once a connection; absent for one that is not. */
+  readonly name?: string;
+  /** Of `$1`, `$2` … */
+  readonly values: unknown[];
+  /** Who reads the columns: nobody, so that neither an int64 nor a JSON text is ever taken for something else. */
+  readonly types: { getTypeParser(): (text: string) => string };
+}
+
+/** How long things may take, in milliseconds, from 1. */
+export interface TimeLimits {
+  /** For a connection, be it made or waited for, and then for the first answer on it. */
+  readonly connectMs: number;
+  /**
+   * For a statement, kept by the server, which may have a shorter limit of its own; shorter than `queryMs`, so that it
+   * answers.
+   */
+  readonly statementMs: number;
+  /** For the answer to a statement: then the connection is given up. */
+  readonly queryMs: number;
+}
+
+/** Those of a server at work: with the pauses between them, they end within a group commit's 8 s. */
+export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000, queryMs: 3_500 };
+
+/** Nobody waits for a batch that is copied, or for a page of it, but the copy. */
+export const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
+
+/** What `pg` takes for verify-full, with ten lines of warning that a later version will not. */
+const strictModes: ReadonlySet<string> = new Set(['prefer', 'require', 'verify-ca']);
+const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'verify-full', ...strictModes]);
+
+/** What is wanted in the place of a text that is no URL of a database, as a noun; undefined for one that is. */
+export function wantedUrl(text: string): string | undefined {
+  const isUrl = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text);
+  const { username, pathname, search, hash, searchParams } = new URL(isUrl ? text : 'postgres://');
+  // What stands before an unescaped / ? or # of a password is taken for the host, and the rest holds the @.
+  if (!isUrl || (username === '' && `${pathname}${search}${hash}`.includes('@'))) {
+    return (
+      'a URL such as postgres://user:password@host:5432/name; in user and password write %2F for /, %3F for ?, ' +
+      '%23 for #, %40 for @ and %25 for %'
+    );
+  }
+  const mode = searchParams.get('sslmode');
+  if (mode === null || searchParams.has('uselibpqcompat') || sslModes.has(mode)) return undefined;
+  return 'a URL whose sslmode is disable, verify-full or no-verify';
+}
+
+/**
+ * A pool of its own for the database of a URL; nothing is connected yet.
+ * @param log Hears of an `sslmode` that is not what it is called.
+ * @throws TypeError for another text, without repeating it; PetstoreError `storage_unusable` without `pg`.
+ */
+export async function poolFor(
+  text: string,
+  maxConnections: number,
+  { connectMs }: TimeLimits,
+  log: Log = ignore,
+): Promise<PostgresPool> {
+  const wanted = wantedUrl(text);
+  if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
+  const url = new URL(text);
+  const mode = url.searchParams.get('sslmode') ?? '';
+  if (strictModes.has(mode) && !url.searchParams.has('uselibpqcompat')) {
+    log('warn', `sslmode=${mode} is taken for verify-full: write that, or no-verify to trust any certificate`);
+    url.searchParams.set('sslmode', 'verify-full');
+  }
+  const driver = await loadDriver();
+  return new driver.Pool({
+    Client: endingClient(driver.Client),
+    connectionString: url.href,
+    application_name: 'petstore',
+    max: maxConnections,
+    connectionTimeoutMillis: connectMs,
+    keepAlive: true,
+  });
+}
+
+type Connected = ((error: Error) => void) | ((error: null, client: DriverClient) => void);
+
+/** A client that ends with its connection, even where what it talks to is no PostgreSQL. */
+function endingClient(Client: typeof DriverClient): typeof DriverClient {
+  return class extends Client {
+    constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
+      super(config);
+      const { connection } = this;
+      endWhereReaderThrows(connection.stream);
+      // With TLS its messages come on another stream, made around the socket.
+      connection.once('sslconnect', () => endWhereReaderThrows(connection.stream));
+    }
+
+    override connect(): Promise<DriverClient>;
+    override connect(connected: Connected): void;
+    override connect(connected?: Connected): Promise<DriverClient> | undefined {
+      if (connected === undefined) return super.connect();
+      super.connect((error: Error | null) => {
+        // The pool forgets it, and the other end may leave it open.
+        if (error) this.end(ignore);
+        Reflect.apply(connected, undefined, [error, this]);
+      });
+      return undefined;
+    }
+  };
+}
+
+/**
+ * Ends a stream whose reader throws: the driver's parser does for bytes that no PostgreSQL sends, in the middle of an
+ * event that nobody can catch. Then the connection has failed, like any other that breaks.
+ */
+function endWhereReaderThrows(stream: Duplex): void {
+  const emit = stream.emit;
+  stream.emit = (event: string | symbol, ...values: unknown[]): boolean => {
+    try {
+      return Reflect.apply(emit, stream, [event, ...values]);
+    } catch (error) {
+      if (event !== 'data') throw error;
+      stream.destroy(error instanceof Error ? error : new Error(String(error)));
+      return true;
+    }
+  };
+}
+
+async function loadDriver(): Promise<Pick<typeof import('pg'), 'Client' | 'Pool'>> {
+  try {
+    return (await import('pg')).default;
+  } catch (cause) {
+    throw new PetstoreError(
+      'storage_unusable',
+      `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`,
+      { cause },
+    );
+  }
+}
+
+const errorType = 0x45;
+const headerBytes = 5;
+const nothing = Buffer.alloc(0);
+
+/**
+ * One connection, ours or of a caller's pool, from the moment that we hear of it, and what it says besides rows.
+ *
+ * The severity of an error is read as PostgreSQL means it, from its field V: `pg` drops that one, and what it has,
+ * field S, is in the language of the server. Where there is no V (a pooler, CockroachDB, a client whose bytes cannot be
+ * read) S will do: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ */
+export class Session {
+  /** When we heard of it first. */
+  readonly since = performance.now();
+  /** Whether it has been set up for our statements. */
+  isSetUp = false;
+  /** Of the last error; undefined where its bytes cannot be read. */
+  severity: string | undefined;
+  /**
+   * The text of the last warning that no PL/pgSQL function raised. That a synchronous standby was not waited for is
+   * such a one; what somebody's trigger says is not.
+   */
+  warning: string | undefined;
+  readonly #connection: PostgresConnection;
+  readonly #ended: () => void;
+  /** What has come of an error, or of a message's header. */
+  #held: Buffer = nothing;
+  /** How many bytes of another message are still to come. */
+  #passing = 0;
+
+  /** @param connection Between two messages, as one is that is new or just came from the pool. */
+  constructor(connection: PostgresConnection, ended: () => void) {
+    this.#connection = connection;
+    this.#ended = ended;
+    // An error that nobody listens for ends the process.
+    connection.on('error', ignore);
+    connection.on('end', ended);
+    connection.on('notice', this.#notice);
+    // Before the driver reads the same bytes.
+    connection.connection?.stream.prependListener('data', this.#read);
+  }
+
+  /** Forgets what was said to the statement before. */
+  begin(): void {
+    this.severity = undefined;
+    this.warning = undefined;
+  }
+
+  /** Leaves no listener. */
+  leave(): void {
+    this.#connection.removeListener('error', ignore);
+    this.#connection.removeListener('end', this.#ended);
+    this.#connection.removeListener('notice', this.#notice);
+    this.#connection.connection?.stream.removeListener('data', this.#read);
+  }
+
+  readonly #notice = ({ severity = '', message = 'a warning', routine }: PostgresNotice): void => {
+    const isLess = /^(NOTICE|INFO|LOG|DEBUG\d?)$/.test(severity);
+    if (!isLess && routine !== 'exec_stmt_raise') this.warning = message;
+  };
+
+  readonly #read = (chunk: Buffer): void => {
+    let at = Math.min(this.#passing, chunk.length);
+    this.#passing -= at;
+    const bytes = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk;
+    while (bytes.length - at >= headerBytes) {
+      const end = at + 1 + bytes.readUInt32BE(at + 1);
+      if (bytes[at] === errorType) {
+        if (end > bytes.length) break;
+        // Each field is a letter and a text that ends with a zero.
+        const fields = bytes.toString('latin1', at + headerBytes, end).split('\0');
+        const field = fields.find((each) => each.startsWith('V')) ?? fields.find((each) => each.startsWith('S'));
+        this.severity = field?.slice(1);
+      }
+      at = Math.min(end, bytes.length);
+      this.#passing = end - at;
+    }
+    this.#held = at === bytes.length ? nothing : Buffer.from(bytes.subarray(at));
+  };
+}
+
+function ignore(): void {}

@@ -1,0 +1,135 @@
+/** A reply as a plain value, for handlers that make one and for what sends it; and the reply to each error. */
+import { PetstoreError } from './errors.js';
+
+/** What goes back to the client. */
+export interface Reply {
+  /** An HTTP status, from 200 to 599. */
+  readonly status: number;
+  /** Names and values, alternating; what every answer carries is added where it is sent. */
+  readonly headers: readonly string[];
+  /** A byte string, or a long one in pieces; absent for an answer without a body. */
+  readonly body?: string | Pieces;
+  /** The header Content-Type. @defaultValue `application/json` */
+  readonly contentType?: string;
+  /** The header Cache-Control. @defaultValue `no-store` (C47) */
+  readonly cacheControl?: string;
+  /** Whether the connection must end after this answer. */
+  readonly closes?: boolean;
+}
+
+/**
+ * A long byte string in pieces, which are joined only as they are sent: a client that does not read costs nothing
+ * (C55).
+ */
+export class Pieces {
+  readonly texts: readonly string[];
+  /** In bytes. */
+  readonly length: number;
+
+  constructor(texts: readonly string[]) {
+    this.texts = texts;
+    this.length = texts.reduce((bytes, text) => bytes + text.length, 0);
+  }
+
+  toString(): string {
+    return this.texts.join('');
+  }
+}
+
+/** A reply with a JSON body, given as a byte string. */
+export function jsonReply(status: number, body: string | Pieces, headers: readonly string[] = []): Reply {
+  return { status, headers, body };
+}
+
+/** A reply without a body. */
+export function emptyReply(status: number, headers: readonly string[]): Reply {
+  return { status, headers };
+}
+
+/** After these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
+const closing: ReadonlySet<string> = new Set([
+  'bad_request',
+  'request_timeout',
+  'content_too_large',
+  'headers_too_large',
+]);
+
+/** What time alone may mend asks to be tried again after one second (C48, C57). */
+const passing: ReadonlySet<string> = new Set(['idempotency_in_flight', 'unavailable']);
+
+/** Whether an error is one that a client hears of; any other is a fault of ours (C49). */
+export function isForClients(error: unknown): error is PetstoreError & { readonly status: number } {
+  return error instanceof PetstoreError && error.status !== undefined;
+}
+
+/** The reply with the Error body of the specification to an error that clients hear of. */
+export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
+  return {
+    status,
+    headers: passing.has(code) ? [...headers, 'Retry-After', '1'] : headers,
+    body,
+    closes: closing.has(code),
+  };
+}
+
+/** What a client hears of a failure that is ours (C49). */
+export const internalErrorReply = replyTo(new PetstoreError('internal_error', 'Something went wrong on our side.'));
+
+/** The reply with its links below another path than `/v1` (C56): handlers write them all below that. */
+export function withLinksBelow(basePath: string, reply: Reply): Reply {
+  const isLink = (name: string | undefined): boolean => name === 'Location' || name === 'Link';
+  if (basePath === '/v1' || !reply.headers.some(isLink)) return reply;
+  const moved = (text: string): string => text.replace(/(^|<)\/v1(?=\/)/g, (_, before: string) => before + basePath);
+  const headers = reply.headers.map((text, at) => (at % 2 === 1 && isLink(reply.headers[at - 1]) ? moved(text) : text));
+  return { ...reply, headers };
+}
+
+/** What frames a reply, of which a second one would make two ends of it, and what the other members of one say. */
+const writtenByUs: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'content-length',
+  'content-type',
+  'cache-control',
+  'transfer-encoding',
+  'date',
+]);
+
+/**
+ * What a handler answered, unless it is no reply at all.
+ * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
+ */
+export function checkReply(reply: Reply): Reply {
+  // A copy: what a plugin changes later, or answers another time, was not checked.
+  const checked: Reply = { ...reply };
+  const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
+  const isReply = Number.isInteger(status) && Array.isArray(headers) && headers.length % 2 === 0;
+  if (!isReply || status < 200 || status > 599) {
+    throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
+  }
+  checkHeaders(headers);
+  checkHeaders(['Type', contentType, 'Caching', cacheControl]);
+  if (body === undefined) return checked;
+  if (typeof body !== 'string' && !(body instanceof Pieces)) {
+    throw new TypeError('the body of a reply must be a byte string');
+  }
+  if (status === 204 || status === 205 || status === 304) throw new TypeError(`a ${status} has no body`);
+  return checked;
+}
+
+/** @throws TypeError for a header that is none, or that would frame the reply. */
+function checkHeaders(headers: readonly unknown[]): void {
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name, value] = [headers[i], headers[i + 1]];
+    if (typeof name !== 'string' || typeof value !== 'string') {
+      throw new TypeError('the names and values of headers must be strings');
+    }
+    // RFC 9110 sections 5.1 and 5.5, as Node holds it too: a value is of latin1, without control characters.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      throw new TypeError(`${JSON.stringify(name)} and its value are no header`);
+    }
+    if (writtenByUs.has(name.toLowerCase())) {
+      throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
+    }
+  }
+}

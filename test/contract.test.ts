@@ -1,0 +1,45 @@
+// Holds that each number of docs/contract.md is named by a test, and that no test and no comment names another.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const textOf = (file: string): string => readFileSync(join(root, file), 'utf8');
+const filesIn = (folder: string): readonly string[] =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
+    .map((name) => join(folder, name));
+
+/** The numbers in a text, the ranges C1 to C54 and C1…C58 by their ends. A percent-encoded byte is none. */
+const numbersIn = (text: string): readonly string[] => text.match(/(?<![%\w])[CF][0-9]+\b/g) ?? [];
+
+/** The numbers that the contract's tables begin their rows with, in order. */
+const numbers = [...textOf('docs/contract.md').matchAll(/^\| ([CF][0-9]+) \|/gm)].map(([, number]) => number ?? '');
+
+test('the numbers of docs/contract.md are C1 to C58 and F1 to F10, each once, in order', () => {
+  const series = (letter: string, count: number): readonly string[] =>
+    Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
+  assert.deepEqual(numbers, [...series('C', 58), ...series('F', 10)]);
+});
+
+test('each number of docs/contract.md is named by a test', () => {
+  const titles = filesIn('test')
+    .filter((file) => file.endsWith('.test.ts') && file !== join('test', 'contract.test.ts'))
+    .flatMap((file) => [...textOf(file).matchAll(/\b(?:test|describe)\(\s*(['"`])([\s\S]*?)\1/g)])
+    .flatMap(([, , title]) => numbersIn(title ?? ''));
+  assert.deepEqual(
+    numbers.filter((number) => !titles.includes(number)),
+    [],
+  );
+});
+
+test('no test and no comment names a number that docs/contract.md does not have', () => {
+  const wrong = [...filesIn('src'), ...filesIn('test')].flatMap((file) =>
+    numbersIn(textOf(file))
+      .filter((number) => !numbers.includes(number))
+      .map((number) => `${file}: ${number}`),
+  );
+  assert.deepEqual(wrong, []);
+});

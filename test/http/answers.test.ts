@@ -1,0 +1,89 @@
+/** What every answer says, whatever was asked: C46, C47, C49, C50. */
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import { test } from 'node:test';
+import { replyErrorCodes } from '../../dist/errors.js';
+import { PetstoreError, type PetStorage } from '../../dist/index.js';
+import { assertCommonHeaders, assertError, header } from '../support/client.js';
+import { ask, start } from '../support/fixture.js';
+
+const body = '{"name":"a","categoryId":1}';
+
+test('C46 Accept is ignored', async (t) => {
+  const { port } = await start(t);
+  for (const accept of ['text/html', 'application/xml;q=1', '*/*;q=0', '', 'nonsense', 'application/json;q=0']) {
+    const answer = await ask(port, 'GET', '/v1/pets', {
+      headers: [`Accept: ${accept}`, 'Accept-Encoding: gzip', 'Accept-Charset: x'],
+    });
+    assert.deepEqual(
+      [answer.status, header(answer, 'Content-Type'), header(answer, 'Content-Encoding')],
+      [200, 'application/json', undefined],
+    );
+  }
+});
+
+test('C47 every answer under /v1 forbids caching and sniffing, whatever its status', async (t) => {
+  const { port } = await start(t);
+  const answers = [
+    await ask(port, 'GET', '/v1/pets'),
+    await ask(port, 'POST', '/v1/pets', { body }),
+    await ask(port, 'HEAD', '/v1/pets/1'),
+    await ask(port, 'OPTIONS', '/v1/pets'),
+    await ask(port, 'PUT', '/v1/pets'),
+    await ask(port, 'GET', '/v1/pets', { authorization: null }),
+    await ask(port, 'GET', '/v1/nothing'),
+    await ask(port, 'GET', '/v1/pets?limit=x'),
+    await ask(port, 'FOO', '/v1/pets'),
+    await ask(port, 'GET', '/v1/pets', { version: '1.2' }),
+    await ask(port, 'GET', `/v1/pets?${'a'.repeat(50_000)}`),
+    await ask(port, 'CONNECT', '/v1/pets'),
+  ];
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 201, 200, 204, 405, 401, 404, 400, 501, 400, 431, 405],
+  );
+  for (const answer of answers) assertCommonHeaders(answer);
+});
+
+test('C49 our fault answers 500 without a word of why, and the log has all of it', async (t) => {
+  const logged: unknown[][] = [];
+  const failing = (): Promise<never> =>
+    Promise.reject(new TypeError('a bug at /srv/secret', { cause: new Error('the deeper reason') }));
+  const odd: readonly unknown[] = [
+    Object.create(null),
+    null,
+    undefined,
+    'text',
+    7n,
+    Symbol('s'),
+    { code: 'not_found' },
+  ];
+  const storage: PetStorage = {
+    durable: true,
+    insert: () => Promise.reject(new PetstoreError('storage_damaged', 'line 3 of /srv/secret')),
+    get: (id) => Promise.reject(odd[Number(id)]),
+    list: failing,
+    close: async () => undefined,
+  };
+  const running = await start(t, { storage, log: (...line) => logged.push(line) });
+  const answer = await ask(running.port, 'GET', '/v1/pets');
+  assert.equal(assertError(answer, 500, 'internal_error'), 'Something went wrong on our side.');
+  assert.equal(answer.kept, true);
+  assert.equal(logged.length, 1);
+  assert.match(inspect(logged), /a bug at \/srv\/secret[\s\S]*answers\.test[\s\S]*the deeper reason/);
+  const inserting = await ask(running.port, 'POST', '/v1/pets', { body });
+  assert.ok(!assertError(inserting, 500, 'internal_error').includes('secret'));
+  assert.match(inspect(logged), /line 3 of \/srv\/secret/);
+  for (const id of odd.keys()) assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
+  assert.equal(logged.length, 2 + odd.length);
+  for (const [level, , fields] of logged) {
+    assert.equal(level, 'error');
+    assert.equal(typeof JSON.stringify(fields), 'string');
+  }
+});
+
+test('C50 the codes are a closed set, each with one status', () => {
+  const codes =
+    'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
+  assert.deepEqual(replyErrorCodes, codes.split(' '));
+});

@@ -1,0 +1,33 @@
+/** C54: how many connections there may be. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+
+test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {
+  const script = `
+    import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
+    import { connect } from 'node:net';
+    import { readFileSync } from 'node:fs';
+    const petstore = createPetstore({ keys: ['k'] });
+    const { port } = await petstore.listen({ port: 0 });
+    // Each connection takes two files here, its two ends being in one process; so the clients are counted too.
+    const sockets = [];
+    let served = 0, dropped = 0;
+    for (let i = 0; i < 60; i++) {
+      const socket = connect(port, '127.0.0.1');
+      sockets.push(socket);
+      socket.on('error', () => {}).on('data', () => served++).on('close', () => dropped++);
+      socket.write('GET /healthz HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n');
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    console.log(JSON.stringify({ limit: Number(/^Max open files +(\\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))[1]), served, dropped }));
+    process.exit();`;
+  const { stdout, stderr } = spawnSync(
+    'prlimit',
+    ['--nofile=104:104', process.execPath, '--input-type=module', '--eval', script],
+    { encoding: 'utf8' },
+  );
+  assert.equal(stderr, '');
+  assert.deepEqual(JSON.parse(stdout), { limit: 104, served: 40, dropped: 20 });
+});

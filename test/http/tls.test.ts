@@ -1,0 +1,41 @@
+/** HTTPS as a library: another certificate under a server that listens. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import { test } from 'node:test';
+import { createPetstore } from '../../dist/index.js';
+import { atEnd } from '../support/at-end.js';
+import { newCertificate } from '../support/certificate.js';
+
+/** The SHA-256 of the certificate that a new connection is shown. */
+async function shown(port: number): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  const { fingerprint256 } = socket.getPeerCertificate();
+  // One that goes before the server has shaken hands too is waited for when it closes.
+  socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+  await once(socket.resume(), 'close');
+  return fingerprint256;
+}
+
+test('setTls serves new connections with another certificate; a bad pair throws and changes nothing', async (t) => {
+  const [tls, other] = [newCertificate(), newCertificate()];
+  const petstore = createPetstore({ keys: ['key'] });
+  atEnd(t, () => petstore.close());
+  const { port, setTls } = await petstore.listen({ port: 0, tls });
+  const before = await shown(port);
+  assert.throws(() => setTls({ cert: other.cert, key: tls.key }));
+  assert.equal(await shown(port), before);
+  setTls(other);
+  const after = await shown(port);
+  assert.notEqual(after, before);
+  assert.throws(() => setTls({ cert: 'no PEM', key: other.key }));
+  assert.equal(await shown(port), after);
+});
+
+test('setTls of a port without TLS is a TypeError', async (t) => {
+  const petstore = createPetstore({ keys: ['key'] });
+  atEnd(t, () => petstore.close());
+  const { setTls } = await petstore.listen({ port: 0 });
+  assert.throws(() => setTls(newCertificate()), TypeError);
+});

@@ -1,0 +1,120 @@
+/** C55 over sockets: pages that nobody reads keep nobody else from being served. */
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { atEnd, type Ending } from '../support/at-end.js';
+import { UnsentBytes } from '../../dist/http/wire.js';
+import { memoryStorage } from '../../dist/index.js';
+import { behindBalancer, bytesOf, start } from '../support/fixture.js';
+
+/** A client that asks for a page of 6 MB, and reads only when it is told to. */
+class Reader {
+  readonly #socket: Socket;
+  readonly #sentAt = performance.now();
+  /** How much of the answer it has read. */
+  bytes = 0;
+  /** Resolves once its connection has ended, with the seconds that took. */
+  readonly ended: Promise<number>;
+  #head = '';
+
+  constructor(t: Ending, port: number) {
+    this.#socket = connect(port, '127.0.0.1').pause();
+    atEnd(t, () => this.#socket.destroy());
+    this.#socket.on('data', (chunk: Buffer) => {
+      if (this.bytes === 0) this.#head = chunk.toString('latin1', 0, 1_000);
+      this.bytes += chunk.length;
+    });
+    // A reset ends it too.
+    this.#socket.on('error', () => undefined);
+    this.ended = new Promise((resolve) =>
+      this.#socket.once('close', () => resolve((performance.now() - this.#sentAt) / 1_000)),
+    );
+    this.#socket.write(bytesOf('GET', '/v1/pets?limit=100', { headers: ['Connection: close'] }));
+  }
+
+  /** Reads all that comes until the connection ends. */
+  readAll(): Promise<number> {
+    this.#socket.resume();
+    return this.ended;
+  }
+
+  /** Reads some 300 KB each half second until the connection ends. */
+  async readSlowly(): Promise<number> {
+    let until = 0;
+    this.#socket.on('data', () => {
+      if (this.bytes >= until) this.#socket.pause();
+    });
+    while (!this.#socket.destroyed) {
+      until = this.bytes + 300_000;
+      this.#socket.resume();
+      await Promise.race([sleep(500), this.ended]);
+    }
+    return this.ended;
+  }
+
+  /** Whether the whole answer was read. */
+  get isWhole(): boolean {
+    const [, status, rest] = /^HTTP\/1\.1 ([0-9]+) ([\s\S]*?)\r\n\r\n/.exec(this.#head) ?? [];
+    const length = Number(/^Content-Length: ([0-9]+)$/m.exec(rest ?? '')?.[1]);
+    return status === '200' && this.bytes === this.#head.indexOf('\r\n\r\n') + 4 + length;
+  }
+}
+
+test('C55 over 64 MiB of unread answers the next wait, and who has read nothing for 5 s is ended for them', {
+  skip: behindBalancer,
+}, async (t) => {
+  const storage = memoryStorage();
+  for (let count = 0; count < 100; count++) await storage.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
+  const { port } = await start(t, { storage });
+  const readers = async (count: number): Promise<readonly Reader[]> => {
+    const made = Array.from({ length: count }, () => new Reader(t, port));
+    // Their requests are there before those of the next.
+    await sleep(200);
+    return made;
+  };
+  const slow = await readers(1);
+  const slowly = slow.map((reader) => reader.readSlowly());
+  const late = await readers(2);
+  const never = await readers(16);
+  const good = new Reader(t, port);
+  const served = good.readAll();
+
+  // Those that had an answer on its way, and read nothing of it for less than 5 s, get it whole.
+  await sleep(3_500);
+  for (const reader of late) assert.ok((await reader.readAll()) < 30);
+  assert.deepEqual(
+    late.map(({ isWhole }) => isWhole),
+    [true, true],
+  );
+  const servedAfter = await served;
+  assert.ok(good.isWhole && servedAfter < 30, `the good client had ${good.bytes} bytes after ${servedAfter} s`);
+  // 64 MiB hold eleven of these pages: without the end of those that read nothing it had waited for one of them.
+  assert.ok(servedAfter > 4, `it was served after ${servedAfter} s: the bound held nobody up`);
+  assert.ok((await Promise.all(slowly)).every((seconds) => seconds > 5));
+  assert.deepEqual(
+    slow.map(({ isWhole }) => isWhole),
+    [true],
+    'a client that keeps reading is not ended',
+  );
+
+  await Promise.all(never.map((reader) => reader.readAll()));
+  const cut = never.filter(({ isWhole }) => !isWhole);
+  assert.ok(cut.length >= 4, `${cut.length} that read nothing were ended`);
+});
+
+test('C55 thousands of clients that go while their long answers wait for room are one loop, not a recursion', () => {
+  // White box: no test opens so many sockets.
+  const unsent = new UnsentBytes();
+  unsent.enter(2 ** 26, () => undefined);
+  let gone = 0;
+  for (let waiting = 0; waiting < 50_000; waiting++) {
+    unsent.enter(2 ** 20, () => {
+      gone++;
+      unsent.leave(2 ** 20);
+    });
+  }
+  assert.deepEqual([gone, unsent.isFull], [0, true]);
+  unsent.leave(2 ** 26);
+  assert.deepEqual([gone, unsent.isFull], [50_000, false]);
+});

@@ -1,0 +1,176 @@
+/** The page at `/` in a real browser: the key, the animals page by page, adding one, and what goes wrong. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { memoryStorage, type PetStorage } from '../../dist/index.js';
+import { docsPlugin } from '../../dist/plugins/docs.js';
+import { header } from '../support/client.js';
+import { add, ask, key, start, stored } from '../support/fixture.js';
+import { inBrowser, openPage, type Visit } from './browser.js';
+
+/** Shows the page of a petstore, with the key where one is given. */
+async function visit(t: Parameters<typeof openPage>[0], port: number, token?: string): Promise<Visit> {
+  const opened = await openPage(t);
+  await opened.page.goto(`http://127.0.0.1:${port}/`);
+  if (token !== undefined) await giveKey(opened.page, token);
+  return opened;
+}
+
+async function giveKey(page: Page, token: string): Promise<void> {
+  await page.getByLabel('Your key').fill(token);
+  await page.getByRole('button', { name: 'Show the animals' }).click();
+}
+
+/** The texts of the table, once its first id is this one. */
+async function table(page: Page, firstId: string): Promise<readonly string[]> {
+  await page.locator('#rows tr:first-child td:first-child', { hasText: new RegExp(`^${firstId}$`) }).waitFor();
+  return page.locator('#rows tr').allInnerTexts();
+}
+
+const plugins = [docsPlugin()];
+
+test('C58 at /: a page without a key, of this machine alone, with a policy; what it links to is there', async (t) => {
+  const { port } = await start(t, { plugins });
+  const page = await ask(port, 'GET', '/', { authorization: null });
+  assert.deepEqual([page.status, header(page, 'Content-Type')], [200, 'text/html; charset=utf-8']);
+  const docs = await ask(port, 'GET', '/docs', { authorization: null });
+  assert.equal(header(page, 'Content-Security-Policy'), header(docs, 'Content-Security-Policy'));
+  const links = [...page.body.matchAll(/(?:href|src)="([^"#:]+)"/g)].map(([, link]) => `/${link}`);
+  assert.deepEqual(links.slice(2), ['/docs', '/openapi.json', '/healthz', '/readyz']);
+  for (const link of links) assert.equal((await ask(port, 'GET', link, { authorization: null })).status, 200, link);
+  assert.equal((await ask(port, 'HEAD', '/', { authorization: null })).status, 200);
+  assert.equal((await ask(port, 'POST', '/', { body: '' })).status, 405);
+  assert.equal((await ask((await start(t)).port, 'GET', '/')).status, 404, 'without the plugin');
+});
+
+test(
+  'a wrong key is told, the right one shows the animals, is kept for the tab, and can be forgotten',
+  inBrowser,
+  async (t) => {
+    const { port } = await start(t, { plugins });
+    await add(port, '{"name":"<b>Rex</b>","categoryId":5}');
+    const { page, requests, complaints } = await visit(t, port, 'wrong');
+    await page.getByRole('alert').filter({ hasText: 'API key' }).waitFor();
+    assert.ok(await page.getByRole('heading', { name: 'Animals' }).isHidden());
+    await giveKey(page, key);
+    assert.deepEqual(await table(page, '1'), ['1\t<b>Rex</b>\t5\t']);
+    await page.reload();
+    assert.equal((await table(page, '1')).length, 1);
+    await page.getByRole('button', { name: 'Forget the key' }).click();
+    await page.reload();
+    assert.ok(await page.getByLabel('Your key').isVisible());
+    assert.deepEqual([await page.locator('#rows tr').count(), await page.getByLabel('Your key').inputValue()], [0, '']);
+    assert.ok(requests.every((address) => address.startsWith(`http://127.0.0.1:${port}/`) || address === 'data:,'));
+    assert.ok(!requests.some((address) => address.includes(key)));
+    assert.deepEqual(
+      complaints.filter((complaint) => !complaint.includes('status of 401')),
+      [],
+    );
+  },
+);
+
+test('pages, filter and the way back are in the address', inBrowser, async (t) => {
+  const running = await start(t, { plugins });
+  for (let i = 1; i <= 45; i++) {
+    const category = i === 1 ? '-9223372036854775807' : String(i);
+    await add(running.port, `{"name":"n${i}","categoryId":${category}${i > 40 ? ',"status":"sold"' : ''}}`);
+  }
+  const { page } = await visit(t, running.port, key);
+  const first = await table(page, '1');
+  assert.deepEqual([first.length, first[0]], [20, '1\tn1\t-9223372036854775807\t']);
+  await page.getByRole('link', { name: 'Next page' }).click();
+  assert.equal((await table(page, '21')).length, 20);
+  await page.getByRole('link', { name: 'Next page' }).click();
+  assert.equal((await table(page, '41')).length, 5);
+  assert.ok(await page.getByRole('link', { name: 'Next page' }).isHidden());
+  await page.goBack();
+  await table(page, '21');
+  await page.getByRole('link', { name: 'First page' }).click();
+  await table(page, '1');
+  await page.locator('#filter').selectOption('sold');
+  assert.deepEqual((await table(page, '41'))[4], '45\tn45\t45\tsold');
+  await page.locator('#filter').selectOption('pending');
+  await page.getByText('There is none here.').waitFor();
+  await page.goto(`http://127.0.0.1:${running.port}/#limit=0`);
+  await page.getByRole('alert').filter({ hasText: 'limit must be an integer' }).waitFor();
+});
+
+test('ids at the end of int64 are shown, and paged by, to the last digit', inBrowser, async (t) => {
+  const { insert, get, list, close } = memoryStorage();
+  const far = 2n ** 63n - 30n;
+  const storage: PetStorage = {
+    durable: false,
+    insert,
+    get,
+    close,
+    list: async ({ after, ...query }) => {
+      const pets = await list({ ...query, ...(after !== undefined && { after: after - far }) });
+      return pets.map((pet) => ({ ...pet, id: pet.id + far }));
+    },
+  };
+  const { port } = await start(t, { plugins, storage });
+  for (let i = 1; i <= 21; i++) await add(port, '{"name":"a","categoryId":1}');
+  const { page } = await visit(t, port, key);
+  assert.equal((await table(page, String(far + 1n)))[19], `${far + 20n}\ta\t1\t`);
+  await page.getByRole('link', { name: 'Next page' }).click();
+  assert.deepEqual(await table(page, String(far + 21n)), [`${far + 21n}\ta\t1\t`]);
+});
+
+test(
+  'an animal is added by the keyboard alone; what is wrong with it is said, and what was typed stays',
+  inBrowser,
+  async (t) => {
+    const running = await start(t, { plugins });
+    const { page, complaints } = await visit(t, running.port);
+    const keys = async (...pressed: readonly string[]): Promise<void> => {
+      for (const one of pressed) {
+        if (/^[A-Z][a-z]+$/.test(one)) await page.keyboard.press(one);
+        else await page.keyboard.type(one);
+      }
+    };
+    await keys(key, 'Enter');
+    await page.getByText('There is none here.').waitFor();
+    // The heading has the focus; then the filter, the name, the category.
+    await keys('Tab', 'Tab', '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
+    await page.getByRole('alert').filter({ hasText: 'categoryId must be an integer from' }).waitFor();
+    assert.equal(await page.getByLabel('Name').inputValue(), '"Tüm" 猫');
+    for (const wrong of ['', '007', '1,"status":"sold"']) {
+      await page.getByLabel('Category').fill(wrong);
+      const answered = page.waitForResponse((response) => response.status() === 400);
+      await keys('Enter');
+      await answered;
+    }
+    assert.deepEqual(await stored(running), []);
+    await page.getByLabel('Category').fill('9223372036854775807');
+    await keys('Tab', 'pending', 'Tab', 'Enter');
+    await page.getByRole('status').filter({ hasText: 'Added with the id 1.' }).waitFor();
+    assert.deepEqual(await table(page, '1'), ['1\t"Tüm" 猫\t9223372036854775807\tpending']);
+    assert.deepEqual(await stored(running), ['1 "Tüm" 猫 9223372036854775807 pending']);
+    assert.equal(await page.getByLabel('Name').inputValue(), '');
+    await running.petstore.close();
+    await page.getByLabel('Name').fill('late');
+    await page.getByLabel('Category').fill('1');
+    await keys('Enter');
+    await page.locator('#add-error', { hasText: 'cannot be reached' }).waitFor();
+    assert.deepEqual(
+      complaints.filter((complaint) => !/status of 400|ERR_CONNECTION/.test(complaint)),
+      [],
+    );
+  },
+);
+
+test('on a phone nothing is wider than the screen; in the dark the page is dark', inBrowser, async (t) => {
+  const { port } = await start(t, { plugins });
+  await add(port, `{"name":"${'n'.repeat(200)}","categoryId":-9223372036854775807,"status":"available"}`);
+  const { page } = await visit(t, port);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await giveKey(page, key);
+  await table(page, '1');
+  assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth')) <= 390);
+  const brightness = async (colorScheme: 'light' | 'dark'): Promise<number> => {
+    await page.emulateMedia({ colorScheme });
+    const color = String(await page.evaluate('getComputedStyle(document.body).color'));
+    return Number(/\d+/.exec(color)?.[0]);
+  };
+  assert.ok((await brightness('light')) < 64 && (await brightness('dark')) > 192, 'of the text');
+});

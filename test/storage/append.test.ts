@@ -1,0 +1,125 @@
+// What adding writes to the file, and when it is visible (F1).
+import assert from 'node:assert/strict';
+import { constants, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
+import { test } from 'node:test';
+import { checkFile } from '../../dist/file/index.js';
+import { appendingOn, appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { commitOf } from './commit-line.js';
+import { draft, newPath, using } from './scene.js';
+import { diskWith, systemError } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
+
+test('F1 a batch is its lines and one commit line, in one write and then one fdatasync', async () => {
+  const path = newPath();
+  const calls: string[] = [];
+  const disk = diskWith({
+    write: (descriptor, bytes) => (calls.push('write'), nodeDisk.write(descriptor, bytes)),
+    datasync: (descriptor) => (calls.push('datasync'), nodeDisk.datasync(descriptor)),
+  });
+  await using(
+    path,
+    async (storage) => {
+      calls.length = 0;
+      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      assert.deepEqual(calls, ['write', 'datasync']);
+    },
+    disk,
+  );
+  const body = '{"id":1,"name":"Rex","categoryId":5,"status":"available"}\n{"id":2,"name":"Tom","categoryId":7}\n';
+  assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
+});
+
+test('F1 an animal is visible only after the fdatasync; the next batch collects meanwhile', async () => {
+  const syncing = gate();
+  const mayEnd = gate();
+  let opened = false;
+  const disk = diskWith({
+    datasync: async (descriptor) => {
+      if (opened) {
+        syncing.open();
+        await mayEnd.opened;
+      }
+      return nodeDisk.datasync(descriptor);
+    },
+  });
+  await using(
+    newPath(),
+    async (storage) => {
+      opened = true;
+      const first = storage.insert(draft);
+      await syncing.opened;
+      const second = storage.insert(draft);
+      try {
+        // Whoever does not wait for the disk has had a turn of the event loop to show it.
+        await new Promise((resolve) => setImmediate(resolve));
+        assert.equal(await storage.get(1n), undefined);
+        assert.deepEqual(await storage.list({ limit: 5 }), []);
+      } finally {
+        // Or closing would wait for the disk, and nobody would hear what failed.
+        mayEnd.open();
+      }
+      assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
+      assert.equal(storage.size, 2);
+    },
+    disk,
+  );
+});
+
+test('F1 this machine appends by one call, which on Linux is a write to a descriptor of O_DSYNC', async () => {
+  const path = newPath();
+  const calls: string[] = [];
+  const disk: Disk = {
+    ...nodeDisk,
+    write: async () => assert.fail('a write without its sync'),
+    append: (descriptor, bytes) => (calls.push(String(bytes)), nodeDisk.append(descriptor, bytes)),
+  };
+  await using(
+    path,
+    async (storage) => {
+      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      assert.deepEqual(calls, [readFileSync(path, 'utf8')]);
+      if (process.platform === 'linux')
+        assert.deepEqual(
+          flagsOf(path).map((flags) => flags & constants.O_DSYNC),
+          [constants.O_DSYNC],
+        );
+    },
+    disk,
+  );
+});
+
+/** The `O_` flags of this process's descriptors of a file, as the kernel has them. */
+function flagsOf(path: string): readonly number[] {
+  const ours = readdirSync('/proc/self/fd').filter((descriptor) => pathOf(descriptor) === realpathSync(path));
+  return ours.map((descriptor) =>
+    Number.parseInt(/^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8'))?.[1] ?? '', 8),
+  );
+}
+
+/** Undefined for the descriptor that lists the others, and is gone. */
+function pathOf(descriptor: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return undefined;
+  }
+}
+
+test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatasync', async () => {
+  for (const platform of ['darwin', 'win32', 'freebsd'] as const) {
+    const path = newPath();
+    const { append, appendFlags } = appendingOn(platform);
+    assert.equal(appendFlags, 0);
+    await using(path, (storage) => storage.insert(draft), { ...nodeDisk, append, appendFlags });
+    assert.equal((await checkFile(path)).animals, 1);
+  }
+  const failing = appendInSteps({ write: async () => 7, datasync: () => Promise.reject(systemError('EIO')) });
+  await assert.rejects(failing(0, Buffer.alloc(7)), { code: 'EIO' });
+});
+
+test('F1 short writes are finished', async () => {
+  const path = newPath();
+  const disk = diskWith({ write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)) });
+  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), disk);
+  assert.equal((await checkFile(path)).animals, 2);
+});

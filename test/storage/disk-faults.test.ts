@@ -1,0 +1,302 @@
+// A disk that is full, that fails, that hangs; and other programs at our file (F5, F6, F10).
+import assert from 'node:assert/strict';
+import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } from 'node:fs';
+import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { checkFile, fileStorage } from '../../dist/file/index.js';
+import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { atEnd } from '../support/at-end.js';
+import { batches, draft, fileWith, namesIn, newPath, petLine, tornTails, unavailable, using } from './scene.js';
+import { diskWith, systemError } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
+
+for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
+  test(`F5 ${code}: undone to the last commit, reads go on, adding is tried again`, async () => {
+    const path = newPath();
+    let failing = false;
+    const said: string[] = [];
+    const disk = diskWith({
+      // As a real disk: a part goes, then none.
+      write: async (descriptor, bytes) => {
+        if (!failing) return nodeDisk.write(descriptor, bytes);
+        if (bytes.length > 20) return nodeDisk.write(descriptor, bytes.subarray(0, 20));
+        throw systemError(code);
+      },
+    });
+    const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
+    await storage.insert(draft);
+    const before = readFileSync(path);
+    failing = true;
+    for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(storage.insert(draft), unavailable);
+    await assert.rejects(async () => storage.ready?.(), unavailable);
+    assert.deepEqual(readFileSync(path), before);
+    assert.equal((await storage.list({ limit: 5 })).length, 1);
+    failing = false;
+    assert.equal((await storage.insert(draft)).id, 2n, 'no id is lost');
+    await storage.ready?.();
+    await storage.close();
+    assert.deepEqual(said, ['warn', 'info'], 'each change of state is said once');
+    assert.equal((await checkFile(path)).animals, 2);
+  });
+}
+
+test('F5 when there is room again the storage is ready again by itself', async (t) => {
+  const path = newPath();
+  let failing = true;
+  const ready = gate();
+  const disk = diskWith({
+    write: async (descriptor, bytes) => {
+      if (failing) throw systemError('ENOSPC');
+      return nodeDisk.write(descriptor, bytes);
+    },
+  });
+  const alive = setInterval(() => undefined, 1000);
+  atEnd(t, () => clearInterval(alive));
+  const storage = await fileStorage(path, { disk, log: (level) => level === 'info' && ready.open() });
+  await assert.rejects(storage.insert(draft), unavailable);
+  failing = false;
+  await ready.opened;
+  await storage.ready?.();
+  assert.equal(readFileSync(path, 'utf8'), '{"commit":{"from":0,"crc32":"00000000"}}\n');
+  assert.equal((await storage.insert(draft)).id, 1n);
+  await storage.close();
+  assert.equal((await checkFile(path)).animals, 1);
+});
+
+test('F5 an undo that fails is F6', async () => {
+  const disk = diskWith({
+    write: () => Promise.reject(systemError('ENOSPC')),
+    truncate: () => Promise.reject(systemError('EIO')),
+  });
+  let writes = 0;
+  await using(
+    newPath(),
+    async (storage) => {
+      await assert.rejects(storage.insert(draft), unavailable);
+      disk.write = async (_descriptor, bytes) => (writes++, bytes.length);
+      await assert.rejects(storage.insert(draft), unavailable);
+    },
+    disk,
+  );
+  assert.equal(writes, 0);
+});
+
+/** Takes 20 bytes of a write. */
+const part: Disk['write'] = (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 20));
+
+/** A write fails as a full disk does, and then nobody knows whether it took anything. */
+function fullAndUnseen(): Partial<Disk> {
+  let isFull = false;
+  return {
+    write: async () => {
+      isFull = true;
+      throw systemError('ENOSPC');
+    },
+    factsOf: async (descriptor) => {
+      if (isFull) throw systemError('EIO');
+      return nodeDisk.factsOf(descriptor);
+    },
+  };
+}
+
+const faults: readonly (readonly [string, Partial<Disk>])[] = [
+  ['a failed fdatasync', { datasync: () => Promise.reject(systemError('EIO')) }],
+  ['a full disk found by fdatasync', { datasync: () => Promise.reject(systemError('ENOSPC')) }],
+  ['a quota found by fdatasync', { datasync: () => Promise.reject(systemError('EDQUOT')) }],
+  [
+    'a full disk found by fdatasync, a part being written',
+    { write: part, datasync: () => Promise.reject(systemError('ENOSPC')) },
+  ],
+  ['a full disk whose file cannot be looked at any more', fullAndUnseen()],
+  ['a failed write', { write: () => Promise.reject(systemError('EIO')) }],
+  ['a write that takes nothing', { write: async () => 0 }],
+  ['a read-only disk', { write: () => Promise.reject(systemError('EROFS')) }],
+  ['a path that cannot be looked at', { factsAt: () => Promise.reject(systemError('EIO')) }],
+];
+for (const [what, fault] of faults) {
+  test(`F6 after ${what} nothing is written or synced until a restart, and reads go on`, async () => {
+    const path = newPath();
+    const disk = diskWith({});
+    const said: string[] = [];
+    const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
+    await storage.insert(draft);
+    Object.assign(disk, fault);
+    await assert.rejects(storage.insert(draft), unavailable);
+    const calls: string[] = [];
+    disk.write = async (_descriptor, bytes) => (calls.push('write'), bytes.length);
+    disk.datasync = async () => void calls.push('datasync');
+    disk.truncate = async () => void calls.push('truncate');
+    await assert.rejects(storage.insert(draft), unavailable);
+    await assert.rejects(async () => storage.ready?.(), unavailable);
+    assert.equal((await storage.get(1n))?.name, 'Rex');
+    await storage.close();
+    assert.deepEqual(calls, []);
+    assert.deepEqual(said, ['error']);
+    // F10: what was refused with its write begun may be there, what was acknowledged is.
+    assert.ok((await using(path, async (again) => again.size ?? 0)) >= 1);
+  });
+}
+
+const intruders: readonly (readonly [string, (path: string) => void])[] = [
+  ['cut', (path) => truncateSync(path, 10)],
+  ['appended to', (path) => appendFileSync(path, '\n')],
+  ['moved away', (path) => renameSync(path, `${path}.moved`)],
+  ['replaced by a copy', (path) => (copyFileSync(path, `${path}.copy`), renameSync(`${path}.copy`, path))],
+];
+for (const [what, intrude] of intruders) {
+  test(`F6 a file ${what} by another program is found by whoever asks whether it is ready`, async () => {
+    const path = newPath();
+    await using(path, async (storage) => {
+      await storage.insert(draft);
+      await storage.ready?.();
+      intrude(path);
+      await assert.rejects(async () => storage.ready?.(), unavailable);
+      await assert.rejects(storage.insert(draft), unavailable);
+    });
+  });
+
+  test(`F6 a file ${what} by another program is not written to again`, async () => {
+    const path = newPath();
+    await using(path, async (storage) => {
+      await storage.insert(draft);
+      intrude(path);
+      await assert.rejects(storage.insert(draft), unavailable);
+      await assert.rejects(async () => storage.ready?.(), unavailable);
+      assert.equal((await storage.list({ limit: 5 })).length, 1);
+    });
+  });
+}
+
+test('F6 what another program writes while a batch goes out is found before anyone is promised that batch', async () => {
+  const path = newPath();
+  const disk = diskWith({});
+  const storage = await fileStorage(path, { disk });
+  await storage.insert(draft);
+  const append = disk.append;
+  disk.append = (descriptor, bytes) => {
+    appendFileSync(path, 'x\n');
+    return append(descriptor, bytes);
+  };
+  await assert.rejects(storage.insert(draft), unavailable);
+  await assert.rejects(async () => storage.ready?.(), unavailable);
+  assert.equal((await storage.list({ limit: 5 })).length, 1);
+  await storage.close();
+});
+
+test('F6 what a failed fdatasync left in memory alone is taken back, or the next start would serve it', async () => {
+  const path = newPath();
+  const disk = diskWith({});
+  await using(
+    path,
+    async (storage) => {
+      await storage.insert(draft);
+      const before = readFileSync(path);
+      disk.datasync = () => Promise.reject(systemError('EIO'));
+      await assert.rejects(storage.insert(draft), unavailable);
+      assert.deepEqual(readFileSync(path), before);
+    },
+    disk,
+  );
+});
+
+test('F10 an add refused after its write began may be there after a restart, whole', async () => {
+  const path = newPath();
+  const disk = diskWith({});
+  await using(
+    path,
+    async (storage) => {
+      disk.datasync = () => Promise.reject(systemError('EIO'));
+      disk.truncate = () => Promise.reject(systemError('EIO'));
+      await assert.rejects(storage.insert(draft), unavailable);
+      assert.equal(storage.size, 0);
+    },
+    disk,
+  );
+  assert.deepEqual(await namesIn(path), ['Rex']);
+});
+
+test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {
+  for (const code of ['EIO', 'ENOSPC', 'EMFILE']) {
+    for (const forever of [false, true]) {
+      for (let failAt = 1, calls = Infinity; failAt <= calls; failAt++) {
+        const path = fileWith(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
+        let call = 0;
+        let open = 0;
+        const fault =
+          <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) =>
+          (...args: A): Promise<R> => {
+            call++;
+            return call === failAt || (forever && call > failAt) ? Promise.reject(systemError(code)) : work(...args);
+          };
+        const steps = { write: fault(nodeDisk.write), datasync: fault(nodeDisk.datasync) };
+        const disk: Disk = {
+          ...nodeDisk,
+          ...steps,
+          append: appendInSteps(steps),
+          open: fault(async (...args) => (open++, nodeDisk.open(...args))),
+          close: async (descriptor) => (open--, nodeDisk.close(descriptor)),
+          read: fault(nodeDisk.read),
+          sync: fault(nodeDisk.sync),
+          truncate: fault(nodeDisk.truncate),
+          factsOf: fault(nodeDisk.factsOf),
+          factsAt: fault(nodeDisk.factsAt),
+        };
+        const acknowledged = ['pet 1'];
+        try {
+          const storage = await fileStorage(path, { disk });
+          for (const name of ['a', 'b']) {
+            await storage.insert({ name, categoryId: 1n }).then(
+              () => acknowledged.push(name),
+              (error) => assert.equal(error.code, 'unavailable'),
+            );
+          }
+          await storage.close();
+        } catch (error) {
+          assert.ok(error instanceof Error && 'code' in error && error.code === 'storage_unusable', String(error));
+        }
+        calls = call < failAt ? 0 : Infinity;
+        assert.equal(open, 0, 'every descriptor is closed');
+        const names = await namesIn(path);
+        for (const name of acknowledged) assert.ok(names.includes(name), `${name} after call ${failAt}`);
+        assert.ok(
+          tornTails(path).every((tail) => isDeepStrictEqual(String(tail), '{"torn') || acknowledged.length < 3),
+        );
+      }
+    }
+  }
+});
+
+test('a disk that hangs stops neither readers nor whoever asks whether it is ready', async () => {
+  const hung = gate();
+  const disk = diskWith({});
+  const storage = await fileStorage(newPath(), { disk });
+  await storage.insert(draft);
+  disk.datasync = () => hung.opened;
+  const insert = storage.insert(draft);
+  assert.equal((await storage.get(1n))?.id, 1n);
+  await new Promise(setImmediate);
+  await storage.ready?.();
+  hung.open();
+  assert.equal((await insert).id, 2n);
+  await storage.close();
+});
+
+test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
+  const disk = diskWith({});
+  const storage = await fileStorage(newPath(), { disk });
+  await storage.insert(draft);
+  const syncing = gate();
+  const thawed = gate();
+  disk.datasync = () => (syncing.open(), thawed.opened);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const refused = assert.rejects(storage.insert(draft), unavailable);
+  await syncing.opened;
+  const closing = storage.close();
+  t.mock.timers.tick(8000);
+  await refused;
+  // The last second is a real one, whose timer keeps no process alive; the hung file function would.
+  const alive = setInterval(() => undefined, 1000);
+  atEnd(t, () => clearInterval(alive));
+  await closing;
+  thawed.open();
+});

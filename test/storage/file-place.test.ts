@@ -1,0 +1,88 @@
+// Where a storage file may be, what it is made as, and copies of it (F7 to F9).
+import assert from 'node:assert/strict';
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { fileStorage } from '../../dist/file/index.js';
+import { nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { fileWith, newPath, unusable, using } from './scene.js';
+import { diskWith, systemError } from '../support/disk.js';
+
+test('F7 what cannot be a data file is refused in one line, and no descriptor stays open', async () => {
+  const folder = dirname(fileWith(''));
+  writeFileSync(join(folder, 'file'), '');
+  const failing = (code: string) => diskWith({ open: () => Promise.reject(systemError(code)) });
+  const cases: readonly (readonly [string, RegExp, Disk?])[] = [
+    [folder, /it is a folder/],
+    [join(folder, 'file', 'pets.jsonl'), /is a file, not a folder/],
+    ['/proc/none/pets.jsonl', /cannot be used/],
+    ['/dev/null', /not a regular file/],
+    [join(folder, 'a'), /right to read and write/, failing('EACCES')],
+    [join(folder, 'a'), /read-only/, failing('EROFS')],
+    [join(folder, 'a'), /too many files/, failing('EMFILE')],
+  ];
+  for (const [path, message, disk] of cases) {
+    await assert.rejects(fileStorage(path, { ...(disk && { disk }) }), { ...unusable, message });
+    await assert.rejects(fileStorage(path, { ...(disk && { disk }) }), { message: /^[^\n]*$/ });
+  }
+});
+
+test('F7 a folder without the right to write is refused', async () => {
+  const folder = dirname(fileWith(''));
+  chmodSync(dirname(folder), 0o711);
+  chmodSync(folder, 0o555);
+  // Root may write anywhere, so for this moment it is nobody.
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65534);
+  try {
+    await assert.rejects(fileStorage(join(folder, 'new.jsonl')), { ...unusable, message: /right to read and write/ });
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
+});
+
+test('F8 a new file has mode 600 in a folder of mode 700, and both names are synced before it is open', async () => {
+  const path = join(dirname(newPath()), 'deep', 'er', 'pets.jsonl');
+  const folders = new Map<number, string>();
+  const synced: string[] = [];
+  const disk = diskWith({
+    open: async (name, flags, mode) => {
+      const descriptor = await nodeDisk.open(name, flags, mode);
+      folders.set(descriptor, name);
+      return descriptor;
+    },
+    sync: (descriptor) => (synced.push(folders.get(descriptor) ?? ''), nodeDisk.sync(descriptor)),
+  });
+  await using(
+    path,
+    async () => {
+      const above = [dirname(path), dirname(dirname(path)), dirname(dirname(dirname(path)))];
+      for (const folder of above) assert.ok(synced.includes(folder), folder);
+    },
+    disk,
+  );
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  assert.equal(statSync(dirname(path)).mode & 0o777, 0o700);
+  synced.length = 0;
+  await using(path, async () => assert.deepEqual(synced, [dirname(path)]), disk);
+});
+
+test('F9 a copy made at any moment starts, with everything that was acknowledged before it', async () => {
+  const path = newPath();
+  await using(path, async (storage) => {
+    let acknowledged = 0;
+    const inserting = Promise.all(
+      Array.from({ length: 200 }, async (_, index) => {
+        for (let turn = 0; turn < index % 20; turn++) await new Promise(setImmediate);
+        await storage.insert({ name: 'x'.repeat(index * 10), categoryId: 1n });
+        acknowledged++;
+      }),
+    );
+    for (let round = 0; round < 20; round++) {
+      const least = acknowledged;
+      const copy = fileWith(readFileSync(path));
+      assert.ok((await using(copy, async (copied) => copied.size ?? 0)) >= least);
+    }
+    await inserting;
+  });
+});

@@ -1,0 +1,167 @@
+// What a start makes of a file: torn tails, files by hand, damage (F2, F3).
+import assert from 'node:assert/strict';
+import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { test } from 'node:test';
+import { checkFile, fileStorage } from '../../dist/file/index.js';
+import { commitOf } from './commit-line.js';
+import { batches, damaged, draft, fileWith, namesIn, petLine, tornTails, unavailable, using } from './scene.js';
+
+test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
+  const torn = '{"id":5,"na';
+  const path = fileWith(Buffer.concat([batches(2, 1), Buffer.from(petLine(4) + torn)]));
+  const said: unknown[] = [];
+  const clock = () => Date.UTC(2026, 10, 21, 7, 30);
+  const storage = await fileStorage(path, { clock, log: (...line) => said.push(line) });
+  assert.equal(storage.size, 4);
+  assert.equal((await storage.insert(draft)).id, 5n);
+  await storage.close();
+  const copy = `${path}.torn-2026-11-21T07-30-00.000Z`;
+  assert.equal(readFileSync(copy, 'utf8'), torn);
+  assert.equal(statSync(copy).mode & 0o777, 0o600);
+  assert.match(JSON.stringify(said), new RegExp(`"warn".*"bytes":${torn.length},.*"copy":"${copy}"`));
+  assert.deepEqual(await checkFile(path).then(({ verdict, commits }) => [verdict, commits]), ['sound', 4]);
+});
+
+test('F2 a second torn tail of the same moment does not replace the first', async () => {
+  const path = fileWith(batches(1));
+  for (const torn of ['{"a', '{"b']) {
+    appendFileSync(path, torn);
+    await (await fileStorage(path, { clock: () => 0 })).close();
+  }
+  assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
+});
+
+test('F2 a file by hand is served in our own text: other order, white space, escapes, members, empty lines, no newline', async () => {
+  const path = fileWith(
+    '\uFEFF{ "categoryId": 5e0, "name": "R\\u0065x", "id": 3, "age": {"commit": 1} }\r\n\n \t\r\n{"id":7,"name":"Tom","categoryId":7}',
+  );
+  await using(path, async (storage) => {
+    assert.deepEqual(await storage.texts?.list({ limit: 5 }), {
+      texts: ['{"id":3,"name":"Rex","categoryId":5}', '{"id":7,"name":"Tom","categoryId":7}'],
+    });
+    assert.equal((await storage.insert(draft)).id, 8n);
+  });
+  assert.equal((await checkFile(path)).verdict, 'sound');
+  assert.deepEqual(await namesIn(path), ['Rex', 'Tom', 'Rex']);
+});
+
+test('F2 an animal by hand with the last id of int64 leaves no id to give', async () => {
+  await using(fileWith(petLine(1).replace('1', '9223372036854775807')), async (storage) => {
+    await assert.rejects(storage.insert(draft), unavailable);
+    await assert.rejects(async () => storage.ready?.(), unavailable);
+    assert.equal((await storage.get(2n ** 63n - 1n))?.name, 'pet 1');
+  });
+});
+
+test('F2 a broken last commit line costs no animal', async () => {
+  const sound = batches(2, 2);
+  for (const [at, byte] of [
+    [sound.length - 1, 0x58],
+    [sound.length - 8, 0x58],
+    [sound.length - 8, 0],
+  ] as const) {
+    const file = Buffer.from(sound);
+    file[at] = byte;
+    const path = fileWith(file);
+    assert.equal((await checkFile(path)).verdict, 'torn');
+    assert.equal(await using(path, async (storage) => storage.size), 4);
+    assert.equal(tornTails(path).length, 1);
+  }
+});
+
+test('F2 a block of the last batch that the disk never wrote is a torn tail though its commit line stands', async () => {
+  const file = batches(10, 300);
+  const blockBytes = statSync('.').blksize;
+  const from = (Math.floor(batches(10).length / blockBytes) + 1) * blockBytes;
+  assert.ok(from + blockBytes < file.length);
+  const path = fileWith(Buffer.from(file).fill(0, from, from + blockBytes));
+  const size = await using(path, async (storage) => storage.size ?? 0);
+  assert.ok(size > 10 && size < 310);
+  assert.equal(tornTails(path).length, 1);
+
+  const atBatch = fileWith(Buffer.from(file).fill(0, batches(10).length, from));
+  assert.equal(await using(atBatch, async (storage) => storage.size), 10);
+
+  for (const [a, b] of [
+    [from, from + blockBytes - 1],
+    [from + 1, from + blockBytes],
+    [from + 512, from + 1024],
+  ] as const) {
+    await assert.rejects(fileStorage(fileWith(Buffer.from(file).fill(0, a, b))), damaged);
+  }
+});
+
+test('F3 what no crash explains is refused with file, line and byte, and the file stays as it is', async () => {
+  const head = batches(2);
+  const cases: readonly (readonly [string, Buffer, RegExp])[] = [
+    ['a changed letter', Buffer.from(String(batches(2, 2)).replace('pet 2', 'pet X')), /line 3, byte 120: .*checksum/],
+    [
+      'a changed letter of the last batch',
+      Buffer.from(String(batches(2)).replace('pet 2', 'pet X')),
+      /line 3, byte 120: .*checksum/,
+    ],
+    ['no JSON', Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":!')), /line 2, byte 60: .*JSON/],
+    ['a bad field', Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":0')), /line 2, byte 60: id must/],
+    [
+      'an id that does not grow',
+      Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":1')),
+      /line 2, byte 60: id 1 stands/,
+    ],
+    ['a batch twice', Buffer.concat([head, head]), /line 4, byte 161: id 1 stands/],
+    [
+      'a commit of elsewhere',
+      Buffer.concat([head, commitOf(Buffer.alloc(0), 5)]),
+      /line 4, byte 161: a commit from byte 5/,
+    ],
+    [
+      'a commit line taken out',
+      Buffer.concat([head.subarray(0, 120), batches(2, 2).subarray(161)]),
+      /a commit from byte 161/,
+    ],
+    ['a missing newline', Buffer.from(String(head).replace('"}\n{"commit', '"} {"commit')), /line 2, byte 60/],
+  ];
+  for (const [what, file, message] of cases) {
+    const path = fileWith(file);
+    await assert.rejects(fileStorage(path), { ...damaged, message }, what);
+    await assert.rejects(
+      fileStorage(path),
+      { message: new RegExp(`^${path} [^\n]*dist/server.js check [^\n]*$`) },
+      what,
+    );
+    assert.deepEqual(readFileSync(path), file, what);
+    assert.deepEqual(tornTails(path), [], what);
+    assert.equal((await checkFile(path)).verdict, 'damaged', what);
+  }
+});
+
+test('F3 more than 256 MiB after the last sound line are no torn write of ours', async () => {
+  const path = fileWith(`${petLine(1)}{"id":2,\n`);
+  assert.equal((await checkFile(path)).verdict, 'torn');
+  truncateSync(path, petLine(1).length + 2 ** 28 + 1);
+  await assert.rejects(fileStorage(path), { ...damaged, message: /line 2, byte 60/ });
+  assert.equal(statSync(path).size, petLine(1).length + 2 ** 28 + 1);
+});
+
+test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
+  const file = batches(40_000);
+  for (const [msBetween, told] of [
+    [400, 1],
+    [0, 0],
+  ] as const) {
+    let now = 0;
+    const lines: unknown[][] = [];
+    const storage = await fileStorage(fileWith(file), {
+      clock: () => (now += msBetween),
+      log: (...line) => lines.push(line),
+    });
+    await storage.close();
+    const read = lines
+      .filter(([, message]) => message === 'reading the storage file')
+      .map(([level, , fields]) => [
+        level,
+        Object(fields).read > 0 && Object(fields).read < file.length,
+        Object(fields).size,
+      ]);
+    assert.deepEqual(read, Array(told).fill(['info', true, file.length]), `${file.length} bytes`);
+  }
+});

@@ -1,0 +1,23 @@
+/** A disk that fails: this machine's with some calls replaced, and the errors as node:fs rejects with them. */
+import { constants } from 'node:os';
+import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
+
+/** What a call of a disk may fail with. */
+export const errnos = ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE'] as const;
+
+/** A system error by its errno's name, which libuv does not know of EDQUOT. */
+export function systemError(name: string): Error {
+  const errno = -(Object.entries(constants.errno).find(([known]) => known === name)?.[1] ?? Number.NaN);
+  const code = name === 'EDQUOT' ? `Unknown system error ${errno}` : name;
+  return Object.assign(new Error(`${name}: injected`), { code, errno });
+}
+
+/**
+ * This machine's disk with some functions replaced, now or later. It appends by `write` and then `datasync`: to the journal
+ * that is what one call of Linux is, which fails by its write or by its sync and does not say by which.
+ */
+export function diskWith(changes: Partial<Disk>): Disk {
+  const disk: Disk = { ...nodeDisk, ...changes };
+  disk.append = (descriptor, bytes) => appendInSteps(disk)(descriptor, bytes);
+  return disk;
+}

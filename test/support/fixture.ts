@@ -1,0 +1,123 @@
+/** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
+import assert from 'node:assert/strict';
+import { atEnd, type Ending } from './at-end.js';
+import {
+  createPetstore,
+  memoryStorage,
+  type Petstore,
+  type PetstoreOptions,
+  type PetStorage,
+} from '../../dist/index.js';
+import { Client, type Answer } from './client.js';
+
+/** Runs all of these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
+const beneath = process.env['PETSTORE_TEST_STORAGE'];
+const onPostgres = beneath === undefined ? undefined : await import('../postgres/storages.js');
+/** And through several servers that share it; `test/postgres/servers.test.ts` does. */
+const onServers = beneath === 'servers' ? await import('../postgres/servers.js') : undefined;
+
+/** Why a test of one event loop, or of one connection's end, is skipped where a balancer comes between; else false. */
+export const behindBalancer = onServers === undefined ? false : 'a balancer comes between';
+
+export const key = 'psk_test';
+
+/** A petstore that listens until the test ends. */
+export interface Running {
+  readonly petstore: Petstore;
+  readonly port: number;
+}
+
+/** An empty storage of the kind that this run is about. */
+export async function emptyStorage(): Promise<PetStorage> {
+  return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
+}
+
+/** Starts a petstore for one test. */
+export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
+  if (onServers !== undefined && options.storage === undefined) {
+    return Object.keys(options).length === 0
+      ? onServers.emptyProcesses(key)
+      : onServers.startWithin(t, { keys: [key], ...options });
+  }
+  const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
+  const { port } = await petstore.listen({ port: 0 });
+  atEnd(t, () => petstore.close());
+  return { petstore, port };
+}
+
+/** A connection that is gone after the test. */
+export async function connectTo(t: Ending, { port }: Pick<Running, 'port'>): Promise<Client> {
+  const client = await Client.connect(port);
+  atEnd(t, () => client.destroy());
+  return client;
+}
+
+/** What a request in words may say beside its method and target. */
+export interface Words {
+  /** Header lines beside Host and Authorization. */
+  readonly headers?: readonly string[];
+  /** The value of Authorization; null for none. */
+  readonly authorization?: string | null;
+  /** A byte string; its Content-Length is added. */
+  readonly body?: string;
+  readonly version?: string;
+}
+
+/** The bytes of a request with the valid key. */
+export function bytesOf(
+  method: string,
+  target: string,
+  { headers = [], authorization = `Bearer ${key}`, body, version = '1.1' }: Words = {},
+): string {
+  const lines = [`${method} ${target} HTTP/${version}`, 'Host: petstore', ...headers];
+  if (authorization !== null) lines.push(`Authorization: ${authorization}`);
+  if (body !== undefined) lines.push(`Content-Length: ${body.length}`);
+  return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
+}
+
+/** The answer to a request on a connection of its own. What the answer says of the connection must be what happens. */
+export async function ask(
+  port: number,
+  method: string,
+  target: string,
+  words: Words = {},
+): Promise<Answer & { readonly kept: boolean }> {
+  return await exchange(port, bytesOf(method, target, words), method);
+}
+
+/** The answer to the very bytes; whether the connection is kept is tried, not believed. */
+export async function exchange(
+  port: number,
+  bytes: string,
+  method = 'GET',
+  send: 'whole' | 'drip' = 'whole',
+): Promise<Answer & { readonly kept: boolean }> {
+  const client = await Client.connect(port);
+  try {
+    if (send === 'whole') client.send(bytes);
+    else await client.drip(bytes);
+    const answer = await client.answer(method);
+    const closes = answer.headers.get('connection')?.includes('close') ?? false;
+    if (closes) await client.closed();
+    else {
+      client.send(bytesOf('GET', '/healthz', { authorization: null }));
+      assert.equal((await client.answer()).body, '{"status":"ok"}');
+    }
+    return { ...answer, kept: !closes };
+  } finally {
+    client.destroy();
+  }
+}
+
+/** Adds an animal by its JSON text; answers the stored animal's. */
+export async function add(port: number, json: string): Promise<string> {
+  const answer = await ask(port, 'POST', '/v1/pets', { body: Buffer.from(json).toString('latin1') });
+  assert.equal(answer.status, 201, answer.body);
+  return answer.body;
+}
+
+/** The bodies of all animals that are stored. */
+export async function stored({ petstore }: Running): Promise<readonly string[]> {
+  const pets = await petstore.storage.list({ limit: 100_000 });
+  return pets.map(({ id, name, categoryId, status }) => `${id} ${name} ${categoryId} ${status ?? '-'}`);
+}

@@ -1,0 +1,182 @@
+// The one runner of processes, and dist/server.js as a stranger would run it: what it prints and how it ends.
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { atEnd } from './at-end.js';
+import { until } from './waiting.js';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+export const serverFile = join(root, 'dist/server.js');
+/** What tests are written in here, `.js` where they were built, and what Node needs to run a file of it. */
+export const extension = extname(import.meta.filename);
+export const extensionArgs: readonly string[] = extension === '.ts' ? ['--import', 'tsx'] : [];
+export const apiKey = 'test-key';
+
+/** An empty folder that is gone behind the test. */
+export function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'petstore-'));
+  atEnd(t, () => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+export interface RunOptions {
+  readonly cwd: string;
+  /** What it has beside PATH, and the folder of the coverage where that is measured. */
+  readonly env?: Readonly<NodeJS.ProcessEnv>;
+  /** It starts others, as npx does: signals are for all of them. */
+  readonly isGroup?: boolean;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A process that has been started. */
+export class Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  stdout = '';
+  stderr = '';
+  /** Standard output and standard error as they came. */
+  output = '';
+  readonly #isGroup: boolean;
+  #isOver = false;
+  #wake: (() => void)[] = [];
+
+  constructor(command: string, args: readonly string[], { cwd, env = {}, isGroup = false }: RunOptions) {
+    const { PATH = '', NODE_V8_COVERAGE } = process.env;
+    this.child = spawn(command, args, {
+      cwd,
+      env: { PATH, ...(NODE_V8_COVERAGE && { NODE_V8_COVERAGE }), ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: isGroup,
+    });
+    this.#isGroup = isGroup;
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text;
+      this.#note(text);
+    });
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+      this.#note(text);
+    });
+    this.ended = new Promise((resolve, reject) => {
+      const over = (): void => {
+        this.#isOver = true;
+        this.#note('');
+      };
+      this.child.once('error', (error) => (over(), reject(error)));
+      this.child.once('close', (code, signal) => {
+        over();
+        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr });
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  /** The whole lines of standard output so far. */
+  get lines(): readonly string[] {
+    return this.stdout.split('\n').slice(0, -1);
+  }
+
+  /** What is found in its first line of standard output that has it; undefined where it ends without one. */
+  async found<Value>(find: (line: string) => Value | undefined): Promise<Value | undefined> {
+    for (let seen = 0; ; ) {
+      const { lines } = this;
+      for (const line of lines.slice(seen)) {
+        const value = find(line);
+        if (value !== undefined) return value;
+      }
+      seen = lines.length;
+      if (this.#isOver) return undefined;
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
+    }
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (!this.#isGroup) this.child.kill(signal);
+    else if (this.pid !== 0 && this.child.exitCode === null && this.child.signalCode === null)
+      process.kill(-this.pid, signal);
+  }
+
+  /** Sends a signal and answers how the process ended. */
+  end(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
+    this.signal(signal);
+    return this.ended;
+  }
+
+  #note(text: string): void {
+    this.output += text;
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}
+
+/** A server that listens. */
+export class RunningServer extends Running {
+  /** Its JSON lines so far. */
+  get log(): readonly Record<string, unknown>[] {
+    return this.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
+  }
+
+  get url(): string {
+    return String(this.log.find(({ msg }) => msg === 'listening')?.['url']);
+  }
+
+  /** The first line of the log with this message, once there is one. */
+  async said(msg: string): Promise<Record<string, unknown>> {
+    return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () => this.log.find((line) => line['msg'] === msg));
+  }
+
+  get(path: string, key = apiKey): Promise<Response> {
+    return fetch(this.url + path, { headers: { Authorization: `Bearer ${key}` } });
+  }
+
+  add(name: string, key = apiKey): Promise<Response> {
+    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+    return fetch(`${this.url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }) });
+  }
+}
+
+/** Runs the server's program to its end. */
+export function run(args: readonly string[], options: RunOptions): Promise<Ended> {
+  return new Running(process.execPath, [serverFile, ...args], options).ended;
+}
+
+/** Starts a server on a free port, with the key {@link apiKey} unless the environment says otherwise; waits until it listens. */
+export async function start(t: TestContext, args: readonly string[], { cwd, env }: RunOptions): Promise<RunningServer> {
+  const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
+  const server = new RunningServer(process.execPath, [serverFile, ...args], { cwd, env: full });
+  atEnd(t, async () => server.end('SIGKILL'));
+  const ended = server.ended.then(({ code, stderr }) => assert.fail(`ended with ${code}: ${stderr}`));
+  // Lost by the time the server ends on purpose.
+  ended.catch(() => undefined);
+  await Promise.race([server.said('listening'), ended]);
+  return server;
+}
+
+/** Asserts an end with this exit code and one line on standard error that matches, no stack trace. */
+export function assertRefused(ended: Ended, code: number, line: RegExp): void {
+  assert.equal(ended.code, code, ended.stderr);
+  assert.match(ended.stderr, /^[^\n]+\n$/);
+  assert.match(ended.stderr, line);
+}
+
+/** A port that was free just now. */
+export async function freePort(): Promise<string> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => probe.once('listening', resolve));
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return typeof address === 'object' ? String(address?.port) : '';
+}
