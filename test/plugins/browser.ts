@@ -16,7 +16,7 @@ const missing = existsSync(executablePath)
  * browser that hangs may not hold up all the rest.
  */
 export const inBrowser = {
-  timeout: 120_000,
+  timeout: 200_000,
   skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false),
 };
 
@@ -39,7 +39,8 @@ export async function openPage(t: TestContext): Promise<Visit> {
   });
   atEnd(t, () => browser.close());
   const page = await browser.newPage();
-  page.setDefaultTimeout(15_000);
+  // A busy machine has taken 15 s to load a page that takes one.
+  page.setDefaultTimeout(60_000);
   const requests: string[] = [];
   const complaints: string[] = [];
   page.on('request', (request) => requests.push(request.url()));
