@@ -34,7 +34,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const suite = run({
   files: inOrder.map((name) => join(folder, `${name}.test.js`)),
   concurrency: 6,
-  timeout: 240_000,
+  timeout: 480_000,
   signal: stop.signal,
 });
 suite.on('test:fail', () => (process.exitCode = 1));
