@@ -1,14 +1,11 @@
-/**
- * Bearer keys: the Authorization header, the 401 to all else, and the digests that tokens are compared with (C36 to
- * C40).
- */
+/** Bearer keys: reading the Authorization header, the 401 to all else, and comparing digests (C36 to C40). */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is, or undefined for a token that is no key. It is called with whatever the
- * client sent; it must not tell keys apart by time. Anything but a text, and the empty text, is no name.
+ * The name of the key that a token is; undefined, or anything but a text that is not empty, for a token that is no key.
+ * It is called with whatever the client sent, and must not tell keys apart by time.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
@@ -18,22 +15,19 @@ const invalid = unauthorized('The API key is not valid.', '');
 /** RFC 6750 section 3.1: only who tried a bearer token hears what was wrong with it (C37). */
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The bearer token of an Authorization header, whose scheme may be in any case (C38); undefined where it has none. */
+/** The bearer token of an Authorization header; undefined where it has none. */
 export function tokenOf(authorization: string | undefined): string | undefined {
   // One token of visible characters; a second header has joined ", " to it, which none can hold.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
 
-/**
- * What a verifier answered, as the name of a key, or undefined: one without types may say no by null, false or the
- * empty text, and whatever is no name must not open the door (C40).
- */
+/** What a verifier answered, as the name of a key: one without types may say no by null or false (C40). */
 export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
-/** The 401 to an Authorization header without the name of a key, with its challenge (C36, C37). */
+/** The 401 to an Authorization header without the name of a key. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
@@ -64,9 +58,8 @@ export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
   /**
-   * Tokens that were found to be keys, in memory alone, at most one for each digest: SHA-256 for each request costs
-   * 24 % of a small answer (`make bench PARTS=speed` without it). A token that is found here by its whole text is a key
-   * already; any other is compared in constant time.
+   * Tokens that were accepted, at most one for each digest: SHA-256 for each request costs 24 % of a small answer
+   * (`make bench PARTS=speed` without it). Only who has the whole key finds it here.
    */
   readonly #accepted = new Map<string, KeyEntry>();
 
@@ -80,8 +73,7 @@ export class KeyRing {
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
     // Another entry may have the same key and still be active.
-    const entry = accepted === undefined || this.#isExpired(accepted) ? this.#find(token) : accepted;
-    return entry?.name;
+    return (accepted === undefined || this.#isExpired(accepted) ? this.#find(token) : accepted)?.name;
   }
 
   #find(token: string): KeyEntry | undefined {
@@ -89,8 +81,7 @@ export class KeyRing {
     let found: KeyEntry | undefined;
     // Through to the end, so that the time says nothing about which one it is.
     for (const entry of this.#entries) {
-      const isKey = timingSafeEqual(digest, entry.digest);
-      if (isKey && !this.#isExpired(entry)) found = entry;
+      if (timingSafeEqual(digest, entry.digest) && !this.#isExpired(entry)) found = entry;
     }
     if (found !== undefined) this.#accepted.set(token, found);
     return found;

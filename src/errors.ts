@@ -1,8 +1,8 @@
 /** The one error class that callers act on, its closed list of codes, and the one way to read whatever was thrown. */
 import { inspect } from 'node:util';
 
-/** What a client reads in the `code` of an Error body (C50), with the HTTP status that goes with it. */
-const statuses = {
+/** Every code that a client can read in an Error body, with its HTTP status (C50). */
+export const statuses = {
   invalid_parameter: 400,
   invalid_json: 400,
   invalid_body: 400,
@@ -26,9 +26,6 @@ const statuses = {
 /** A code that a client can read in an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
-/** Every code that an Error body can have, in the order of their statuses (C50). */
-export const replyErrorCodes: readonly string[] = Object.keys(statuses);
-
 /**
  * What opening a storage rejects with; no client ever sees these.
  * `storage_damaged`: the file holds what no crash explains (F3). `storage_in_use`: another process owns it (F4).
@@ -41,7 +38,7 @@ export type ErrorCode = ReplyErrorCode | StorageErrorCode;
 
 /** What a {@link PetstoreError} may carry besides its code and message. */
 export interface ErrorDetails {
-  /** Header names and values, alternating, that the answer carries beside its Error body. */
+  /** Header names and values, alternating, that the answer carries. */
   readonly headers?: readonly string[];
   /** What went wrong underneath, for the log; never for the client. */
   readonly cause?: unknown;
@@ -63,7 +60,8 @@ export class PetstoreError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.code = code;
-    this.status = isReplyCode(code) ? statuses[code] : undefined;
+    const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
+    this.status = statusOf[code];
     this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 
@@ -75,18 +73,13 @@ export class PetstoreError extends Error {
   }
 }
 
-function isReplyCode(code: string): code is ReplyErrorCode {
-  return Object.hasOwn(statuses, code);
-}
-
 /**
  * Refuses a name that nobody reads, a misspelt one most likely.
  * @throws TypeError that names it and those that are known.
  */
-export function checkNames(what: string, given: object, known: readonly string[]): void {
-  for (const name of Object.keys(given)) {
-    if (!known.includes(name)) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
-  }
+export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
+  const name = Object.keys(given).find((each) => !known.some((one) => one === each));
+  if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
 /** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. */
@@ -94,17 +87,13 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/**
- * Whatever was thrown in one line, for a log or for the message of an error that wraps it: the first line of its
- * message, as a syntax error or OpenSSL's text may go on for many. Never throws, not even for what cannot be inspected.
- */
+/** Whatever was thrown in one line, the first of its message, for a log or another error's message. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     // Where a host has several addresses, what each of them said stands inside alone.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
-    const text =
-      thrown instanceof Error ? String(thrown.message) : typeof thrown === 'string' ? thrown : inspect(thrown);
-    return text.split('\n', 1)[0] ?? '';
+    const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
+    return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
   } catch {
     return 'an error that cannot be read';
   }

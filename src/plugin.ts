@@ -1,10 +1,9 @@
 /** What a plugin is and what it is given; and calling the hooks of plugins so that none of them does harm. */
-import { reasonOf } from './errors.js';
-import type { Log } from './errors.js';
+import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
-import type { Message } from './request.js';
-import type { Operation, OperationRequest, Route } from './router.js';
+import { splitTarget, type Message } from './request.js';
+import type { Operation, OperationRequest, Resource, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
 /**
@@ -15,27 +14,20 @@ export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. The three operations of the specification are served by the same means. */
 export interface PluginHost {
-  /**
-   * Serves a path. Below `/v1` a key is needed, elsewhere none.
-   * @throws TypeError for a path that is malformed or taken.
-   */
+  /** Serves a path. Below `/v1` a key is needed, elsewhere none. @throws TypeError for one malformed or taken. */
   route(route: Route): void;
-  /**
-   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such
-   * as Content-Length, is not theirs to say.
-   */
+  /** Adds headers to each reply, errors included: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /**
-   * Wraps each operation of every route: what it answers is the reply, and what it throws is the error. `next` carries
-   * the operation out, once it is called. A request that is refused before its operation (no key, a bad head) does not
-   * come here. The plugin that was added first is the outermost.
+   * Wraps each operation of every route: what the wrapper answers is the reply, what it throws is the error. A request
+   * that is refused before its operation does not come here. The plugin that was added first is the outermost.
    */
   around(wrapper: Wrapper): void;
   /** Calls back after each reply, those to what was no HTTP included. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
   /** Lets the plugin add to the OpenAPI document, each time that it is made. */
   describe(change: (document: OpenApiDocument) => void): void;
-  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too, for the same reason. */
+  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too. */
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
   onClose(close: () => void | PromiseLike<void>): void;
@@ -47,7 +39,7 @@ export interface PluginHost {
   readonly log: Log;
 }
 
-/** What a plugin puts around an operation. */
+/** What a plugin puts around an operation, which `next` carries out. */
 export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
@@ -72,15 +64,15 @@ export interface ReplyEvent {
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
-  /** From the moment when the head of the request had come to its reply, waiting included. */
+  /** From when the head of the request had come to its reply, waiting included. */
   readonly milliseconds: number;
   /** The name of the API key; absent where none was needed or accepted. */
   readonly keyName?: string;
 }
 
-/** What the client itself said, for a log: it is not for the labels of metrics, which must stay few. */
+/** What is the client's own, for a log: labels of metrics must stay few. */
 export interface ReplySource {
-  /** What it asked for, as it came, without the query, where a key may stand; empty where the request was no HTTP. */
+  /** What it asked for, as it came, without the query; empty where the request was no HTTP. */
   readonly path: string;
   /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
@@ -135,7 +127,7 @@ export class Hooks {
     const request = headOf(message);
     let completed = reply;
     for (const make of this.#makers) {
-      this.#guard('add headers', () => {
+      void this.#guard('add headers', () => {
         const made: unknown = make(request);
         if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
         completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
@@ -145,42 +137,48 @@ export class Hooks {
     return completed;
   }
 
-  /** Tells of a reply that left. */
-  replied(tell: () => readonly [ReplyEvent, ReplySource]): void {
+  /** Tells of a reply that left; of one to what was no HTTP, without a message. */
+  replied(status: number, message: Message | undefined, answer: Answered | undefined): void {
     if (this.#watchers.length === 0) return;
-    const told = tell();
-    for (const watcher of this.#watchers) this.#guard('watch a reply', () => watcher(...told));
+    const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
+    const { resource, keyName } = answer ?? {};
+    const milliseconds = performance.now() - startedAt;
+    const route = resource && { route: resource.path };
+    const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
+    const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
+    for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
   }
 
   /** Lets plugins add to a document. */
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers) this.#guard('describe itself', () => change(document));
+    for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
     return document;
   }
 
   /** Waits for what plugins do when the petstore closes, one after the other. */
   async close(): Promise<void> {
-    for (const close of this.#closers) {
-      try {
-        await close();
-      } catch (error) {
-        this.#failed('close', error);
-      }
-    }
+    for (const close of this.#closers) await this.#guard('close', async () => close());
   }
 
-  #guard(what: string, call: () => unknown): void {
+  /** Calls a hook; what it throws, or rejects with, is logged. */
+  #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
+    const failed = (error: unknown): void => {
+      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
+    };
     try {
       const result = call();
-      if (result instanceof Promise) result.catch((error: unknown) => this.#failed(what, error));
+      return result instanceof Promise ? result.catch(failed) : undefined;
     } catch (error) {
-      this.#failed(what, error);
+      failed(error);
+      return undefined;
     }
   }
+}
 
-  #failed(what: string, error: unknown): void {
-    this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
-  }
+/** What is known of a request once it is answered. */
+interface Answered {
+  readonly resource: Resource | undefined;
+  readonly keyName: string | undefined;
 }
 
 function headOf(message: Message): RequestHead {
