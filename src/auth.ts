@@ -4,12 +4,12 @@ import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is; undefined, or anything but a text that is not empty, for a token that is no key.
- * It is called with whatever the client sent, and must not tell keys apart by time.
+ * The name of the key that a token is, whatever a client sent; undefined, or the empty text, for one that is no key. It
+ * must not tell keys apart by time.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-// Made once, and answered instead of thrown: a 401 is what an attacker asks for most, and a throw costs a microsecond.
+// Made once, and answered instead of thrown: an attacker asks for 401s most, and a throw costs a microsecond.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.', '');
 const invalid = unauthorized('The API key is not valid.', '');
 /** RFC 6750 section 3.1: only who tried a bearer token hears what was wrong with it (C37). */
@@ -72,8 +72,8 @@ export class KeyRing {
   /** The name of the key that a token is; undefined for an unknown or expired one. */
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
-    // Another entry may have the same key and still be active.
-    return (accepted === undefined || this.#isExpired(accepted) ? this.#find(token) : accepted)?.name;
+    if (accepted !== undefined && !this.#isExpired(accepted)) return accepted.name;
+    return this.#find(token)?.name;
   }
 
   #find(token: string): KeyEntry | undefined {

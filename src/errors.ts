@@ -27,9 +27,8 @@ export const statuses = {
 export type ReplyErrorCode = keyof typeof statuses;
 
 /**
- * What opening a storage rejects with; no client ever sees these.
- * `storage_damaged`: the file holds what no crash explains (F3). `storage_in_use`: another process owns it (F4).
- * `storage_unusable`: it cannot be created, read or written (F7).
+ * What opening a storage rejects with, and no client sees. `storage_damaged`: it holds what no crash explains (F3);
+ * `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
  */
 export type StorageErrorCode = 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -73,10 +72,7 @@ export class PetstoreError extends Error {
   }
 }
 
-/**
- * Refuses a name that nobody reads, a misspelt one most likely.
- * @throws TypeError that names it and those that are known.
- */
+/** Refuses an option that nobody reads. @throws TypeError that names it and those that are known. */
 export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
   const name = Object.keys(given).find((each) => !known.some((one) => one === each));
   if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);

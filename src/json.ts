@@ -1,7 +1,6 @@
 /**
- * Reads JSON text to values, and 64-bit integers from text: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte
- * offsets in errors (C26). Text is a *byte string*: each character is one byte of UTF-8, so that its length is a
- * Content-Length and ASCII needs no decoding.
+ * Reads JSON to values, and 64-bit integers: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in
+ * errors (C26). Text is a *byte string*: each character is one byte of UTF-8, so that ASCII needs no decoding.
  */
 import { PetstoreError } from './errors.js';
 
@@ -30,10 +29,7 @@ export function toByteString(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/**
- * Reads one JSON text.
- * @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong.
- */
+/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong. */
 export function parseJson(byteString: string): JsonValue {
   return new Reader(byteString).document();
 }
@@ -137,7 +133,6 @@ class Reader {
 
   #unicodeEscape(): string {
     const first = this.#codeUnit(this.#at);
-    // Half of a surrogate pair is no text at all (RFC 7493 section 2.1).
     const isPair = first >= 0xd800 && first <= 0xdbff && this.#bytes.startsWith('\\u', this.#at + 6);
     const text = isPair ? String.fromCharCode(first, this.#codeUnit(this.#at + 6)) : String.fromCharCode(first);
     if (!text.isWellFormed()) this.#fail('a lone surrogate');
@@ -194,10 +189,7 @@ class Reader {
   }
 
   #word(word: string, value: null | boolean): JsonValue {
-    for (const letter of word) {
-      if (this.#bytes[this.#at] !== letter) this.#fail('expected a value');
-      this.#at++;
-    }
+    for (const letter of word) if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
     return value;
   }
 
@@ -218,19 +210,15 @@ class Reader {
   }
 }
 
-const int64Min = -(2n ** 63n);
 /** The greatest int64. */
 export const int64Max = 2n ** 63n - 1n;
 
 /** Whether a bigint fits into 64 bits with a sign. */
 export function isInt64(value: bigint): boolean {
-  return value >= int64Min && value <= int64Max;
+  return BigInt.asIntN(64, value) === value;
 }
 
-/**
- * The int64 of a path, a query or a key of ours (C2, C10): digits without a leading zero, after a `-` where negative.
- * Undefined for any other text, `-0` and 2^63 included.
- */
+/** The int64 of a path or a query (C2, C10): digits without a leading zero; undefined for all else, `-0` and 2^63. */
 export function parseInt64(text: string): bigint | undefined {
   if (text.length > 20 || !/^(?:0|-?[1-9][0-9]*)$/.test(text)) return undefined;
   const value = BigInt(text);
@@ -238,21 +226,19 @@ export function parseInt64(text: string): bigint | undefined {
 }
 
 /**
- * The int64 that a JSON number stands for, whichever way it is written: `1.0`, `1e2` and `-0` are 1, 100 and 0 (C22).
- * Undefined for a fraction and outside the range; neither `1e400` nor a million digits ever become a bigint (C24).
+ * The int64 that a JSON number stands for: `1.0`, `1e2` and `-0` are 1, 100 and 0 (C22). Undefined for a fraction and
+ * outside the range; neither `1e400` nor a million digits ever become a bigint (C24).
  */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
   const [mantissa = '', exponent = '0'] = number.split(/[eE]/);
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
   const digits = whole + fraction;
-
   let from = 0;
   while (digits[from] === '0') from++;
   if (from === digits.length) return 0n;
   let to = digits.length;
   while (digits[to - 1] === '0') to--;
-
   // The value is the digits from `from` to `to`, times ten to the power of `zeros`.
   const zeros = Number(exponent) - fraction.length + digits.length - to;
   if (zeros < 0 || to - from + zeros > 19) return undefined;

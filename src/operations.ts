@@ -2,10 +2,11 @@
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { parseInt64, parseJson, toByteString } from './json.js';
-import { errorResponses, int64, jsonContent, openApiDocument, parameter, response, schemaRef } from './openapi.js';
-import type { OpenApiDocument, OpenApiValue } from './openapi.js';
+import { errorResponses, int64, jsonContent, openApiDocument, parameter, response } from './openapi.js';
+import { schemaRef, type OpenApiValue } from './openapi.js';
 import { listDocument, pageReply, parsePage } from './paging.js';
 import { isPetStatus, parseDraft, petStatuses } from './pet.js';
+import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import { isGone, type Deprecation, type Operation, type OperationRequest, type Route, type Routes } from './router.js';
@@ -26,6 +27,7 @@ const badStatus = new PetstoreError('invalid_parameter', `status must be one of 
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
 const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
+const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
 /** The routes of the specification over a storage; `clock` answers milliseconds since the epoch. */
 export function petRoutes(pets: Required<PetTexts>, clock: () => number): readonly Route[] {
@@ -35,14 +37,13 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number): readon
   ];
 }
 
-/** How many replies are cached, how long their query's text may be, and how many bytes their body: 8 MiB in all. */
+/** The bounds of cached replies: 8 MiB in all. */
 const maxCached = { replies: 512, queryLength: 100, bodyBytes: 16_384 } as const;
 
 function listPets(pets: PetTexts): Operation {
   /**
-   * Replies with full pages, which never change, by the text of their query; undefined for what was asked for but once,
-   * as by those who walk through all pages. Worth 38 % of a list of 20 and 49 % of one of 100 (`make bench PARTS=speed`
-   * without it).
+   * Replies with full pages, which never change, by query; undefined for one that was asked but once, as by who walks
+   * through all. Worth 38 % of a list of 20 and 49 % of one of 100 (`make bench PARTS=speed` without it).
    */
   const cached = new Map<string, Reply | undefined>();
   const list = async (query: Query): Promise<Reply> => {
@@ -62,13 +63,7 @@ function listPets(pets: PetTexts): Operation {
   };
   return {
     handler: ({ query }) => cached.get(query.text) ?? list(query),
-    document: listDocument(
-      'listPets',
-      'pets',
-      'animals',
-      schemaRef('PetStatus'),
-      jsonContent(schemaRef('Pets'), [pet]),
-    ),
+    document: listDocument('listPets', 'pets', 'animals', schemaRef('PetStatus'), petsContent),
   };
 }
 
@@ -123,11 +118,9 @@ function getPet(pets: PetTexts): Operation {
   };
 }
 
-/**
- * What makes an insert count once: digests of the key together with the API key's name, and of the body (C57).
- * @throws PetstoreError `invalid_parameter` for a header against its grammar; one that came twice holds a space.
- */
+/** Digests of the key with the API key's name, and of the body (C57). @throws PetstoreError `invalid_parameter`. */
 function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now: number): InsertOnce {
+  // One that came twice holds a space.
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
     const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
     throw new PetstoreError('invalid_parameter', rule);
@@ -146,21 +139,14 @@ export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   ];
 }
 
-/**
- * Serves the document at `/openapi.json`, made anew only once a route has gone (C35) or below another path (C56).
- * @param change Takes in what plugins say of themselves.
- */
-export function openApiRoute(
-  routes: Routes,
-  baseUrls: readonly string[],
-  change: (document: OpenApiDocument) => OpenApiDocument,
-): Route {
+/** Serves the document at `/openapi.json`, made anew only once a route has gone (C35) or below another path (C56). */
+export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
   let made: { readonly of: string; readonly reply: Reply } | undefined;
   const handler = ({ basePath }: OperationRequest): Reply => {
     const present = routes.present();
     const of = `${present.length} ${basePath}`;
     if (made?.of !== of) {
-      const document = change(openApiDocument(pathsOf(present, basePath), [basePath, ...baseUrls]));
+      const document = hooks.described(openApiDocument(pathsOf(present, basePath), [basePath, ...baseUrls]));
       made = { of, reply: jsonReply(200, toByteString(JSON.stringify(document))) };
     }
     return made.reply;

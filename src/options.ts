@@ -30,11 +30,7 @@ export const largestBodyBytes = 2 ** 24;
 
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;
 
-/**
- * The options as the petstore uses them, defaults filled in; the caller's object stays as it is. `basePath` is the path
- * of `baseUrl` without a slash at the end.
- * @throws TypeError that names the option and its rule.
- */
+/** The options as the petstore uses them, the caller's untouched. @throws TypeError that names one and its rule. */
 export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options, keys at least');

@@ -13,10 +13,7 @@ const badLimit = new PetstoreError('invalid_parameter', 'limit must be an intege
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 const badAfter = new PetstoreError('invalid_parameter', afterRule);
 
-/**
- * The page that the parameters `limit` and `after` of a query ask for.
- * @throws PetstoreError `invalid_parameter` where one is malformed, out of its range or given twice (C1 to C3).
- */
+/** The page that `limit` and `after` of a query ask for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
 export function parsePage(query: Query): PageQuery {
   const limit = query.get('limit') ?? `${limitRule.default}`;
   if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) throw badLimit;
@@ -28,13 +25,11 @@ export function parsePage(query: Query): PageQuery {
 
 /** The reply with a page of the list at a path: a bare array, and a Link to the next page (C6; RFC 8288). */
 export function pageReply(path: string, { limit, status }: ListQuery, { texts, next }: TextPage): Reply {
-  // A longer body is joined only as it is sent: a client that does not read it costs nothing (C55).
-  const joinedBytes = 65_536;
-  const bytes = texts.reduce((sum, text) => sum + text.length + 1, 1);
-  const body =
-    bytes > joinedBytes
-      ? new Pieces([...texts.flatMap((text, index) => [index === 0 ? '[' : ',', text]), ']'])
-      : `[${texts.join(',')}]`;
+  // A long body is joined only as it is sent: a client that does not read it costs nothing (C55).
+  const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
+  const body = isLong
+    ? new Pieces([...texts.flatMap((text, index) => [index === 0 ? '[' : ',', text]), ']'])
+    : `[${texts.join(',')}]`;
   if (next === undefined) return jsonReply(200, body);
   const filter = status === undefined ? '' : `&status=${status}`;
   return jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]);
@@ -43,10 +38,7 @@ export function pageReply(path: string, { limit, status }: ListQuery, { texts, n
 /** What is listed: a page of the records, perhaps of one status. */
 type ListQuery = PageQuery & { readonly status?: string | undefined };
 
-/**
- * The Operation Object of a list that `parsePage` and `pageReply` serve: `things` says what is listed, `status` is the
- * schema of that parameter, `content` is that of a page.
- */
+/** The Operation Object of such a list of `things`: `status` is the schema of that parameter, `content` of a page. */
 export function listDocument(
   operationId: string,
   tag: string,

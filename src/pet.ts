@@ -24,7 +24,6 @@ export interface Pet extends PetDraft {
   readonly id: bigint;
 }
 
-/** The rule of each field, in the words that an `invalid_body` message uses. */
 const fieldRules = {
   name: 'name must be a string',
   categoryId: 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807',
@@ -36,10 +35,7 @@ export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
 
-/**
- * The draft that a JSON value holds; members that a draft does not have are ignored (C21).
- * @throws PetstoreError `invalid_body` that names every bad field and its rule (C20).
- */
+/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` that names every bad field and its rule. */
 export function parseDraft(value: JsonValue): PetDraft {
   if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
   const name = value.get('name');
@@ -90,10 +86,7 @@ export function petJson(id: bigint, draft: PetDraft): string {
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 
-/**
- * The animal of a JSON text, ours or one that a person wrote: members in any order, white space and escapes.
- * @throws PetstoreError `invalid_json` or `invalid_body`.
- */
+/** The animal of a JSON text, ours or a person's. @throws PetstoreError `invalid_json` or `invalid_body`. */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value);

@@ -22,10 +22,7 @@ export interface Listening {
   readonly url: string;
   /** The port that was given, or taken where 0 was. */
   readonly port: number;
-  /**
-   * Serves new connections with another certificate; those that are open keep theirs.
-   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that is unusable: the old one stays.
-   */
+  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's error for a bad pair. */
   readonly setTls: (tls: TlsPair) => void;
 }
 
@@ -78,7 +75,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     log,
   };
   for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready)]) routes.add(route);
-  routes.add(openApiRoute(routes, baseUrls, (document) => hooks.described(document)));
+  routes.add(openApiRoute(routes, baseUrls, hooks));
   for (const plugin of plugins) {
     const made = plugin(host);
     if (made !== undefined && typeof Object(made).then === 'function') host.waitFor(made);
@@ -98,7 +95,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       resource = value;
       const operation = resource.operations.get(method);
       if (operation === undefined) throw resource.notAllowed;
-      const needsKey = resource.needsKey && operation.isPublic !== true;
+      const needsKey = resource.needsKey && method !== 'OPTIONS';
       const token = needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
       if (needsKey && keyName === undefined) reply = refusalOf(head.authorization);
@@ -124,7 +121,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** The reply with the headers that its route announces (C33) and that plugins add. */
   function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
-    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced(reply, resource)), message);
+    const own = resource?.headers ?? [];
+    const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };
+    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
   }
 
   /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
@@ -143,7 +142,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     answer,
     failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
     left: (status, message, answered) => {
-      hooks.replied(status, message, answered);
+      hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
       if (message !== undefined) answering--;
     },
     get isStopping() {
@@ -184,12 +183,6 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   };
 }
 
-/** The reply with the headers that each answer of its route carries (C33). */
-function announced(reply: Reply, resource: Resource | undefined): Reply {
-  if (resource === undefined || resource.headers.length === 0) return reply;
-  return { ...reply, headers: reply.headers.length === 0 ? resource.headers : [...resource.headers, ...reply.headers] };
-}
-
 /** A log that never throws: where fields cannot be written, the message is, and says so. */
 function harmless(log: Log): Log {
   return (level, message, fields) => {
@@ -197,11 +190,9 @@ function harmless(log: Log): Log {
       const logged: unknown = log(level, message, fields);
       if (logged instanceof Promise) logged.catch(() => undefined);
     } catch (error) {
-      try {
-        log(level, message, { unwritten: `the fields could not be logged: ${reasonOf(error)}` });
-      } catch {
-        // A log that takes nothing must not take the answer away too.
-      }
+      const unwritten = `the fields could not be logged: ${reasonOf(error)}`;
+      // A log that takes nothing must not take the answer away too.
+      if (fields?.['unwritten'] === undefined) harmless(log)(level, message, { unwritten });
     }
   };
 }

@@ -3,13 +3,10 @@ import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';
-import type { Operation, OperationRequest, Resource, Route } from './router.js';
+import type { Operation, OperationRequest, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/**
- * Called once, while the petstore is created; throws for what it cannot work with. Where it is async, `listen` waits,
- * and rejects with what it rejects with.
- */
+/** Called once, while the petstore is created. Where it is async, `listen` waits, and rejects where it rejects. */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. The three operations of the specification are served by the same means. */
@@ -138,12 +135,11 @@ export class Hooks {
   }
 
   /** Tells of a reply that left; of one to what was no HTTP, without a message. */
-  replied(status: number, message: Message | undefined, answer: Answered | undefined): void {
+  replied(status: number, message?: Message, path?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
     const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
-    const { resource, keyName } = answer ?? {};
     const milliseconds = performance.now() - startedAt;
-    const route = resource && { route: resource.path };
+    const route = path !== undefined && { route: path };
     const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
     const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
     for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
@@ -173,12 +169,6 @@ export class Hooks {
       return undefined;
     }
   }
-}
-
-/** What is known of a request once it is answered. */
-interface Answered {
-  readonly resource: Resource | undefined;
-  readonly keyName: string | undefined;
 }
 
 function headOf(message: Message): RequestHead {

@@ -70,10 +70,7 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
 /** What frames a reply, of which a second one would make two ends of it, and what the other members of one say. */
 const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
-/**
- * What a handler answered, copied, so that what a plugin changes later changes nothing.
- * @throws TypeError where it is no reply, so that a plugin without types gets a 500 and breaks nobody else's answer.
- */
+/** A copy of what a plugin without types may change later. @throws TypeError where it is no reply, which is a 500. */
 export function checkReply(reply: Reply): Reply {
   const checked: Reply = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;

@@ -23,20 +23,11 @@ export interface Message {
   readBody(maxBytes: number): Promise<string>;
 }
 
-/**
- * The headers that the request path reads. One that came twice is joined by `, ` (RFC 9110 section 5.2): the grammar of
- * none of them allows what that makes, so that a repetition is wrong like every other bad value.
- */
-export interface HeadFields {
-  readonly authorization?: string | undefined;
-  readonly contentType?: string | undefined;
-  readonly contentLength?: string | undefined;
-  readonly contentEncoding?: string | undefined;
-  readonly expect?: string | undefined;
-  readonly idempotencyKey?: string | undefined;
-}
+/** Headers, those that came twice joined by `, `: the grammar of none allows what that makes, so that it is wrong. */
+export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
+type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
 
-/** Splits origin-form, absolute-form (RFC 9112 section 3.2.2; the authority is ignored, C13) and `*` at the `?`. */
+/** Splits origin-form, absolute-form (its authority is ignored, C13) and `*` at the `?`; both parts stay encoded. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const from = target.startsWith('/') ? 0 : (/^https?:\/\/[^/?]*/i.exec(target)?.[0].length ?? 0);
   const queryAt = target.indexOf('?', from);
@@ -48,7 +39,6 @@ export function splitTarget(target: string): { readonly path: string; readonly q
 export class Query {
   /** What follows the `?`, still encoded; empty where nothing does. */
   readonly text: string;
-  // Lists, as a handful of names is found sooner than hashed.
   readonly #names: string[] = [];
   readonly #values: string[] = [];
 
@@ -58,15 +48,15 @@ export class Query {
     if (text === '') return;
     for (const pair of text.split('&')) {
       const equals = pair.indexOf('=');
-      this.#names.push(decoded(equals < 0 ? pair : pair.slice(0, equals)));
-      this.#values.push(equals < 0 ? '' : decoded(pair.slice(equals + 1)));
+      const name = decoded(equals < 0 ? pair : pair.slice(0, equals));
+      const value = equals < 0 ? '' : decoded(pair.slice(equals + 1));
+      if (name === undefined || value === undefined) throw badEscape;
+      this.#names.push(name);
+      this.#values.push(value);
     }
   }
 
-  /**
-   * The value of a parameter, undefined where it is absent.
-   * @throws PetstoreError `invalid_parameter` where it is given twice (C3).
-   */
+  /** The value of a parameter, undefined without it. @throws PetstoreError `invalid_parameter` for two (C3). */
   get(name: string): string | undefined {
     const at = this.#names.indexOf(name);
     if (at >= 0 && this.#names.includes(name, at + 1)) {
@@ -80,12 +70,13 @@ export class Query {
 const escapeRule = 'The query has a percent sign that begins no valid escape of UTF-8.';
 const badEscape = new PetstoreError('invalid_parameter', escapeRule);
 
-function decoded(text: string): string {
+/** RFC 3986 section 2.4; undefined for a malformed escape. */
+export function decoded(text: string): string | undefined {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
   } catch {
-    throw badEscape;
+    return undefined;
   }
 }
 
@@ -96,10 +87,7 @@ export function checkExpectation({ expect }: HeadFields): void {
   }
 }
 
-/**
- * Refuses a body before any of it is read, so that `100 Continue` never asks for one in vain (C45).
- * @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29).
- */
+/** Before any of a body is read. @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
 export function checkContent({ contentType, contentEncoding, contentLength }: HeadFields, maxBodyBytes: number): void {
   if (contentType !== undefined && contentType !== 'application/json' && !isJson(contentType)) {
     throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');

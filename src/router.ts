@@ -3,7 +3,7 @@ import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
 import { emptyReply, type Reply } from './reply.js';
-import type { Query } from './request.js';
+import { decoded, type Query } from './request.js';
 
 /** A request that passed every check before its handler. */
 export interface OperationRequest {
@@ -27,8 +27,6 @@ export interface OperationRequest {
 export interface Operation {
   /** Answers the request, or throws the `PetstoreError` that becomes the answer. */
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
-  /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
-  readonly isPublic?: boolean;
   /** Whether it takes a JSON body: only then are media type and size checked and the body read. */
   readonly readsBody?: boolean;
   /** What the OpenAPI document says of it; without it, nothing. */
@@ -95,7 +93,6 @@ export class Routes {
   readonly #paths = new PathTree<Resource>();
   readonly #clock: () => number;
 
-  /** @param clock Milliseconds since the epoch. */
   constructor(clock: () => number) {
     this.#clock = clock;
   }
@@ -150,7 +147,7 @@ function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly
 
 function optionsOperation(allow: string): Operation {
   const reply = emptyReply(204, ['Allow', allow]);
-  return { isPublic: true, handler: () => reply };
+  return { handler: () => reply };
 }
 
 interface Node<Value> {
@@ -177,9 +174,8 @@ export class PathTree<Value> {
   }
 
   /**
-   * What stands at a request's path, or undefined. It is split before it is decoded, so that `%2F` is part of a segment
-   * (C12), and not normalised (C11): an empty segment matches the slash at the end of `/` or `/docs/` alone. Where a
-   * fixed segment fits, no param is tried in its place.
+   * What stands at a request's path, which is split, then decoded, so that `%2F` is part of a segment (C12), and not
+   * normalised (C11): an empty segment matches the slash at an end alone. No param is tried where a fixed segment fits.
    */
   find(path: string): Match<Value> | undefined {
     let node = this.#root;
@@ -213,14 +209,4 @@ function paramOf<Value>(node: Node<Value>, name: string): Node<Value> {
   node.param ??= { name, node: { children: new Map() } };
   if (node.param.name !== name) throw new TypeError(`a route names {${node.param.name}} where another says {${name}}`);
   return node.param.node;
-}
-
-/** RFC 3986 section 2.4; undefined for a malformed escape. */
-function decoded(segment: string): string | undefined {
-  if (!segment.includes('%')) return segment;
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }

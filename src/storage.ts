@@ -60,7 +60,7 @@ export interface PetStorage {
   ready?(): Promise<void>;
   /** Waits for the inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
-  /** The same storage in JSON texts, for one that keeps those: saves reading and writing them again. */
+  /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
   /**
    * Opens records of a plugin's own under a name of small letters: kept, ready and closed with the animals, by the same
@@ -77,10 +77,7 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/**
- * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. What is in memory is
- * answered, or refused, at once: a promise costs more than finding it.
- */
+/** Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals, perhaps at once. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id, and answers that with its text. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
