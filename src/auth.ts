@@ -17,7 +17,7 @@ const invalidToken = unauthorized('The API key is not valid.', ', error="invalid
 
 /** The bearer token of an Authorization header; undefined where it has none. */
 export function tokenOf(authorization: string | undefined): string | undefined {
-  // One token of visible characters; a second header has joined ", " to it, which none can hold.
+  // A second header has joined ", " to it, which no token can hold.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
@@ -27,7 +27,7 @@ export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
-/** The 401 to an Authorization header without the name of a key. */
+/** The 401 to an Authorization header. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
@@ -57,10 +57,7 @@ export function digestOfKey(key: string): Buffer {
 export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
-  /**
-   * Tokens that were accepted, at most one for each digest: SHA-256 for each request costs 24 % of a small answer
-   * (`make bench PARTS=speed` without it). Only who has the whole key finds it here.
-   */
+  /** Tokens that were accepted: SHA-256 for each request is 24 % of a small answer (`make bench PARTS=speed`). */
   readonly #accepted = new Map<string, KeyEntry>();
 
   /** @param clock Milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-/** The one error class that callers act on, its closed list of codes, and the one way to read whatever was thrown. */
+/** The one error class that callers act on, its codes, and the one way to read whatever was thrown. */
 import { inspect } from 'node:util';
 
 /** Every code that a client can read in an Error body, with its HTTP status (C50). */
@@ -55,16 +55,16 @@ export class PetstoreError extends Error {
   /** Cached, since errors that are made once are thrown often. */
   #body: string | undefined;
 
-  /** @param message A sentence for people: of a reply's code, it is what the client reads. */
+  /** @param message A sentence for people: what a client reads. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    super(message, details);
     this.code = code;
     const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
     this.status = statusOf[code];
     this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 
-  /** The Error body of the specification, a byte string of JSON: exactly `code`, `message` and `status`. */
+  /** The Error body of the specification, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
@@ -83,7 +83,7 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** Whatever was thrown in one line, the first of its message, for a log or another error's message. Never throws. */
+/** Whatever was thrown in one line, the first of its message. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     // Where a host has several addresses, what each of them said stands inside alone.
@@ -95,7 +95,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
-/** All that is known of whatever was thrown, its stack and causes included, for the log. Never throws. */
+/** All that is known of whatever was thrown, stack and causes included. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);
@@ -107,5 +107,5 @@ export function detailOf(thrown: unknown): string {
 /** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Takes one thing to say to whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
+/** Tells whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
 export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;

@@ -18,7 +18,6 @@ export class JsonNumber {
 /** An object is a Map, so `__proto__` is a name like any other. */
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
-/** The deepest nesting of arrays and objects that is read. */
 const maxDepth = 64;
 const escapes = new Map(
   Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
@@ -140,7 +139,7 @@ class Reader {
     return text;
   }
 
-  /** The four hexadecimal digits of the escape that begins at `at`. */
+  /** The code unit of the escape that begins at `at`. */
   #codeUnit(at: number): number {
     const digits = this.#bytes.slice(at + 2, at + 6);
     if (/^[0-9A-Fa-f]{4}$/.test(digits)) return Number.parseInt(digits, 16);
@@ -210,17 +209,15 @@ class Reader {
   }
 }
 
-/** The greatest int64. */
 export const int64Max = 2n ** 63n - 1n;
 
-/** Whether a bigint fits into 64 bits with a sign. */
 export function isInt64(value: bigint): boolean {
   return BigInt.asIntN(64, value) === value;
 }
 
 /** The int64 of a path or a query (C2, C10): digits without a leading zero; undefined for all else, `-0` and 2^63. */
 export function parseInt64(text: string): bigint | undefined {
-  if (text.length > 20 || !/^(?:0|-?[1-9][0-9]*)$/.test(text)) return undefined;
+  if (!/^(?:0|-?[1-9][0-9]{0,18})$/.test(text)) return undefined;
   const value = BigInt(text);
   return isInt64(value) ? value : undefined;
 }

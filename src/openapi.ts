@@ -32,7 +32,6 @@ export function schemaRef(name: string): OpenApiValue {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** The schema of an id. */
 export const int64 = { type: 'integer', format: 'int64' };
 const newPetProperties = {
   name: { type: 'string', description: "The animal's name." },
@@ -67,7 +66,7 @@ export function parameter(place: 'path' | 'query' | 'header', name: string, desc
   return { name, in: place, required: place === 'path', description, schema };
 }
 
-/** What the headers of a response mean, by their names. */
+/** What headers mean, by their names. */
 type HeaderWords = Readonly<Record<string, string>>;
 
 /** A Response Object with the `content` of its body. */

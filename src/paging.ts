@@ -35,7 +35,6 @@ export function pageReply(path: string, { limit, status }: ListQuery, { texts, n
   return jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]);
 }
 
-/** What is listed: a page of the records, perhaps of one status. */
 type ListQuery = PageQuery & { readonly status?: string | undefined };
 
 /** The Operation Object of such a list of `things`: `status` is the schema of that parameter, `content` of a page. */

@@ -30,7 +30,6 @@ const fieldRules = {
   status: 'status must be one of "available", "pending", "sold", or be left out',
 } as const;
 
-/** Whether a text is one of the three statuses, exactly (C7). */
 export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
@@ -55,7 +54,7 @@ function int64Of(value: JsonValue | undefined): bigint | undefined {
   return value instanceof JsonNumber ? int64OfJsonNumber(value.text) : undefined;
 }
 
-/** The longest name: whatever JSON makes of it, a storage file's line still holds it. */
+/** Whatever JSON makes of such a name, a storage file's line still holds it. */
 const maxNameLength = 2 ** 24;
 
 /** Refuses what a program hands over as a draft. @throws TypeError that names the field. */
@@ -82,7 +81,7 @@ export function checkQuery({ limit, after }: { readonly limit: number; readonly 
  */
 export function petJson(id: bigint, draft: PetDraft): string {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
-  // Encoded as a whole, which is one piece of memory: V8 keeps a text put together from others as a tree of them.
+  // Encoded, it is one piece of memory: V8 keeps a text put together from others as a tree of them.
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 

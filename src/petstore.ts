@@ -29,22 +29,22 @@ export interface Listening {
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
-   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before it came here,
-   * `next` is called with the error, or without it the answer is 500 and the log says how to mend it.
+   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before, `next` is
+   * called with the error, or without it the answer is 500 and the log says how to mend it.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
   /** Answers one request without a port, as the platform's `fetch`: a TypeError for what is no request. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
-   * Opens a port, one of several perhaps, once plugins are ready. Rejects with a plugin's error, with Node's
-   * (`EADDRINUSE`, …), with a TypeError for options that are none, and with `unavailable` once the petstore is closed.
+   * Opens a port, one of several perhaps, once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`,
+   * …), a TypeError for options that are none, and `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, so that balancers send requests elsewhere; all else goes on. */
   readonly drain: () => void;
   /** Takes no more requests, finishes those under way, closes plugins and storage. Calling it again is fine. */
   readonly close: () => Promise<void>;
-  /** Where its animals are: the one that was given, or the one in memory. */
+  /** Where its animals are. */
   readonly storage: PetStorage;
 }
 
@@ -67,7 +67,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     route: (route) => routes.add(checkedRoute(route)),
     waitFor: (opening) => {
       openings.push(opening);
-      // Whoever listens hears of a failure; until somebody does, it is nobody's unhandled rejection.
+      // Whoever listens hears of a failure; until then it is no unhandled rejection.
       opening.then(undefined, () => undefined);
     },
     storage,
@@ -95,7 +95,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       resource = value;
       const operation = resource.operations.get(method);
       if (operation === undefined) throw resource.notAllowed;
-      const needsKey = resource.needsKey && method !== 'OPTIONS';
+      const needsKey = resource.needsKey && operation.isPublic !== true;
       const token = needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
       if (needsKey && keyName === undefined) reply = refusalOf(head.authorization);

@@ -1,4 +1,4 @@
-/** What a plugin is and what it is given; and calling the hooks of plugins so that none of them does harm. */
+/** What a plugin is and what it is given; and calling its hooks so that none does harm. */
 import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
@@ -16,15 +16,15 @@ export interface PluginHost {
   /** Adds headers to each reply, errors included: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /**
-   * Wraps each operation of every route: what the wrapper answers is the reply, what it throws is the error. A request
-   * that is refused before its operation does not come here. The plugin that was added first is the outermost.
+   * Wraps each operation: what the wrapper answers is the reply, what it throws the error. A request that is refused
+   * before its operation does not come here. The first plugin is the outermost.
    */
   around(wrapper: Wrapper): void;
   /** Calls back after each reply, those to what was no HTTP included. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
-  /** Lets the plugin add to the OpenAPI document, each time that it is made. */
+  /** Lets it add to the OpenAPI document, each time that one is made. */
   describe(change: (document: OpenApiDocument) => void): void;
-  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too. */
+  /** Makes `listen` wait, and reject where this does. */
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
   onClose(close: () => void | PromiseLike<void>): void;
@@ -43,7 +43,7 @@ export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => 
 export interface RequestHead {
   /** As it came, in upper case: `GET`, `POST` … */
   readonly method: string;
-  /** The value of a header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
   readonly header: (name: string) => string | undefined;
 }
 
@@ -57,7 +57,7 @@ export interface AcceptedRequest extends RequestHead {
 export interface ReplyEvent {
   /** Empty where the request was no HTTP. */
   readonly method: string;
-  /** The route's path with its `{param}`s, never the client's; absent where there is none. */
+  /** The route's path with its `{param}`s; absent where there is none. */
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
@@ -69,13 +69,13 @@ export interface ReplyEvent {
 
 /** What is the client's own, for a log: labels of metrics must stay few. */
 export interface ReplySource {
-  /** What it asked for, as it came, without the query; empty where the request was no HTTP. */
+  /** As it came, without the query; empty where the request was no HTTP. */
   readonly path: string;
   /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
 }
 
-/** A plugin's route, each reply of which is checked: it may come from code without types. */
+/** A plugin's route, whose replies are checked: they may come from code without types. */
 export function checkedRoute(route: Route): Route {
   const checked = (operation: Operation): Operation => ({
     ...operation,
@@ -85,7 +85,7 @@ export function checkedRoute(route: Route): Route {
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one of them throws or rejects with is logged, and changes nothing else. */
+/** The hooks of all plugins. What one throws or rejects with is logged, and changes nothing else. */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
@@ -98,7 +98,6 @@ export class Hooks {
     this.#log = log;
   }
 
-  /** The part of a plugin's host that adds hooks. */
   readonly host: Pick<PluginHost, 'around' | 'addHeaders' | 'onReply' | 'describe' | 'onClose'> = {
     around: (wrapper) => void this.#wrappers.push(wrapper),
     addHeaders: (make) => void this.#makers.push(make),
@@ -118,7 +117,7 @@ export class Hooks {
     return wrapped();
   }
 
-  /** The reply to a request with all headers that are added; the very same where nobody adds anything. */
+  /** The reply with all headers that are added; the very same where nobody adds any. */
   withHeaders(reply: Reply, message: Message): Reply {
     if (this.#makers.length === 0) return reply;
     const request = headOf(message);
@@ -145,13 +144,11 @@ export class Hooks {
     for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
   }
 
-  /** Lets plugins add to a document. */
   described(document: OpenApiDocument): OpenApiDocument {
     for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
     return document;
   }
 
-  /** Waits for what plugins do when the petstore closes, one after the other. */
   async close(): Promise<void> {
     for (const close of this.#closers) await this.#guard('close', async () => close());
   }

@@ -43,13 +43,13 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
   return { status, headers };
 }
 
-/** After these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
+/** After these nobody can tell where the next request begins (C29, C42 to C44). */
 const closing = new Set<string>(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
 
-/** What time alone may mend asks to be tried again after one second (C48, C57). */
+/** What time alone may mend is tried again after one second (C48, C57). */
 const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 
-/** The reply with the Error body of the specification to an error that clients hear of. */
+/** The reply to an error that clients hear of. */
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
   const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
   return { status, headers: allHeaders, body, closes: closing.has(code) };
@@ -67,7 +67,7 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   return { ...reply, headers };
 }
 
-/** What frames a reply, of which a second one would make two ends of it, and what the other members of one say. */
+/** What frames a reply, and what its other members say: a second of these would make two ends of it. */
 const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
 /** A copy of what a plugin without types may change later. @throws TypeError where it is no reply, which is a 500. */

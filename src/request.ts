@@ -1,14 +1,14 @@
 /** A request as the request path sees it: its target, its query, and what its head says of its body. */
 import { PetstoreError } from './errors.js';
 
-/** A request, whether it came through a socket, a framework or `fetch`. */
+/** A request, through a socket, a framework or `fetch`. */
 export interface Message {
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
-  /** The path under which a framework mounted the petstore, as Express says it in `req.baseUrl` (C56); else absent. */
+  /** The path under which a framework mounted the petstore (C56); else absent. */
   readonly mountPath?: string | undefined;
-  /** The IP address of the other end of the connection; absent where there is none, or none any more. */
+  /** The IP address of the connection's other end; absent where there is none, or none any more. */
   readonly clientAddress?: string | undefined;
   /** When its head had come, in the milliseconds of `performance.now()`. */
   readonly startedAt: number;
@@ -17,8 +17,8 @@ export interface Message {
   /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
   header(name: string): string | undefined;
   /**
-   * The body as a byte string. Call it once, and only once the body is wanted: it answers `Expect: 100-continue` (C45).
-   * Rejects with a PetstoreError: `content_too_large` past `maxBytes`, `bad_request` where it ends early or is no HTTP.
+   * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45). Rejects with a
+   * PetstoreError: `content_too_large` past `maxBytes`, `bad_request` where it ends early or is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
 }
@@ -98,7 +98,6 @@ export function checkContent({ contentType, contentEncoding, contentLength }: He
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes);
 }
 
-/** The error for a body that is longer than what is read (C29). */
 export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
   return new PetstoreError('content_too_large', `The body is over ${maxBodyBytes} bytes.`);
 }

@@ -19,7 +19,7 @@ export interface OperationRequest {
   readonly keyName: string | undefined;
   /** The header Idempotency-Key as it came, unchecked; undefined where it did not. */
   readonly idempotencyKey: string | undefined;
-  /** What stands in links in place of `/v1` (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
+  /** What stands for `/v1` in links (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
   readonly basePath: string;
 }
 
@@ -27,6 +27,8 @@ export interface OperationRequest {
 export interface Operation {
   /** Answers the request, or throws the `PetstoreError` that becomes the answer. */
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
+  /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
+  readonly isPublic?: boolean;
   /** Whether it takes a JSON body: only then are media type and size checked and the body read. */
   readonly readsBody?: boolean;
   /** What the OpenAPI document says of it; without it, nothing. */
@@ -53,7 +55,7 @@ export interface Deprecation {
   readonly successor: string;
 }
 
-/** Whether a route's time is over, at a moment in milliseconds since the epoch (C35). */
+/** Whether a route's time is over (C35). */
 export function isGone(deprecation: Deprecation | undefined, now: number): boolean {
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
@@ -71,7 +73,7 @@ export interface Resource {
   readonly notAllowed: PetstoreError;
 }
 
-/** What stands at a path, and the decoded texts of its `{param}` segments. */
+/** What stands at a path, and the texts of its `{param}` segments, decoded. */
 export interface Match<Value> {
   readonly value: Value;
   readonly params: Readonly<Record<string, string>>;
@@ -83,11 +85,10 @@ const knownMethods: ReadonlySet<string> = new Set(METHODS);
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
-/** What `OPTIONS *` asks about (C17); no other method has a business there. */
+/** `OPTIONS *` (C17). */
 const allMethods = resourceOf({ path: '*', methods: { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') } });
 const wholeServer: Match<Resource> = { value: { ...allMethods, notAllowed: notFound }, params: {} };
 
-/** Every route of a petstore. */
 export class Routes {
   readonly #routes: Route[] = [];
   readonly #paths = new PathTree<Resource>();
@@ -103,7 +104,7 @@ export class Routes {
     this.#routes.push(route);
   }
 
-  /** The routes that are not gone now, in the order in which they were added. */
+  /** The routes that are not gone, in the order in which they were added. */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
@@ -147,7 +148,7 @@ function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly
 
 function optionsOperation(allow: string): Operation {
   const reply = emptyReply(204, ['Allow', allow]);
-  return { handler: () => reply };
+  return { isPublic: true, handler: () => reply };
 }
 
 interface Node<Value> {

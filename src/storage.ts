@@ -15,9 +15,9 @@ export interface PetQuery extends PageQuery {
   readonly status?: PetStatus | undefined;
 }
 
-/** What tells a repeated insert from a new one, as a client's `Idempotency-Key` does. */
+/** What tells a repeated insert from a new one (C57). */
 export interface InsertOnce {
-  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits, so that no storage ever holds the text. */
+  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits. */
   readonly key: string;
   /** What was sent with it: a SHA-256 too. */
   readonly body: string;
@@ -33,7 +33,7 @@ export interface InsertOnce {
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
   readonly durable: boolean;
-  /** How many animals it holds, where that costs nothing to say. */
+  /** How many animals it holds, where that costs nothing. */
   readonly size?: number | undefined;
   /** How many inserts wait for a commit that has not begun, where it commits in batches. */
   readonly waiting?: number | undefined;
@@ -56,9 +56,9 @@ export interface PetStorage {
   get(id: bigint): Promise<Pet | undefined>;
   /** The animals of a query by ascending id (C5), at most `limit`. @throws TypeError for a query against the rules. */
   list(query: PetQuery): Promise<readonly Pet[]>;
-  /** Resolves while inserts can be expected to succeed, else rejects with why not; `/readyz` asks it. */
+  /** Resolves while inserts can be expected to succeed, else rejects; `/readyz` asks it. */
   ready?(): Promise<void>;
-  /** Waits for the inserts under way and lets go of everything. Calling it again is fine. */
+  /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
@@ -126,7 +126,7 @@ export interface RecordKind<Draft> {
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
+/** Takes texts with the ids that they have, from one at work at a time. */
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;

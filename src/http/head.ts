@@ -49,10 +49,6 @@ export function headerOf(rawHeaders: readonly string[], name: string): string | 
   return value;
 }
 
-/** Most bytes of a target, and of all header lines together; and most header lines (C43). */
-const maxHeaderBytes = 16_384;
-const maxHeaderLines = 100;
-
 /** What Node's parser hands over, as far as it is looked at here. */
 interface RawRequest {
   readonly httpVersion: string;
@@ -70,9 +66,9 @@ export function parseHead({ httpVersion, rawHeaders, url: target = '' }: RawRequ
     bytes += name.length + value.length + 4;
     head.add(name, value);
   }
-  if (target.length > maxHeaderBytes) throw tooLarge(`The request target is over ${maxHeaderBytes} bytes.`);
-  if (bytes > maxHeaderBytes) throw tooLarge(`The header lines are over ${maxHeaderBytes} bytes.`);
-  if (rawHeaders.length > 2 * maxHeaderLines) throw tooLarge(`There are over ${maxHeaderLines} header lines.`);
+  if (target.length > 16_384) throw tooLarge('The request target is over 16384 bytes.');
+  if (bytes > 16_384) throw tooLarge('The header lines are over 16384 bytes.');
+  if (rawHeaders.length > 200) throw tooLarge('There are over 100 header lines.');
   checkFraming(httpVersion, target, head);
   // RFC 9110 section 10.1.1: HTTP/1.0 knows no expectations.
   if (httpVersion === '1.0') head.expect = undefined;
@@ -101,10 +97,7 @@ function isHost(value: string): boolean {
   return isIPv6(/^\[([^\]]*)\](?::[0-9]*)?$/.exec(value)?.[1] ?? '');
 }
 
-/**
- * The path of a mounted petstore that a framework says in `baseUrl` (C56), which may be of a client's making; undefined
- * for any other value, `//host` among them, which would lead elsewhere.
- */
+/** The `baseUrl` that a framework says (C56); it may be of a client's making, and `//host` would lead elsewhere. */
 export function mountPathOf(request: object): string | undefined {
   const baseUrl = 'baseUrl' in request ? request.baseUrl : undefined;
   return typeof baseUrl === 'string' && /^(?:\/[\w.~!$&'()*+,;=:@%-]+)+$/.test(baseUrl) ? baseUrl : undefined;
