@@ -15,6 +15,7 @@ import type { PetStorage } from './storage.js';
 
 /** How long requests under way may take once the petstore closes; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
+const noQuery = new Query('');
 
 /** A port that the petstore listens on. */
 export interface Listening {
@@ -22,7 +23,10 @@ export interface Listening {
   readonly url: string;
   /** The port that was given, or taken where 0 was. */
   readonly port: number;
-  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's error for a bad pair. */
+  /**
+   * Takes another certificate for new connections.
+   * @throws TypeError without TLS; OpenSSL's error for a pair that cannot be used: the old one stays.
+   */
   readonly setTls: (tls: TlsPair) => void;
 }
 
@@ -103,7 +107,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
         checkExpectation(head);
         if (operation.readsBody === true) checkContent(head, maxBodyBytes);
         const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-        const query = new Query(target.query);
+        const query = target.query === '' ? noQuery : new Query(target.query);
         const { idempotencyKey } = head;
         const asked = { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
         reply = await hooks.carryOut(operation, asked, message);

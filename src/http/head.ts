@@ -1,4 +1,5 @@
 /** Reads the head of a request: what Node's lenient parser lets through is checked here (C42, C43). */
+import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { PetstoreError } from '../errors.js';
 
@@ -49,16 +50,8 @@ export function headerOf(rawHeaders: readonly string[], name: string): string | 
   return value;
 }
 
-/** What Node's parser hands over, as far as it is looked at here. */
-interface RawRequest {
-  readonly httpVersion: string;
-  readonly url?: string | undefined;
-  /** Names and values, alternating, as they came. */
-  readonly rawHeaders: readonly string[];
-}
-
 /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
-export function parseHead({ httpVersion, rawHeaders, url: target = '' }: RawRequest): Head {
+export function parseHead({ httpVersion, rawHeaders, url: target = '' }: IncomingMessage): Head {
   const head = new Head();
   let bytes = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
