@@ -1,39 +1,33 @@
-/**
- * Bearer keys: the Authorization header, the 401 to all else, and the digests that tokens are compared with (C36 to
- * C40).
- */
+/** Bearer keys: reading the Authorization header, the 401 to all else, and comparing digests (C36 to C40). */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is, or undefined for a token that is no key. It is called with whatever the
- * client sent; it must not tell keys apart by time. Anything but a text, and the empty text, is no name.
+ * The name of the key that a token is, whatever a client sent; undefined, or the empty text, for one that is no key. It
+ * must not tell keys apart by time.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-// Made once, and answered instead of thrown: a 401 is what an attacker asks for most, and a throw costs a microsecond.
+// Made once, and answered instead of thrown: an attacker asks for 401s most, and a throw costs a microsecond.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.', '');
 const invalid = unauthorized('The API key is not valid.', '');
 /** RFC 6750 section 3.1: only who tried a bearer token hears what was wrong with it (C37). */
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The bearer token of an Authorization header, whose scheme may be in any case (C38); undefined where it has none. */
+/** The bearer token of an Authorization header; undefined where it has none. */
 export function tokenOf(authorization: string | undefined): string | undefined {
-  // One token of visible characters; a second header has joined ", " to it, which none can hold.
+  // A second header has joined ", " to it, which no token can hold.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
 
-/**
- * What a verifier answered, as the name of a key, or undefined: one without types may say no by null, false or the
- * empty text, and whatever is no name must not open the door (C40).
- */
+/** What a verifier answered, as the name of a key: one without types may say no by null or false (C40). */
 export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
-/** The 401 to an Authorization header without the name of a key, with its challenge (C36, C37). */
+/** The 401 to an Authorization header. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
@@ -63,11 +57,7 @@ export function digestOfKey(key: string): Buffer {
 export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
-  /**
-   * Tokens that were found to be keys, in memory alone, at most one for each digest: SHA-256 for each request costs
-   * 24 % of a small answer (`make bench PARTS=speed` without it). A token that is found here by its whole text is a key
-   * already; any other is compared in constant time.
-   */
+  /** Tokens that were accepted: SHA-256 for each request is 24 % of a small answer (`make bench PARTS=speed`). */
   readonly #accepted = new Map<string, KeyEntry>();
 
   /** @param clock Milliseconds since the epoch. */
@@ -79,9 +69,8 @@ export class KeyRing {
   /** The name of the key that a token is; undefined for an unknown or expired one. */
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
-    // Another entry may have the same key and still be active.
-    const entry = accepted === undefined || this.#isExpired(accepted) ? this.#find(token) : accepted;
-    return entry?.name;
+    if (accepted !== undefined && !this.#isExpired(accepted)) return accepted.name;
+    return this.#find(token)?.name;
   }
 
   #find(token: string): KeyEntry | undefined {
@@ -89,8 +78,7 @@ export class KeyRing {
     let found: KeyEntry | undefined;
     // Through to the end, so that the time says nothing about which one it is.
     for (const entry of this.#entries) {
-      const isKey = timingSafeEqual(digest, entry.digest);
-      if (isKey && !this.#isExpired(entry)) found = entry;
+      if (timingSafeEqual(digest, entry.digest) && !this.#isExpired(entry)) found = entry;
     }
     if (found !== undefined) this.#accepted.set(token, found);
     return found;

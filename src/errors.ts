@@ -1,8 +1,8 @@
-/** The one error class that callers act on, its closed list of codes, and the one way to read whatever was thrown. */
+/** The one error class that callers act on, its codes, and the one way to read whatever was thrown. */
 import { inspect } from 'node:util';
 
-/** What a client reads in the `code` of an Error body (C50), with the HTTP status that goes with it. */
-const statuses = {
+/** Every code that a client can read in an Error body, with its HTTP status (C50). */
+export const statuses = {
   invalid_parameter: 400,
   invalid_json: 400,
   invalid_body: 400,
@@ -26,13 +26,9 @@ const statuses = {
 /** A code that a client can read in an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
-/** Every code that an Error body can have, in the order of their statuses (C50). */
-export const replyErrorCodes: readonly string[] = Object.keys(statuses);
-
 /**
- * What opening a storage rejects with; no client ever sees these.
- * `storage_damaged`: the file holds what no crash explains (F3). `storage_in_use`: another process owns it (F4).
- * `storage_unusable`: it cannot be created, read or written (F7).
+ * What opening a storage rejects with, and no client sees. `storage_damaged`: it holds what no crash explains (F3);
+ * `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
  */
 export type StorageErrorCode = 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -41,7 +37,7 @@ export type ErrorCode = ReplyErrorCode | StorageErrorCode;
 
 /** What a {@link PetstoreError} may carry besides its code and message. */
 export interface ErrorDetails {
-  /** Header names and values, alternating, that the answer carries beside its Error body. */
+  /** Header names and values, alternating, that the answer carries. */
   readonly headers?: readonly string[];
   /** What went wrong underneath, for the log; never for the client. */
   readonly cause?: unknown;
@@ -59,15 +55,16 @@ export class PetstoreError extends Error {
   /** Cached, since errors that are made once are thrown often. */
   #body: string | undefined;
 
-  /** @param message A sentence for people: of a reply's code, it is what the client reads. */
+  /** @param message A sentence for people: what a client reads. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    super(message, details);
     this.code = code;
-    this.status = isReplyCode(code) ? statuses[code] : undefined;
+    const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
+    this.status = statusOf[code];
     this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 
-  /** The Error body of the specification, a byte string of JSON: exactly `code`, `message` and `status`. */
+  /** The Error body of the specification, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
@@ -75,18 +72,10 @@ export class PetstoreError extends Error {
   }
 }
 
-function isReplyCode(code: string): code is ReplyErrorCode {
-  return Object.hasOwn(statuses, code);
-}
-
-/**
- * Refuses a name that nobody reads, a misspelt one most likely.
- * @throws TypeError that names it and those that are known.
- */
-export function checkNames(what: string, given: object, known: readonly string[]): void {
-  for (const name of Object.keys(given)) {
-    if (!known.includes(name)) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
-  }
+/** Refuses an option that nobody reads. @throws TypeError that names it and those that are known. */
+export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
+  const name = Object.keys(given).find((each) => !known.some((one) => one === each));
+  if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
 /** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. */
@@ -94,23 +83,19 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/**
- * Whatever was thrown in one line, for a log or for the message of an error that wraps it: the first line of its
- * message, as a syntax error or OpenSSL's text may go on for many. Never throws, not even for what cannot be inspected.
- */
+/** Whatever was thrown in one line, the first of its message. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     // Where a host has several addresses, what each of them said stands inside alone.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
-    const text =
-      thrown instanceof Error ? String(thrown.message) : typeof thrown === 'string' ? thrown : inspect(thrown);
-    return text.split('\n', 1)[0] ?? '';
+    const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
+    return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
   } catch {
     return 'an error that cannot be read';
   }
 }
 
-/** All that is known of whatever was thrown, its stack and causes included, for the log. Never throws. */
+/** All that is known of whatever was thrown, stack and causes included. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);
@@ -122,5 +107,5 @@ export function detailOf(thrown: unknown): string {
 /** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Takes one thing to say to whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
+/** Tells whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
 export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;

@@ -3,8 +3,7 @@ export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export { codeOf, detailOf, PetstoreError, reasonOf, type ErrorCode, type ErrorDetails } from './errors.js';
 export type { Log, LogLevel, ReplyErrorCode, StorageErrorCode } from './errors.js';
 export type { ListenOptions, TlsPair } from './http/index.js';
-export { int64OfJsonNumber } from './int64.js';
-export { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
+export { int64OfJsonNumber, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
 export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
@@ -16,35 +15,10 @@ export type { AcceptedRequest, Plugin, PluginHost, ReplyEvent, ReplySource, Requ
 export { emptyReply, jsonReply, type Reply } from './reply.js';
 export type { Query } from './request.js';
 export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
-export type {
-  Commit,
-  InsertOnce,
-  PageQuery,
-  PetQuery,
-  PetStorage,
-  PetTexts,
-  RecordKind,
-  Records,
-  StoredText,
-  TextPage,
-  Texts,
-  TextTarget,
-} from './storage.js';
-export {
-  checkFile,
-  copyPets,
-  copyRecords,
-  fileStorage,
-  fileRecordNames,
-  fileTarget,
-  salvageFile,
-  type FileReport,
-  type CopyProgress,
-  type CopyReport,
-  type CopyTarget,
-  type FileStorageOptions,
-  type LeftOutLine,
-  type SalvageReport,
-} from './file/index.js';
+export type { Commit, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts } from './storage.js';
+export type { RecordKind, Records, StoredText, TextPage, Texts, TextTarget } from './storage.js';
+export { checkFile, copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget } from './file/index.js';
+export { salvageFile, type FileReport, type LeftOutLine, type SalvageReport } from './file/index.js';
+export type { CopyProgress, CopyReport, CopyTarget, FileStorageOptions } from './file/index.js';
 export type { Disk, FileFacts } from './journal/index.js';
 export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';

@@ -1,17 +1,15 @@
 /**
- * Reads JSON text to values: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in errors (C26).
- *
- * Text is a *byte string*: one char (U+0000 to U+00FF) is one byte of UTF-8. A position in it is a byte offset, its
- * length is a Content-Length, and what is pure ASCII needs no decoding at all.
+ * Reads JSON to values, and 64-bit integers: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in
+ * errors (C26). Text is a *byte string*: each character is one byte of UTF-8, so that ASCII needs no decoding.
  */
 import { PetstoreError } from './errors.js';
 
-/** A number as it was written, because a double would round an int64 past 2^53 (C23). */
+/** A number as it was written: a double would round an int64 past 2^53 (C23). */
 export class JsonNumber {
   /** As it was written. */
   readonly text: string;
 
-  /** @param text A number as JSON writes it; it is not checked. */
+  /** @param text A number as JSON writes it, unchecked. */
   constructor(text: string) {
     this.text = text;
   }
@@ -20,25 +18,20 @@ export class JsonNumber {
 /** An object is a Map, so `__proto__` is a name like any other. */
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
-/** The deepest nesting of arrays and objects that is read (C26). */
 const maxDepth = 64;
+const escapes = new Map(
+  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
+);
 
-/** Turns any text into its byte string; a lone surrogate becomes U+FFFD, as in every UTF-8 encoder. */
+/** The byte string of any text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/**
- * Reads one JSON text.
- * @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong.
- */
+/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong. */
 export function parseJson(byteString: string): JsonValue {
   return new Reader(byteString).document();
 }
-
-const escapes = new Map(
-  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
-);
 
 class Reader {
   readonly #bytes: string;
@@ -98,7 +91,7 @@ class Reader {
     return items;
   }
 
-  /** Goes into an array or object that `close` ends; whether there is anything in it. */
+  /** Enters an array or object that `close` ends; whether there is anything in it. */
   #begins(depth: number, close: number): boolean {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
@@ -117,21 +110,14 @@ class Reader {
 
   #string(): string {
     let text = '';
-    let plainFrom = ++this.#at;
-    for (let at = plainFrom; ; ) {
-      const byte = this.#bytes.charCodeAt(at);
-      if (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) {
-        at++;
-        continue;
-      }
-      const plain = this.#bytes.slice(plainFrom, at);
-      this.#at = at;
-      if (byte === 0x22) {
-        this.#at++;
-        return text + plain;
-      }
-      text += plain + (byte === 0x5c ? this.#escaped() : this.#utf8(byte));
-      plainFrom = at = this.#at;
+    for (let from = this.#at + 1; ; from = this.#at) {
+      let at = from;
+      let byte = this.#bytes.charCodeAt(at);
+      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) byte = this.#bytes.charCodeAt(++at);
+      text += this.#bytes.slice(from, at);
+      this.#at = byte === 0x22 ? at + 1 : at;
+      if (byte === 0x22) return text;
+      text += byte === 0x5c ? this.#escaped() : this.#utf8(byte);
     }
   }
 
@@ -146,15 +132,14 @@ class Reader {
 
   #unicodeEscape(): string {
     const first = this.#codeUnit(this.#at);
-    // Two escapes make one character beyond U+FFFF; half of a pair is no text at all (RFC 7493 section 2.1).
-    const isLead = first >= 0xd800 && first <= 0xdbff && this.#bytes.startsWith('\\u', this.#at + 6);
-    const text = isLead ? String.fromCharCode(first, this.#codeUnit(this.#at + 6)) : String.fromCharCode(first);
+    const isPair = first >= 0xd800 && first <= 0xdbff && this.#bytes.startsWith('\\u', this.#at + 6);
+    const text = isPair ? String.fromCharCode(first, this.#codeUnit(this.#at + 6)) : String.fromCharCode(first);
     if (!text.isWellFormed()) this.#fail('a lone surrogate');
-    this.#at += isLead ? 12 : 6;
+    this.#at += isPair ? 12 : 6;
     return text;
   }
 
-  /** The four hexadecimal digits of the escape that begins at `at`. */
+  /** The code unit of the escape that begins at `at`. */
   #codeUnit(at: number): number {
     const digits = this.#bytes.slice(at + 2, at + 6);
     if (/^[0-9A-Fa-f]{4}$/.test(digits)) return Number.parseInt(digits, 16);
@@ -202,21 +187,16 @@ class Reader {
     if (this.#at === start) this.#fail(start === numberStart ? 'expected a value' : 'expected a digit');
   }
 
-  #word<Value extends null | boolean>(word: string, value: Value): Value {
-    for (const letter of word) {
-      if (this.#bytes[this.#at] !== letter) this.#fail('expected a value');
-      this.#at++;
-    }
+  #word(word: string, value: null | boolean): JsonValue {
+    for (const letter of word) if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
     return value;
   }
 
   /** Skips white space and answers the byte after it, NaN at the end. */
   #skipSpace(): number {
-    for (;;) {
-      const byte = this.#byte();
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte;
-      this.#at++;
-    }
+    let byte = this.#byte();
+    for (; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; byte = this.#byte()) this.#at++;
+    return byte;
   }
 
   #byte(): number {
@@ -227,4 +207,39 @@ class Reader {
     const what = at < this.#bytes.length ? problem : 'the text ends too early';
     throw new PetstoreError('invalid_json', `Not valid JSON: ${what}, at byte ${at}.`);
   }
+}
+
+export const int64Max = 2n ** 63n - 1n;
+
+export function isInt64(value: bigint): boolean {
+  return BigInt.asIntN(64, value) === value;
+}
+
+/** The int64 of a path or a query (C2, C10): digits without a leading zero; undefined for all else, `-0` and 2^63. */
+export function parseInt64(text: string): bigint | undefined {
+  if (!/^(?:0|-?[1-9][0-9]{0,18})$/.test(text)) return undefined;
+  const value = BigInt(text);
+  return isInt64(value) ? value : undefined;
+}
+
+/**
+ * The int64 that a JSON number stands for: `1.0`, `1e2` and `-0` are 1, 100 and 0 (C22). Undefined for a fraction and
+ * outside the range; neither `1e400` nor a million digits ever become a bigint (C24).
+ */
+export function int64OfJsonNumber(number: string): bigint | undefined {
+  if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
+  const [mantissa = '', exponent = '0'] = number.split(/[eE]/);
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
+  const digits = whole + fraction;
+  let from = 0;
+  while (digits[from] === '0') from++;
+  if (from === digits.length) return 0n;
+  let to = digits.length;
+  while (digits[to - 1] === '0') to--;
+  // The value is the digits from `from` to `to`, times ten to the power of `zeros`.
+  const zeros = Number(exponent) - fraction.length + digits.length - to;
+  if (zeros < 0 || to - from + zeros > 19) return undefined;
+  const magnitude = BigInt(digits.slice(from, to) + '0'.repeat(zeros));
+  const value = number.startsWith('-') ? -magnitude : magnitude;
+  return isInt64(value) ? value : undefined;
 }

@@ -1,5 +1,5 @@
-/** The OpenAPI 3.1 document: what all operations share, and how routes become its paths. */
-import { PetstoreError } from './errors.js';
+/** The OpenAPI 3.1 document: what is the same for all routes, and the parts that their operations are made of. */
+import { statuses } from './errors.js';
 import { petStatuses } from './pet.js';
 
 /** A value of the document, as OpenAPI 3.1 and JSON Schema 2020-12 define it. */
@@ -9,42 +9,34 @@ interface OpenApiMap {
   readonly [name: string]: OpenApiValue;
 }
 
-/** A Responses Object, by status. */
-type OpenApiResponses = Readonly<Record<string, OpenApiValue>>;
-
 /** An Operation Object. */
 export interface OpenApiOperation {
   readonly [name: string]: OpenApiValue;
-  /** Unique in the document: a generated client names its function so. */
+  /** Unique in the document: the function's name in a generated client. */
   readonly operationId: string;
   /** By status, such as `errorResponses` makes them. */
-  readonly responses: OpenApiResponses;
+  readonly responses: OpenApiMap;
 }
 
 /** The whole document, open to a plugin's additions. */
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
-  /** What references lead to; a plugin puts its own schemas beside those of the animals. */
+  /** A plugin puts its own schemas beside those of the animals. */
   readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
-  /** What groups the operations; a plugin adds its own beside that of the animals. */
+  /** What groups the operations: a plugin may add its own. */
   readonly tags: { readonly name: string; readonly description: string }[];
 }
 
-/** As much of a route as the document tells. */
-export interface DocumentedRoute {
-  readonly path: string;
-  readonly methods: Readonly<Record<string, { readonly document?: OpenApiOperation }>>;
+/** A reference to a schema of the document by its name. */
+export function schemaRef(name: string): OpenApiValue {
+  return { $ref: `#/components/schemas/${name}` };
 }
 
-/** What the document leaves away of its paths, as its `servers` end with it. */
-const basePath = '/v1';
-
-/** The schema of an id. */
 export const int64 = { type: 'integer', format: 'int64' };
 const newPetProperties = {
   name: { type: 'string', description: "The animal's name." },
   categoryId: { ...int64, description: 'Identifier of the category the animal belongs to.' },
-  status: { $ref: '#/components/schemas/PetStatus' },
+  status: schemaRef('PetStatus'),
 };
 const id = { ...int64, description: 'Assigned by the service on creation.' };
 
@@ -52,7 +44,7 @@ const schemas = {
   PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the animal.' },
   NewPet: { type: 'object', required: ['name', 'categoryId'], properties: newPetProperties },
   Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id, ...newPetProperties } },
-  Pets: { type: 'array', items: { $ref: '#/components/schemas/Pet' } },
+  Pets: { type: 'array', items: schemaRef('Pet') },
   Error: {
     type: 'object',
     required: ['code', 'message', 'status'],
@@ -64,30 +56,23 @@ const schemas = {
   },
 };
 
-/** A reference to a schema of the document by its name. */
-export function schemaRef(name: string): OpenApiValue {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
 /** The `content` of a JSON body, with an example. */
 export function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue {
   return { 'application/json': { schema, example } };
 }
 
-const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
-const pet = { id: 4, ...newPet };
-/** Bodies with an animal of data/animals.jsonl as the example, with the id that `make seed` gives it. */
-export const newPetContent = jsonContent(schemaRef('NewPet'), newPet);
-export const petContent = jsonContent(schemaRef('Pet'), pet);
-export const petsContent = jsonContent(schemaRef('Pets'), [pet]);
+/** A Parameter Object; only those of a path are required. */
+export function parameter(place: 'path' | 'query' | 'header', name: string, description: string, schema: OpenApiValue) {
+  return { name, in: place, required: place === 'path', description, schema };
+}
 
-/** What the headers of a response mean, by their names. */
+/** What headers mean, by their names. */
 type HeaderWords = Readonly<Record<string, string>>;
 
 /** A Response Object with the `content` of its body. */
 export function response(description: string, content: OpenApiValue, headers: HeaderWords = {}): OpenApiValue {
-  const header = (text: string): OpenApiValue => ({ description: text, schema: { type: 'string' } });
-  const described = Object.entries(headers).map(([name, text]) => [name, header(text)]);
+  const schema = { type: 'string' };
+  const described = Object.entries(headers).map(([name, text]) => [name, { description: text, schema }]);
   return { description, headers: Object.fromEntries(described), content };
 }
 
@@ -104,12 +89,11 @@ const errors = {
 } as const;
 
 /** A Responses Object of errors by their codes; `headers` are those that all of them carry. */
-export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiResponses {
+export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
-    const { status = 500 } = new PetstoreError(code, message);
-    const content = jsonContent(schemaRef('Error'), { code, message, status });
-    return [status, response(message, content, { ...headers, ...own })];
+    const content = jsonContent(schemaRef('Error'), { code, message, status: statuses[code] });
+    return [statuses[code], response(message, content, { ...headers, ...own })];
   });
   return Object.fromEntries(responses);
 }
@@ -117,27 +101,8 @@ export function errorResponses(codes: readonly (keyof typeof errors)[], headers:
 const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
-/**
- * The document of some routes; an operation without a description of its own is left out.
- * It is a copy, so that a plugin that changes it changes no other petstore's.
- * @param below What stands for `/v1` here, and comes first in `servers` (C56).
- * @param baseUrls Absolute base addresses that follow it: production, then staging.
- */
-export function openApiDocument(
-  routes: Iterable<DocumentedRoute>,
-  below: string,
-  baseUrls: readonly string[],
-): OpenApiDocument {
-  const paths: Record<string, OpenApiValue> = {};
-  for (const route of routes) {
-    const operations: Record<string, OpenApiValue> = {};
-    for (const [method, { document }] of Object.entries(route.methods)) {
-      if (document !== undefined) operations[method.toLowerCase()] = document;
-    }
-    if (Object.keys(operations).length === 0) continue;
-    if (route.path.startsWith(`${basePath}/`)) paths[route.path.slice(basePath.length)] = operations;
-    else paths[route.path] = { servers: [{ url: below.replace(/\/v1$/, '') || '/' }], ...operations };
-  }
+/** The document with these paths and base addresses: a copy, so that a plugin changes no other petstore's. */
+export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): OpenApiDocument {
   return structuredClone({
     openapi: '3.1.0',
     info: {
@@ -147,7 +112,7 @@ export function openApiDocument(
       contact: { name: 'Whoever runs this server' },
       license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
     },
-    servers: [below, ...baseUrls].map((url) => ({ url })),
+    servers: servers.map((url) => ({ url })),
     security: [{ bearerAuth: [] }],
     tags: [{ name: 'pets', description: 'The animals of the store.' }],
     paths,

@@ -1,19 +1,19 @@
 /** The operations that every petstore serves: the three of the specification, the OpenAPI document and two probes. */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
-import { parseInt64 } from './int64.js';
-import { parseJson, toByteString } from './json.js';
-import { errorResponses, int64, newPetContent, petContent, petsContent, response, schemaRef } from './openapi.js';
-import type { OpenApiDocument } from './openapi.js';
-import { invalidParameter, listDocument, pageReply, parsePage } from './paging.js';
+import { parseInt64, parseJson, toByteString } from './json.js';
+import { errorResponses, int64, jsonContent, openApiDocument, parameter, response } from './openapi.js';
+import { schemaRef, type OpenApiValue } from './openapi.js';
+import { listDocument, pageReply, parsePage } from './paging.js';
 import { isPetStatus, parseDraft, petStatuses } from './pet.js';
+import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import { isGone, type Deprecation, type Operation, type OperationRequest, type Route, type Routes } from './router.js';
-import type { InsertOnce, PetQuery, PetTexts, StoredText } from './storage.js';
+import type { InsertOnce, PetTexts } from './storage.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
-export const getPetDeprecation: Deprecation = {
+const getPetDeprecation: Deprecation = {
   since: Date.UTC(2026, 10, 20),
   sunset: Date.UTC(2030, 11, 5, 23, 59, 59),
   successor: '/v1/pets',
@@ -21,9 +21,15 @@ export const getPetDeprecation: Deprecation = {
 
 // Made once: a stack trace, and a throw, cost more than the rest of such an answer.
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
-const badStatus = invalidParameter(`status must be one of ${petStatuses.join(', ')}.`);
+const badStatus = new PetstoreError('invalid_parameter', `status must be one of ${petStatuses.join(', ')}.`);
 
-/** The routes of the specification over a storage; `clock` answers milliseconds since the epoch. */
+/** The examples: an animal of data/animals.jsonl, with the id that `make seed` gives it. */
+const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
+const pet = { id: 4, ...newPet };
+const petContent = jsonContent(schemaRef('Pet'), pet);
+const petsContent = jsonContent(schemaRef('Pets'), [pet]);
+
+/** The routes of the specification over a storage. */
 export function petRoutes(pets: Required<PetTexts>, clock: () => number): readonly Route[] {
   return [
     { path: '/v1/pets', methods: { GET: listPets(pets), POST: createPet(pets, clock) } },
@@ -32,47 +38,51 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number): readon
 }
 
 function listPets(pets: PetTexts): Operation {
-  const full = new FullPages();
-  const list = async (text: string, query: PetQuery): Promise<Reply> => {
-    const page = await pets.list(query);
-    const reply = pageReply('/v1/pets', query, page);
-    if (page.next !== undefined) full.keep(text, reply);
+  /**
+   * Replies with full pages, which never change, by query; undefined for one that was asked but once, as by who walks
+   * through all. At most 8 MiB; worth 38 % of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
+   */
+  const cached = new Map<string, Reply | undefined>();
+  const list = async (query: Query): Promise<Reply> => {
+    const { limit, after } = parsePage(query);
+    const status = query.get('status');
+    if (status !== undefined && !isPetStatus(status)) throw badStatus;
+    const asked = { limit, after, status };
+    const page = await pets.list(asked);
+    const reply = pageReply('/v1/pets', asked, page);
+    const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
+    if (page.next !== undefined && isSmall) {
+      const isAskedAgain = cached.has(query.text);
+      if (!isAskedAgain && cached.size === 512) cached.clear();
+      cached.set(query.text, isAskedAgain ? reply : undefined);
+    }
     return reply;
   };
   return {
-    handler: ({ query }) => full.get(query.text) ?? list(query.text, parsePetQuery(query)),
+    handler: ({ query }) => cached.get(query.text) ?? list(query),
     document: listDocument('listPets', 'pets', 'animals', schemaRef('PetStatus'), petsContent),
   };
 }
 
 function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
-  const created = async (adding: StoredText | Promise<StoredText>): Promise<Reply> => {
-    const { id, json } = await adding;
-    // A Location that leads nowhere is worse than none (C30).
-    return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
-  };
+  const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
+  const repeats = 'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
   return {
     readsBody: true,
-    handler: ({ body, keyName = '', idempotencyKey }) => {
+    handler: async ({ body, keyName = '', idempotencyKey }) => {
       const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, clock());
       const draft = parseDraft(parseJson(body));
-      return created(once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
+      const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
+      // A Location that leads nowhere is worse than none (C30).
+      return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
     },
     document: {
       operationId: 'createPet',
       tags: ['pets'],
       summary: 'Add an animal',
       description: 'Once this is answered with 201 the animal is stored for good: none can be changed or deleted.',
-      parameters: [
-        {
-          name: 'Idempotency-Key',
-          in: 'header',
-          required: false,
-          description: 'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.',
-          schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
-        },
-      ],
-      requestBody: { required: true, content: newPetContent },
+      parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema)],
+      requestBody: { required: true, content: jsonContent(schemaRef('NewPet'), newPet) },
       responses: {
         201: response('Animal added.', petContent, { Location: 'The path of the animal.' }),
         ...errorResponses(['invalid_body', 'unauthorized', 'idempotency_in_flight']),
@@ -96,9 +106,7 @@ function getPet(pets: PetTexts): Operation {
       summary: 'Get an animal',
       description: 'To be removed on 5 December 2030; use the list with its status filter.',
       deprecated: true,
-      parameters: [
-        { name: 'petId', in: 'path', required: true, description: 'Identifier of the animal.', schema: int64 },
-      ],
+      parameters: [parameter('path', 'petId', 'Identifier of the animal.', int64)],
       responses: {
         200: response('The animal.', petContent, announced),
         ...errorResponses(['unauthorized', 'not_found'], announced),
@@ -107,44 +115,9 @@ function getPet(pets: PetTexts): Operation {
   };
 }
 
-/** @throws PetstoreError `invalid_parameter` (C1 to C3). */
-function parsePetQuery(query: Query): PetQuery {
-  const { limit, after } = parsePage(query);
-  const status = query.get('status');
-  if (status !== undefined && !isPetStatus(status)) throw badStatus;
-  return { limit, after, status };
-}
-
-/** How many replies are cached, how long their query's text may be, and how many bytes their body: 8 MiB in all. */
-const maxCached = { replies: 512, queryLength: 100, bodyBytes: 16_384 } as const;
-
-/**
- * Finished replies of full pages by the text of their query. A full page never changes: ids only grow, and animals
- * neither change nor go. Worth 38 % of a list of 20 and 49 % of one of 100 (`make bench PARTS=speed` without it).
- */
-class FullPages {
-  readonly #replies = new Map<string, Reply | undefined>();
-
-  get(query: string): Reply | undefined {
-    return this.#replies.get(query);
-  }
-
-  /** Caches a reply from the second time on: whoever walks through all pages asks once for each. */
-  keep(query: string, reply: Reply): void {
-    const isSmall = typeof reply.body === 'string' && reply.body.length <= maxCached.bodyBytes;
-    if (!isSmall || query.length > maxCached.queryLength) return;
-    const isAskedAgain = this.#replies.has(query);
-    if (!isAskedAgain && this.#replies.size === maxCached.replies) this.#replies.clear();
-    this.#replies.set(query, isAskedAgain ? reply : undefined);
-  }
-}
-
-/**
- * What makes an insert count once: digests of the key together with the API key's name, and of the body (C57).
- * @param now Milliseconds since the epoch.
- * @throws PetstoreError `invalid_parameter` for a header against its grammar; one that came twice holds a space.
- */
+/** Digests of the key with the API key's name, and of the body (C57). @throws PetstoreError `invalid_parameter`. */
 function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now: number): InsertOnce {
+  // One that came twice holds a space.
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
     const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
     throw new PetstoreError('invalid_parameter', rule);
@@ -154,10 +127,7 @@ function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
-/**
- * `/healthz` and `/readyz`, for whoever decides where requests go.
- * @param ready Resolves while reads and writes can be expected to succeed, else rejects with `unavailable`.
- */
+/** `/healthz` and `/readyz`; `ready` resolves while reads and writes can be expected to succeed. */
 export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   const healthy = jsonReply(200, '{"status":"ok"}');
   return [
@@ -166,24 +136,32 @@ export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   ];
 }
 
-/**
- * Serves the document at `/openapi.json`, made anew only when a route has gone meanwhile (C35) or it is asked for under
- * another path (C56).
- * @param document Makes the document of the routes that are still there, below a path.
- */
-export function openApiRoute(
-  routes: Routes,
-  document: (present: readonly Route[], basePath: string) => OpenApiDocument,
-): Route {
-  let made: { readonly routeCount: number; readonly basePath: string; readonly reply: Reply } | undefined;
+/** Serves the document at `/openapi.json`, made anew only once a route has gone (C35) or below another path (C56). */
+export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
+  let made: { readonly of: string; readonly reply: Reply } | undefined;
   const handler = ({ basePath }: OperationRequest): Reply => {
     const present = routes.present();
-    const routeCount = present.length;
-    if (made?.routeCount !== routeCount || made.basePath !== basePath) {
-      const text = toByteString(JSON.stringify(document(present, basePath)));
-      made = { routeCount, basePath, reply: jsonReply(200, text) };
+    const of = `${present.length} ${basePath}`;
+    if (made?.of !== of) {
+      const document = hooks.described(openApiDocument(pathsOf(present, basePath), [basePath, ...baseUrls]));
+      made = { of, reply: jsonReply(200, toByteString(JSON.stringify(document))) };
     }
     return made.reply;
   };
   return { path: '/openapi.json', methods: { GET: { handler } } };
+}
+
+/** The Paths Object of the operations that say something of themselves; those below `/v1` leave that to `servers`. */
+function pathsOf(routes: readonly Route[], basePath: string): Readonly<Record<string, OpenApiValue>> {
+  const paths: Record<string, OpenApiValue> = {};
+  for (const { path, methods } of routes) {
+    const operations: Record<string, OpenApiValue> = {};
+    for (const [method, { document }] of Object.entries(methods)) {
+      if (document !== undefined) operations[method.toLowerCase()] = document;
+    }
+    if (Object.keys(operations).length === 0) continue;
+    if (path.startsWith('/v1/')) paths[path.slice('/v1'.length)] = operations;
+    else paths[path] = { servers: [{ url: basePath.replace(/\/v1$/, '') || '/' }], ...operations };
+  }
+  return paths;
 }

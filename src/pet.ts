@@ -1,7 +1,6 @@
-/** Owns the animal: its fields, their rules and its one JSON text. Knows neither storage nor HTTP. */
+/** The animal, for whoever takes, keeps or answers one: its fields, their rules and its one JSON text. */
 import { PetstoreError } from './errors.js';
-import { int64OfJsonNumber, isInt64 } from './int64.js';
-import { JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
+import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 
 /** Every availability that an animal can have. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;
@@ -25,87 +24,72 @@ export interface Pet extends PetDraft {
   readonly id: bigint;
 }
 
-/** The rule of each field, in the words that an `invalid_body` message uses. */
-export const fieldRules = {
+const fieldRules = {
   name: 'name must be a string',
   categoryId: 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807',
   status: 'status must be one of "available", "pending", "sold", or be left out',
 } as const;
 
-/** Whether a text is one of the three statuses, exactly (C7). */
 export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
 
-/**
- * The draft that a JSON value holds; members that a draft doesn't have are ignored (C21).
- * @throws PetstoreError `invalid_body` that names every bad field and its rule (C20).
- */
+/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` that names every bad field and its rule. */
 export function parseDraft(value: JsonValue): PetDraft {
   if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
   const name = value.get('name');
-  const categoryNumber = value.get('categoryId');
-  const categoryId = categoryNumber instanceof JsonNumber ? int64OfJsonNumber(categoryNumber.text) : undefined;
+  const categoryId = int64Of(value.get('categoryId'));
   const status = value.get('status');
-  if (typeof name === 'string' && categoryId !== undefined) {
-    if (status === undefined) return { name, categoryId };
-    if (isPetStatus(status)) return { name, categoryId, status };
-  }
+  const isStatus = status === undefined || isPetStatus(status);
+  if (typeof name === 'string' && categoryId !== undefined && isStatus)
+    return status === undefined ? { name, categoryId } : { name, categoryId, status };
   const broken: string[] = [];
   if (typeof name !== 'string') broken.push(fieldRules.name);
   if (categoryId === undefined) broken.push(fieldRules.categoryId);
-  if (status !== undefined && !isPetStatus(status)) broken.push(fieldRules.status);
+  if (!isStatus) broken.push(fieldRules.status);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
-/** The longest name: whatever JSON makes of it, a storage file's line still holds it. */
-const maxNameLength = 2 ** 24;
-
-/**
- * Refuses what a program, not a client, hands over as a draft.
- * @throws TypeError that names the field.
- */
-export function checkDraft(draft: PetDraft): void {
-  if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
-  // A lone surrogate has no UTF-8, so that the file could not keep it.
-  if (typeof draft.name !== 'string' || !draft.name.isWellFormed())
-    throw new TypeError('name must be a well-formed string');
-  if (draft.name.length > maxNameLength)
-    throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
-  if (typeof draft.categoryId !== 'bigint' || !isInt64(draft.categoryId))
-    throw new TypeError('categoryId must be a bigint of 64 bits');
-  if (draft.status !== undefined && !isPetStatus(draft.status)) throw new TypeError(fieldRules.status);
+function int64Of(value: JsonValue | undefined): bigint | undefined {
+  return value instanceof JsonNumber ? int64OfJsonNumber(value.text) : undefined;
 }
 
-/**
- * Refuses what a program, not a client, hands over as the query of a page: no storage would ever come to its end.
- * @throws TypeError that names the member.
- */
+/** Whatever JSON makes of such a name, a storage file's line still holds it. */
+const maxNameLength = 2 ** 24;
+
+/** Refuses what a program hands over as a draft. @throws TypeError that names the field. */
+export function checkDraft(draft: PetDraft): void {
+  if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
+  const { name, categoryId, status } = draft;
+  // A lone surrogate has no UTF-8, so that the file could not keep it.
+  if (typeof name !== 'string' || !name.isWellFormed()) throw new TypeError('name must be a well-formed string');
+  if (name.length > maxNameLength) throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
+  if (typeof categoryId !== 'bigint' || !isInt64(categoryId))
+    throw new TypeError('categoryId must be a bigint of 64 bits');
+  if (status !== undefined && !isPetStatus(status)) throw new TypeError(fieldRules.status);
+}
+
+/** Refuses what a program hands over as the query of a page. @throws TypeError that names the member. */
 export function checkQuery({ limit, after }: { readonly limit: number; readonly after?: bigint | undefined }): void {
   if (!Number.isInteger(limit) || limit < 1) throw new TypeError('limit must be an integer of at least 1');
   if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
 }
 
 /**
- * An animal's one JSON text, as the API answers it and a file keeps it; `JSON.stringify` throws at its bigints. A byte
- * string, as `jsonReply` takes it: each character is one byte of its UTF-8; `Buffer.from(json, 'latin1')` has these.
- * Members in the order of the specification, no white space; only what JSON demands is escaped.
+ * An animal's one JSON text, as the API answers it and a file keeps it: a byte string, as `jsonReply` takes it;
+ * `Buffer.from(json, 'latin1')` has its bytes. Members are in the order of the specification, without white space.
  */
 export function petJson(id: bigint, draft: PetDraft): string {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
-  // Encoded as a whole: that is one piece of memory, where V8 keeps a text put together from others as a tree of them.
+  // Encoded, it is one piece of memory: V8 keeps a text put together from others as a tree of them.
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 
-/**
- * The animal of a JSON text, ours or one that a person wrote: members in any order, white space and escapes.
- * @throws PetstoreError `invalid_json` or `invalid_body`.
- */
+/** The animal of a JSON text, ours or a person's. @throws PetstoreError `invalid_json` or `invalid_body`. */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value);
-  const idNumber = value instanceof Map ? value.get('id') : undefined;
-  const id = idNumber instanceof JsonNumber ? int64OfJsonNumber(idNumber.text) : undefined;
+  const id = value instanceof Map ? int64Of(value.get('id')) : undefined;
   if (id === undefined || id < 1n)
     throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
   return { id, ...draft };

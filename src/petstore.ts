@@ -1,20 +1,21 @@
 /** Assembles a petstore: its routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
-import { detailOf, reasonOf, type Log } from './errors.js';
+import { detailOf, PetstoreError, reasonOf, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type ListenOptions, type TlsPair } from './http/index.js';
 import { textsOf } from './memory/index.js';
-import { openApiDocument } from './openapi.js';
 import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import { internalErrorReply, checkReply, isForClients, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { checkReply, internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkContent, checkExpectation, Query, splitTarget, type Message } from './request.js';
-import { operationOf, Routes, type Resource } from './router.js';
+import { Routes, type Resource } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** How long requests under way may take once the petstore closes, in milliseconds; the process has 10 s in all. */
+/** How long requests under way may take once the petstore closes; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
+const noQuery = new Query('');
 
 /** A port that the petstore listens on. */
 export interface Listening {
@@ -23,9 +24,8 @@ export interface Listening {
   /** The port that was given, or taken where 0 was. */
   readonly port: number;
   /**
-   * Serves new connections with another certificate; those that are open keep theirs.
-   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that cannot be used: then the old one
-   * stays.
+   * Takes another certificate for new connections.
+   * @throws TypeError without TLS; OpenSSL's error for a pair that cannot be used: the old one stays.
    */
   readonly setTls: (tls: TlsPair) => void;
 }
@@ -33,28 +33,22 @@ export interface Listening {
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
-   * Answers one request; fits `http.createServer`, Express and the like. Where something before it has taken the body,
-   * `next` is called with the error, or without it the answer is 500 and the log says how to mend it.
+   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before, `next` is
+   * called with the error, or without it the answer is 500 and the log says how to mend it.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
-  /**
-   * Answers one request with no port open. Takes what the platform's `fetch` takes, and like that rejects with a
-   * TypeError for what is no request.
-   */
+  /** Answers one request without a port, as the platform's `fetch`: a TypeError for what is no request. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
-   * Opens a port, once plugins are ready, and resolves to its address; may be called for several.
-   * Rejects with a plugin's error, with Node's (`EADDRINUSE`, …) where the port cannot be had, with a TypeError for
-   * options that are none, and with `unavailable` once the petstore is closed.
+   * Opens a port, one of several perhaps, once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`,
+   * …), a TypeError for options that are none, and `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
-  /**
-   * Turns `/readyz` to 503, for good, so that whoever balances sends requests elsewhere; all else goes on as before.
-   */
+  /** Turns `/readyz` to 503 for good, so that balancers send requests elsewhere; all else goes on. */
   readonly drain: () => void;
-  /** Takes no more requests, lets those under way finish, closes plugins and storage. Calling it again is fine. */
+  /** Takes no more requests, finishes those under way, closes plugins and storage. Calling it again is fine. */
   readonly close: () => Promise<void>;
-  /** Where its animals are: the one that was given, or the one in memory. */
+  /** Where its animals are. */
   readonly storage: PetStorage;
 }
 
@@ -71,14 +65,13 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   let closing: Promise<void> | undefined;
   let isDraining = false;
   let answering = 0;
-  let whenIdle: (() => void) | undefined;
 
   const host: PluginHost = {
     ...hooks.host,
     route: (route) => routes.add(checkedRoute(route)),
     waitFor: (opening) => {
       openings.push(opening);
-      // Whoever listens hears of a failure; until somebody does, it is nobody's unhandled rejection.
+      // Whoever listens hears of a failure; until then it is no unhandled rejection.
       opening.then(undefined, () => undefined);
     },
     storage,
@@ -86,7 +79,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     log,
   };
   for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready)]) routes.add(route);
-  routes.add(openApiRoute(routes, (...told) => hooks.described(openApiDocument(...told, baseUrls))));
+  routes.add(openApiRoute(routes, baseUrls, hooks));
   for (const plugin of plugins) {
     const made = plugin(host);
     if (made !== undefined && typeof Object(made).then === 'function') host.waitFor(made);
@@ -102,9 +95,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const { method } = message;
       const head = message.readHead();
       const target = splitTarget(message.target);
-      const match = routes.find(method, target.path);
-      resource = match.value;
-      const operation = operationOf(resource, method);
+      const { value, params } = routes.find(method, target.path);
+      resource = value;
+      const operation = resource.operations.get(method);
+      if (operation === undefined) throw resource.notAllowed;
       const needsKey = resource.needsKey && operation.isPublic !== true;
       const token = needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
@@ -113,11 +107,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
         checkExpectation(head);
         if (operation.readsBody === true) checkContent(head, maxBodyBytes);
         const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-        const { params } = match;
+        const query = target.query === '' ? noQuery : new Query(target.query);
         const { idempotencyKey } = head;
-        const query = new Query(target.query);
-        const below = basePathOf(message);
-        const asked = { method, params, query, body, keyName, idempotencyKey, basePath: below };
+        const asked = { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
         reply = await hooks.carryOut(operation, asked, message);
       }
     } catch (error) {
@@ -126,48 +118,37 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return { reply: dressed(reply, resource, message), resource, keyName };
   }
 
-  /** The path that the animals' own follows in links (C56). */
+  /** What stands for `/v1` in links (C56). */
   function basePathOf({ mountPath }: Message): string {
     return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
   }
 
   /** The reply with the headers that its route announces (C33) and that plugins add. */
   function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
-    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced(reply, resource)), message);
+    const own = resource?.headers ?? [];
+    const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };
+    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
   }
 
   /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
   function failed(error: unknown): Reply {
-    let fault = error;
     try {
-      // The error may be a plugin's, and so may its headers.
-      if (isForClients(error)) return checkReply(replyTo(error));
-    } catch (broken) {
-      fault = broken;
+      if (!(error instanceof PetstoreError) || error.status === undefined) throw error;
+      // It may be a plugin's, and so may its headers.
+      return checkReply(replyTo(error));
+    } catch (fault) {
+      log('error', 'internal error', { error: detailOf(fault) });
+      return internalErrorReply;
     }
-    log('error', 'internal error', { error: detailOf(fault) });
-    return internalErrorReply;
-  }
-
-  function left(status: number, message?: Message, { resource, keyName }: Partial<Answer> = {}): void {
-    hooks.replied(() => {
-      const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
-      const event = {
-        method,
-        status,
-        milliseconds: performance.now() - startedAt,
-        ...(resource !== undefined && { route: resource.path }),
-        ...(keyName !== undefined && { keyName }),
-      };
-      return [event, { path: splitTarget(target).path, ...(address !== undefined && { address }) }];
-    });
-    if (message !== undefined && --answering === 0) whenIdle?.();
   }
 
   const endpoint = new Endpoint({
     answer,
     failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
-    left,
+    left: (status, message, answered) => {
+      hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
+      if (message !== undefined) answering--;
+    },
     get isStopping() {
       return closing !== undefined;
     },
@@ -178,21 +159,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     await storage.ready?.();
   }
 
-  /** The timer keeps the process alive, or plugins and storage would not be closed where nothing else does. */
-  function allAnswered(): Promise<void> {
-    return new Promise((resolve) => {
-      if (answering === 0) return resolve();
-      const timer = setTimeout(resolve, closeTimeoutMs);
-      whenIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  }
-
   async function closeAll(): Promise<void> {
+    const until = performance.now() + closeTimeoutMs;
+    await endpoint.stop(closeTimeoutMs);
     // Those of `fetch` and `handler` too, whose sockets are not ours.
-    await Promise.all([endpoint.stop(closeTimeoutMs), allAnswered()]);
+    while (answering > 0 && performance.now() < until) await sleep(5);
     await hooks.close();
     await storage.close();
   }
@@ -216,12 +187,6 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   };
 }
 
-/** The reply with the headers that each answer of its route carries (C33). */
-function announced(reply: Reply, resource: Resource | undefined): Reply {
-  if (resource === undefined || resource.headers.length === 0) return reply;
-  return { ...reply, headers: reply.headers.length === 0 ? resource.headers : [...resource.headers, ...reply.headers] };
-}
-
 /** A log that never throws: where fields cannot be written, the message is, and says so. */
 function harmless(log: Log): Log {
   return (level, message, fields) => {
@@ -229,11 +194,9 @@ function harmless(log: Log): Log {
       const logged: unknown = log(level, message, fields);
       if (logged instanceof Promise) logged.catch(() => undefined);
     } catch (error) {
-      try {
-        log(level, message, { unwritten: `the fields could not be logged: ${reasonOf(error)}` });
-      } catch {
-        // A log that takes nothing must not take the answer away too.
-      }
+      const unwritten = `the fields could not be logged: ${reasonOf(error)}`;
+      // A log that takes nothing must not take the answer away too.
+      if (fields?.['unwritten'] === undefined) harmless(log)(level, message, { unwritten });
     }
   };
 }

@@ -1,41 +1,30 @@
-/** What a plugin is and what it is given; and calling the hooks of plugins so that none of them does harm. */
-import { reasonOf } from './errors.js';
-import type { Log } from './errors.js';
+/** What a plugin is and what it is given; and calling its hooks so that none does harm. */
+import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
-import type { Message } from './request.js';
+import { splitTarget, type Message } from './request.js';
 import type { Operation, OperationRequest, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/**
- * Called once, while the petstore is created; throws for what it cannot work with. Where it is async, `listen` waits,
- * and rejects with what it rejects with.
- */
+/** Called once, while the petstore is created. Where it is async, `listen` waits, and rejects where it rejects. */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. The three operations of the specification are served by the same means. */
 export interface PluginHost {
-  /**
-   * Serves a path. Below `/v1` a key is needed, elsewhere none.
-   * @throws TypeError for a path that is malformed or taken.
-   */
+  /** Serves a path. Below `/v1` a key is needed, elsewhere none. @throws TypeError for one malformed or taken. */
   route(route: Route): void;
-  /**
-   * Adds headers to each reply to a request, errors included: names and values, alternating. What frames a reply, such
-   * as Content-Length, is not theirs to say.
-   */
+  /** Adds headers to each reply, errors included: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /**
-   * Wraps each operation of every route: what it answers is the reply, and what it throws is the error. `next` carries
-   * the operation out, once it is called. A request that is refused before its operation (no key, a bad head) does not
-   * come here. The plugin that was added first is the outermost.
+   * Wraps each operation: what the wrapper answers is the reply, what it throws the error. A request that is refused
+   * before its operation does not come here. The first plugin is the outermost.
    */
   around(wrapper: Wrapper): void;
   /** Calls back after each reply, those to what was no HTTP included. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
-  /** Lets the plugin add to the OpenAPI document, each time that it is made. */
+  /** Lets it add to the OpenAPI document, each time that one is made. */
   describe(change: (document: OpenApiDocument) => void): void;
-  /** Makes `listen` wait for what the plugin opens; where that rejects, `listen` does too, for the same reason. */
+  /** Makes `listen` wait, and reject where this does. */
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
   onClose(close: () => void | PromiseLike<void>): void;
@@ -47,14 +36,14 @@ export interface PluginHost {
   readonly log: Log;
 }
 
-/** What a plugin puts around an operation. */
+/** What a plugin puts around an operation, which `next` carries out. */
 export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
 export interface RequestHead {
   /** As it came, in upper case: `GET`, `POST` … */
   readonly method: string;
-  /** The value of a header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
   readonly header: (name: string) => string | undefined;
 }
 
@@ -68,25 +57,25 @@ export interface AcceptedRequest extends RequestHead {
 export interface ReplyEvent {
   /** Empty where the request was no HTTP. */
   readonly method: string;
-  /** The route's path with its `{param}`s, never the client's; absent where there is none. */
+  /** The route's path with its `{param}`s; absent where there is none. */
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
-  /** From the moment when the head of the request had come to its reply, waiting included. */
+  /** From when the head of the request had come to its reply, waiting included. */
   readonly milliseconds: number;
   /** The name of the API key; absent where none was needed or accepted. */
   readonly keyName?: string;
 }
 
-/** What the client itself said, for a log: it is not for the labels of metrics, which must stay few. */
+/** What is the client's own, for a log: labels of metrics must stay few. */
 export interface ReplySource {
-  /** What it asked for, as it came, without the query, where a key may stand; empty where the request was no HTTP. */
+  /** As it came, without the query; empty where the request was no HTTP. */
   readonly path: string;
   /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
 }
 
-/** A plugin's route, each reply of which is checked: it may come from code without types. */
+/** A plugin's route, whose replies are checked: they may come from code without types. */
 export function checkedRoute(route: Route): Route {
   const checked = (operation: Operation): Operation => ({
     ...operation,
@@ -96,7 +85,7 @@ export function checkedRoute(route: Route): Route {
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one of them throws or rejects with is logged, and changes nothing else. */
+/** The hooks of all plugins. What one throws or rejects with is logged, and changes nothing else. */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
@@ -109,7 +98,6 @@ export class Hooks {
     this.#log = log;
   }
 
-  /** The part of a plugin's host that adds hooks. */
   readonly host: Pick<PluginHost, 'around' | 'addHeaders' | 'onReply' | 'describe' | 'onClose'> = {
     around: (wrapper) => void this.#wrappers.push(wrapper),
     addHeaders: (make) => void this.#makers.push(make),
@@ -129,13 +117,13 @@ export class Hooks {
     return wrapped();
   }
 
-  /** The reply to a request with all headers that are added; the very same where nobody adds anything. */
+  /** The reply with all headers that are added; the very same where nobody adds any. */
   withHeaders(reply: Reply, message: Message): Reply {
     if (this.#makers.length === 0) return reply;
     const request = headOf(message);
     let completed = reply;
     for (const make of this.#makers) {
-      this.#guard('add headers', () => {
+      void this.#guard('add headers', () => {
         const made: unknown = make(request);
         if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
         completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
@@ -145,41 +133,38 @@ export class Hooks {
     return completed;
   }
 
-  /** Tells of a reply that left. */
-  replied(tell: () => readonly [ReplyEvent, ReplySource]): void {
+  /** Tells of a reply that left; of one to what was no HTTP, without a message. */
+  replied(status: number, message?: Message, path?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
-    const told = tell();
-    for (const watcher of this.#watchers) this.#guard('watch a reply', () => watcher(...told));
+    const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
+    const milliseconds = performance.now() - startedAt;
+    const route = path !== undefined && { route: path };
+    const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
+    const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
+    for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
   }
 
-  /** Lets plugins add to a document. */
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers) this.#guard('describe itself', () => change(document));
+    for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
     return document;
   }
 
-  /** Waits for what plugins do when the petstore closes, one after the other. */
   async close(): Promise<void> {
-    for (const close of this.#closers) {
-      try {
-        await close();
-      } catch (error) {
-        this.#failed('close', error);
-      }
-    }
+    for (const close of this.#closers) await this.#guard('close', async () => close());
   }
 
-  #guard(what: string, call: () => unknown): void {
+  /** Calls a hook; what it throws, or rejects with, is logged. */
+  #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
+    const failed = (error: unknown): void => {
+      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
+    };
     try {
       const result = call();
-      if (result instanceof Promise) result.catch((error: unknown) => this.#failed(what, error));
+      return result instanceof Promise ? result.catch(failed) : undefined;
     } catch (error) {
-      this.#failed(what, error);
+      failed(error);
+      return undefined;
     }
-  }
-
-  #failed(what: string, error: unknown): void {
-    this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
   }
 }
 

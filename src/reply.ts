@@ -17,10 +17,7 @@ export interface Reply {
   readonly closes?: boolean;
 }
 
-/**
- * A long byte string in pieces, which are joined only as they are sent: a client that does not read costs nothing
- * (C55).
- */
+/** A long byte string in pieces, which are joined only as they are sent (C55). */
 export class Pieces {
   readonly texts: readonly string[];
   /** In bytes. */
@@ -46,30 +43,16 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
   return { status, headers };
 }
 
-/** After these nobody can tell where the next request begins, or whether it was sent at all (C29, C42 to C44). */
-const closing: ReadonlySet<string> = new Set([
-  'bad_request',
-  'request_timeout',
-  'content_too_large',
-  'headers_too_large',
-]);
+/** After these nobody can tell where the next request begins (C29, C42 to C44). */
+const closing = new Set<string>(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
 
-/** What time alone may mend asks to be tried again after one second (C48, C57). */
-const passing: ReadonlySet<string> = new Set(['idempotency_in_flight', 'unavailable']);
+/** What time alone may mend is tried again after one second (C48, C57). */
+const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 
-/** Whether an error is one that a client hears of; any other is a fault of ours (C49). */
-export function isForClients(error: unknown): error is PetstoreError & { readonly status: number } {
-  return error instanceof PetstoreError && error.status !== undefined;
-}
-
-/** The reply with the Error body of the specification to an error that clients hear of. */
+/** The reply to an error that clients hear of. */
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
-  return {
-    status,
-    headers: passing.has(code) ? [...headers, 'Retry-After', '1'] : headers,
-    body,
-    closes: closing.has(code),
-  };
+  const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
+  return { status, headers: allHeaders, body, closes: closing.has(code) };
 }
 
 /** What a client hears of a failure that is ours (C49). */
@@ -84,23 +67,11 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   return { ...reply, headers };
 }
 
-/** What frames a reply, of which a second one would make two ends of it, and what the other members of one say. */
-const writtenByUs: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'content-length',
-  'content-type',
-  'cache-control',
-  'transfer-encoding',
-  'date',
-]);
+/** What frames a reply, and what its other members say: a second of these would make two ends of it. */
+const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
-/**
- * What a handler answered, unless it is no reply at all.
- * @throws TypeError for that, so that a plugin without types gets a 500 (C49) and breaks nobody else's answer.
- */
+/** A copy of what a plugin without types may change later. @throws TypeError where it is no reply, which is a 500. */
 export function checkReply(reply: Reply): Reply {
-  // A copy: what a plugin changes later, or answers another time, was not checked.
   const checked: Reply = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
   const isReply = Number.isInteger(status) && Array.isArray(headers) && headers.length % 2 === 0;
@@ -128,7 +99,7 @@ function checkHeaders(headers: readonly unknown[]): void {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
       throw new TypeError(`${JSON.stringify(name)} and its value are no header`);
     }
-    if (writtenByUs.has(name.toLowerCase())) {
+    if (writtenByUs.test(name)) {
       throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
     }
   }

@@ -1,13 +1,13 @@
-/** Routes: what stands at a path, which methods it has, and how it announces its end; and the way from a path to it. */
+/** Routes: what stands at a path, which methods it has, how it announces its end; and the way from a path to it. */
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
 import { emptyReply, type Reply } from './reply.js';
-import type { Query } from './request.js';
+import { decoded, type Query } from './request.js';
 
-/** A request that passed every check before its handler (contract, order of checks). */
+/** A request that passed every check before its handler. */
 export interface OperationRequest {
-  /** As it came: the handler of GET answers HEAD too, and the body is left out where the reply is sent. */
+  /** As it came: the handler of GET answers HEAD too, whose body is left out where it is sent. */
   readonly method: string;
   /** The decoded texts of the path's `{param}` segments. */
   readonly params: Readonly<Record<string, string>>;
@@ -17,21 +17,21 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
-  /** The header Idempotency-Key as it came, unchecked, or undefined; an operation that does not know it ignores it. */
+  /** The header Idempotency-Key as it came, unchecked; undefined where it did not. */
   readonly idempotencyKey: string | undefined;
-  /** What stands in links in place of `/v1` (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
+  /** What stands for `/v1` in links (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
   readonly basePath: string;
 }
 
 /** One method of a route. */
 export interface Operation {
-  /** Answers the request, or throws a `PetstoreError` that becomes the answer. */
+  /** Answers the request, or throws the `PetstoreError` that becomes the answer. */
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
   /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
   readonly isPublic?: boolean;
-  /** Whether it takes a JSON body; only then are media type and size checked and the body read. */
+  /** Whether it takes a JSON body: only then are media type and size checked and the body read. */
   readonly readsBody?: boolean;
-  /** What the OpenAPI document says of it; without it, the operation is not in the document. */
+  /** What the OpenAPI document says of it; without it, nothing. */
   readonly document?: OpenApiOperation;
 }
 
@@ -41,7 +41,7 @@ export interface Route {
   readonly path: string;
   /** By method; HEAD comes with GET (C16), OPTIONS and 405 of themselves (C15, C17). */
   readonly methods: Readonly<Record<string, Operation>>;
-  /** Absent for a route whose end nobody has announced. */
+  /** Absent where no end is announced. */
   readonly deprecation?: Deprecation;
 }
 
@@ -49,20 +49,19 @@ export interface Route {
 export interface Deprecation {
   /** Since when it should not be used, in milliseconds since the epoch. */
   readonly since: number;
-  /** The last second that it is served, in milliseconds since the epoch; it is gone from the next on. */
+  /** The last second in which it is served, in milliseconds since the epoch. */
   readonly sunset: number;
   /** The path to use instead. */
   readonly successor: string;
 }
 
-/** Whether a route's time is over, at a moment in milliseconds since the epoch (C35). */
+/** Whether a route's time is over (C35). */
 export function isGone(deprecation: Deprecation | undefined, now: number): boolean {
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
 
 /** A route with all that can be made of it once. */
 export interface Resource {
-  /** The route's path with its `{param}`s. */
   readonly path: string;
   readonly needsKey: boolean;
   readonly deprecation: Deprecation | undefined;
@@ -74,7 +73,7 @@ export interface Resource {
   readonly notAllowed: PetstoreError;
 }
 
-/** What stands at a path, and the decoded texts of its `{param}` segments. */
+/** What stands at a path, and the texts of its `{param}` segments, decoded. */
 export interface Match<Value> {
   readonly value: Value;
   readonly params: Readonly<Record<string, string>>;
@@ -82,24 +81,21 @@ export interface Match<Value> {
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 
-// Made once, as the stack trace of an error costs more than the rest of a 404.
+// Made once: a stack trace costs more than the rest of a 404.
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
-/** Every route of a petstore. */
+/** `OPTIONS *` (C17). */
+const allMethods = resourceOf({ path: '*', methods: { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') } });
+const wholeServer: Match<Resource> = { value: { ...allMethods, notAllowed: notFound }, params: {} };
+
 export class Routes {
   readonly #routes: Route[] = [];
   readonly #paths = new PathTree<Resource>();
   readonly #clock: () => number;
-  /** What `OPTIONS *` asks about (C17); no other method has a business there. */
-  readonly #wholeServer: Match<Resource>;
 
-  /** @param clock Milliseconds since the epoch. */
   constructor(clock: () => number) {
     this.#clock = clock;
-    const operations = new Map([['OPTIONS', optionsOperation('GET, HEAD, POST, OPTIONS')]]);
-    const value = { path: '*', needsKey: false, deprecation: undefined, headers: [], operations, notAllowed: notFound };
-    this.#wholeServer = { value, params: {} };
   }
 
   /** @throws TypeError for a path that is malformed or taken, and for a route without methods. */
@@ -108,18 +104,15 @@ export class Routes {
     this.#routes.push(route);
   }
 
-  /** The routes that are not gone now, in the order in which they were added. */
+  /** The routes that are not gone, in the order in which they were added. */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
-  /**
-   * What stands at a request's path.
-   * @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35).
-   */
+  /** What stands at a request's path. @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
   find(method: string, path: string): Match<Resource> {
     if (!knownMethods.has(method)) throw notImplemented;
-    const match = path === '*' ? this.#wholeServer : this.#paths.find(path);
+    const match = path === '*' ? wholeServer : this.#paths.find(path);
     if (match === undefined) throw notFound;
     const { deprecation } = match.value;
     if (deprecation !== undefined && isGone(deprecation, this.#clock())) {
@@ -129,27 +122,15 @@ export class Routes {
   }
 }
 
-/**
- * What a resource does for a method.
- * @throws PetstoreError `method_not_allowed` with `Allow` (C15).
- */
-export function operationOf({ operations, notAllowed }: Resource, method: string): Operation {
-  const operation = operations.get(method);
-  if (operation === undefined) throw notAllowed;
-  return operation;
-}
-
 function resourceOf({ path, methods, deprecation }: Route): Resource {
-  const operations = new Map(Object.entries(methods));
+  const { GET, OPTIONS, ...others } = methods;
+  const operations = new Map(Object.entries({ ...(GET && { GET, HEAD: GET }), ...others }));
   for (const method of operations.keys()) {
     if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
   }
-  if (operations.size === 0) throw new TypeError(`route ${path} has no methods`);
-  const get = operations.get('GET');
-  if (get !== undefined) operations.set('HEAD', get);
-  const inOrder = ['GET', 'HEAD', ...operations.keys()].filter((name) => operations.has(name) && name !== 'OPTIONS');
-  const allow = [...new Set(inOrder), 'OPTIONS'].join(', ');
-  if (!operations.has('OPTIONS')) operations.set('OPTIONS', optionsOperation(allow));
+  if (operations.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);
+  const allow = [...operations.keys(), 'OPTIONS'].join(', ');
+  operations.set('OPTIONS', OPTIONS ?? optionsOperation(allow));
   return {
     path,
     needsKey: path === '/v1' || path.startsWith('/v1/'),
@@ -176,30 +157,26 @@ interface Node<Value> {
   value?: Value;
 }
 
-/** A tree of path segments: `/v1/pets/{petId}` is three of them. Takes text, gives a value; knows no request. */
+/** A tree of path segments with values in it: `/v1/pets/{petId}` is three of them. */
 export class PathTree<Value> {
   readonly #root: Node<Value> = { children: new Map() };
 
-  /**
-   * Puts a value at a path such as `/v1/pets/{petId}`.
-   * @throws TypeError for a path that has a value already, or that no request could ever match.
-   */
+  /** Puts a value at a path. @throws TypeError for one that has a value, or that no request could ever match. */
   add(path: string, value: Value): void {
     if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path)) {
       throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
     }
     let node = this.#root;
     for (const segment of path.slice(1).split('/')) {
-      node = segment.startsWith('{') ? paramChild(node, segment.slice(1, -1)) : child(node, segment);
+      node = segment.startsWith('{') ? paramOf(node, segment.slice(1, -1)) : childOf(node, segment);
     }
     if (node.value !== undefined) throw new TypeError(`route ${path} is taken`);
     node.value = value;
   }
 
   /**
-   * What stands at a request's path, or undefined. The path is split, then each segment is decoded, so that `%2F` is
-   * part of a segment (C12). Nothing is normalised (C11): a dot segment or a malformed escape matches nothing, an empty
-   * segment only the slash at the end of `/` or `/docs/`. Where a fixed segment fits, no param is tried in its place.
+   * What stands at a request's path, which is split, then decoded, so that `%2F` is part of a segment (C12), and not
+   * normalised (C11): an empty segment matches the slash at an end alone. No param is tried where a fixed segment fits.
    */
   find(path: string): Match<Value> | undefined {
     let node = this.#root;
@@ -223,24 +200,14 @@ export class PathTree<Value> {
   }
 }
 
-function child<Value>(node: Node<Value>, segment: string): Node<Value> {
-  const next = node.children.get(segment) ?? { children: new Map() };
-  node.children.set(segment, next);
-  return next;
+function childOf<Value>({ children }: Node<Value>, segment: string): Node<Value> {
+  const child = children.get(segment) ?? { children: new Map() };
+  children.set(segment, child);
+  return child;
 }
 
-function paramChild<Value>(node: Node<Value>, name: string): Node<Value> {
+function paramOf<Value>(node: Node<Value>, name: string): Node<Value> {
   node.param ??= { name, node: { children: new Map() } };
   if (node.param.name !== name) throw new TypeError(`a route names {${node.param.name}} where another says {${name}}`);
   return node.param.node;
-}
-
-/** RFC 3986 section 2.4; undefined for a malformed escape. */
-function decoded(segment: string): string | undefined {
-  if (!segment.includes('%')) return segment;
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }

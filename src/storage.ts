@@ -1,23 +1,23 @@
 /** The contract between the petstore and whatever keeps its animals: types only. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
-/** A page: the first `limit` of those with an id above `after`; undefined counts as absent. */
+/** A page; a member that is undefined counts as absent. */
 export interface PageQuery {
-  /** An integer of at least 1. */
+  /** How many at most: an integer of at least 1. */
   readonly limit: number;
   /** Only ids above this one. */
   readonly after?: bigint | undefined;
 }
 
-/** Which animals to list; a member that is undefined counts as absent. */
+/** Which animals to list. */
 export interface PetQuery extends PageQuery {
   /** Only animals with exactly this status. */
   readonly status?: PetStatus | undefined;
 }
 
-/** What tells a repeated insert from a new one, as a client's `Idempotency-Key` does. */
+/** What tells a repeated insert from a new one (C57). */
 export interface InsertOnce {
-  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits, so that no storage ever holds the text. */
+  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits. */
   readonly key: string;
   /** What was sent with it: a SHA-256 too. */
   readonly body: string;
@@ -26,59 +26,45 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals. Anyone may write one; docs/extending.md has the rules and the suite that proves them. Who answers
- * what is no animal (a status of null counts as absent) makes a request fail, and the log says what was answered.
- *
- * Every method may be called at any time and by many at once. After `close` they reject with a
- * `PetstoreError` `unavailable`, as does an insert while the storage takes no writes.
+ * Keeps animals. Anyone may write one: docs/extending.md has the rules and the suite that proves them. Every method may
+ * be called at any time and by many at once; after `close` they reject with a `PetstoreError` `unavailable`, as does an
+ * insert while the storage takes no writes. An answer that is no animal (a status of null counts as absent) is a 500.
  */
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
   readonly durable: boolean;
-
-  /** How many animals it holds, where that costs nothing to say. */
+  /** How many animals it holds, where that costs nothing. */
   readonly size?: number | undefined;
-
-  /** How many inserts wait for a commit that has not begun, for a storage that commits in batches. */
+  /** How many inserts wait for a commit that has not begun, where it commits in batches. */
   readonly waiting?: number | undefined;
-
-  /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
+  /** Calls back after each commit, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
-
   /**
-   * Keeps an animal under the next id and resolves once it is kept, and only then visible to readers.
-   * Ids only grow and are never used twice, over restarts too (C31).
+   * Keeps an animal under the next id and resolves once it is kept; no reader sees it before. Ids only grow and are
+   * never used twice, over restarts too (C31).
    * @throws TypeError for a draft against the rules; PetstoreError `unavailable` where it could not be kept.
    */
   insert(draft: PetDraft): Promise<Pet>;
-
   /**
    * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal of the key is answered
-   * again and nothing is kept. Key and animal are kept in one step, never the one without the other, and where the
-   * insert fails neither is. Absent where the storage keeps no keys.
+   * again and nothing is kept. Key and animal are kept in one step, or neither is. Absent where it keeps no keys.
    * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; and where it is still
    * under way, `idempotency_in_flight` (or waits for it).
    */
   insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
-
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
-
   /** The animals of a query by ascending id (C5), at most `limit`. @throws TypeError for a query against the rules. */
   list(query: PetQuery): Promise<readonly Pet[]>;
-
-  /** Resolves while inserts can be expected to succeed, else rejects with why not; `/readyz` asks it. */
+  /** Resolves while inserts can be expected to succeed, else rejects; `/readyz` asks it. */
   ready?(): Promise<void>;
-
-  /** Waits for the inserts under way and lets go of everything. Calling it again is fine. */
+  /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
-
-  /** The same storage in JSON texts, for one that keeps those: saves reading and writing them again. */
+  /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
-
   /**
-   * Opens records of a plugin's own, of one kind a name, which is of small letters: kept with the animals, by the same
-   * promises, ready and closed together with them. Absent where the storage keeps nothing but animals.
+   * Opens records of a plugin's own under a name of small letters: kept, ready and closed with the animals, by the same
+   * promises. Absent where the storage keeps nothing but animals.
    */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
@@ -91,10 +77,7 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/**
- * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. What is in memory may
- * be answered, or refused, at once: a promise costs more than finding it.
- */
+/** Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals, perhaps at once. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id, and answers that with its text. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
@@ -127,32 +110,23 @@ export interface StoredText {
   readonly json: string;
 }
 
-/**
- * At most `limit` texts, fewer where they are long, for a reply is one string; and where more records match, the last
- * one's id: the `after` of the next page. A page with `next` never changes, for ids only grow and a record neither
- * changes nor goes: whoever likes may keep its reply.
- */
+/** At most `limit` texts, fewer where they are long. A page with `next` never changes, so that it may be cached. */
 export interface TextPage {
   /** By ascending id. */
   readonly texts: readonly string[];
-  /** The last shown id; absent where no more records match. */
+  /** The last shown id, `after` of the next page; absent where no more records match. */
   readonly next?: bigint;
 }
 
 /** How records of a plugin's own are written and read. */
 export interface RecordKind<Draft> {
-  /**
-   * The one JSON text of a draft under its id: a byte string on one line, at most 128 MiB, whose first member is `id`.
-   */
+  /** The one JSON text of a draft: a byte string on one line, at most 128 MiB, whose first member is `id`. */
   readonly json: (id: bigint, draft: Draft) => string;
-  /**
-   * The inverse, for what stands in a file that a person may have edited.
-   * @throws PetstoreError for a text that is no such record.
-   */
+  /** The inverse, for a file that a person may have edited. @throws PetstoreError for a text that is no such record. */
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
+/** Takes texts with the ids that they have, from one at work at a time. */
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;

@@ -5,12 +5,14 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { inspect } from 'node:util';
-import { type PetDraft, type PetQuery, petStatuses, type PetStorage } from '../index.js';
+import { petStatuses, type Pet, type PetDraft, type PetQuery, type PetStorage } from '../index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+const numbered = (count: number): PetDraft[] => Array.from({ length: count }, (_, at) => ({ ...rex, name: `n${at}` }));
+const kept = (drafts: readonly PetDraft[]): Pet[] => drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
 
-/** What types alone would not stop; no walk over such pages comes to its end. */
+/** What types alone would not stop. */
 const impossibleQueries: readonly unknown[] = [
   ...[undefined, null, {}],
   ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
@@ -20,9 +22,7 @@ const impossibleQueries: readonly unknown[] = [
 /**
  * Registers its tests with node:test, within the `describe` that calls it, if any. The optional members `size`,
  * `ready` and `texts` are tested where the storage has them; `insertOnce`, `records` and what needs a restart are not.
- *
- * @param options `open` is called for each test and answers another storage every time, open and without animals; the
- * suite closes it.
+ * @param options `open` answers another storage for each test, open and without animals; the suite closes it.
  */
 export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
   const opened: PetStorage[] = [];
@@ -42,9 +42,10 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('an inserted animal is answered whole and read back the same', async () => {
       const storage = await openOne();
-      assert.deepEqual(await storage.insert(rex), { id: 1n, ...rex });
-      assert.deepEqual(await storage.get(1n), { id: 1n, ...rex });
-      assert.deepEqual(await storage.list({ limit: 20 }), [{ id: 1n, ...rex }]);
+      const pet = { id: 1n, ...rex };
+      assert.deepEqual(await storage.insert(rex), pet);
+      assert.deepEqual(await storage.get(1n), pet);
+      assert.deepEqual(await storage.list({ limit: 20 }), [pet]);
     });
 
     test('a status that is left out stays absent', async () => {
@@ -53,31 +54,20 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('both ends of int64 are kept exactly', async () => {
-      const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n];
-      const storage = await openWith(ends.map((categoryId) => ({ name: '', categoryId })));
-      assert.deepEqual(
-        (await storage.list({ limit: 9 })).map((pet) => pet.categoryId),
-        ends,
-      );
+      const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n].map((categoryId) => ({ name: '', categoryId }));
+      assert.deepEqual(await (await openWith(ends)).list({ limit: 9 }), kept(ends));
     });
 
     test('any well-formed text is kept as a name', async () => {
       const names = ['', ' ', '\u0000', '"\\/\b\n\u2028', 'Tüm', '猫', '🐈', '\uFEFF', '\uFFFF', 'x'.repeat(70_000)];
-      const storage = await openWith(names.map((text) => ({ name: text, categoryId: 1n })));
-      assert.deepEqual(
-        (await storage.list({ limit: 99 })).map((pet) => pet.name),
-        names,
-      );
+      const drafts = names.map((name) => ({ name, categoryId: 1n }));
+      assert.deepEqual(await (await openWith(drafts)).list({ limit: 99 }), kept(drafts));
     });
 
     test('ids are 1, 2, 3 … in the order of the calls, with many at once too', async () => {
       const storage = await openOne();
-      const drafts = Array.from({ length: 300 }, (_, index) => ({ name: `n${index}`, categoryId: 1n }));
-      const pets = await Promise.all(drafts.map((draft) => storage.insert(draft)));
-      assert.deepEqual(
-        pets.map((pet) => pet.id),
-        drafts.map((_, index) => BigInt(index + 1)),
-      );
+      const pets = kept(numbered(300));
+      assert.deepEqual(await Promise.all(numbered(300).map((draft) => storage.insert(draft))), pets);
       assert.deepEqual(await storage.list({ limit: 300 }), pets);
     });
 
@@ -89,29 +79,20 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('a list is the first of those that match, by ascending id, whatever the query', async () => {
       const statuses = [...petStatuses, undefined];
-      const drafts = Array.from({ length: 40 }, (_, index): PetDraft => {
-        const status = statuses[(index * 7) % 4];
-        return status === undefined
-          ? { name: `n${index}`, categoryId: 1n }
-          : { name: `n${index}`, categoryId: 1n, status };
+      const drafts = Array.from({ length: 40 }, (_, at): PetDraft => {
+        const status = statuses[(at * 7) % 4];
+        return { name: `n${at}`, categoryId: 1n, ...(status && { status }) };
       });
       const storage = await openWith(drafts);
-      const all = await storage.list({ limit: 100 });
-      assert.deepEqual(
-        all.map((pet) => pet.id),
-        drafts.map((_, index) => BigInt(index + 1)),
-      );
+      const all = kept(drafts);
+      assert.deepEqual(await storage.list({ limit: 100 }), all);
       for (const status of statuses) {
         for (const limit of [1, 2, 7, 39, 40, 100]) {
           for (const afterId of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
-            const query: PetQuery = {
-              limit,
-              ...(status && { status }),
-              ...(afterId !== undefined && { after: afterId }),
-            };
-            const matching = all.filter(
-              (pet) => (status === undefined || pet.status === status) && pet.id > (afterId ?? 0n),
-            );
+            const matching = all
+              .filter(({ id }) => id > (afterId ?? 0n))
+              .filter((pet) => status === undefined || pet.status === status);
+            const query = { limit, ...(status && { status }), ...(afterId !== undefined && { after: afterId }) };
             assert.deepEqual(await storage.list(query), matching.slice(0, limit));
             // A member that is undefined counts as absent.
             const page = await storage.texts?.list({ limit, status, after: afterId });
@@ -127,9 +108,8 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       const storage = await openWith([rex, rex]);
       for (const query of impossibleQueries) {
         // A caller without types is what the check is for.
-        await assert.rejects(async () => storage.list(query as PetQuery), TypeError, inspect(query));
-        if (storage.texts === undefined) continue;
-        await assert.rejects(async () => storage.texts?.list(query as PetQuery), TypeError, inspect(query));
+        for (const face of [storage, storage.texts ?? storage])
+          await assert.rejects(async () => face.list(query as PetQuery), TypeError, inspect(query));
       }
       assert.equal((await storage.list({ limit: 9 })).length, 2);
     });
@@ -143,12 +123,12 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('a page after which more animals follow never changes', async () => {
-      const storage = await openWith(Array.from({ length: 5 }, () => rex));
+      const storage = await openWith(numbered(5));
       const queries: readonly PetQuery[] = [{ limit: 2 }, { limit: 2, after: 2n }, { limit: 4 }];
       const pages = () =>
         Promise.all(queries.map(async (query) => [await storage.list(query), await storage.texts?.list(query)]));
       const before = await pages();
-      await Promise.all(Array.from({ length: 5 }, () => storage.insert({ ...rex, status: 'sold' })));
+      await Promise.all(numbered(5).map((draft) => storage.insert({ ...draft, status: 'sold' })));
       assert.deepEqual(await pages(), before);
     });
 
@@ -156,7 +136,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       const { texts } = await openOne();
       if (texts === undefined) return;
       const json = '{"id":1,"name":"T\u00c3\u00bcm","categoryId":5,"status":"sold"}';
-      assert.deepEqual(await texts.insert({ name: 'Tüm', categoryId: 5n, status: 'sold' }), { id: 1n, json });
+      assert.deepEqual(await texts.insert({ ...rex, name: 'Tüm', status: 'sold' }), { id: 1n, json });
       assert.equal(await texts.get(1n), json);
       assert.equal(await texts.get(2n), undefined);
       assert.deepEqual(await texts.list({ limit: 5 }), { texts: [json] });
@@ -167,11 +147,9 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       const bad: readonly unknown[] = [
         null,
         {},
-        { name: 5, categoryId: 1n },
-        { name: '\ud800', categoryId: 1n },
-        { name: 'x', categoryId: 1 },
-        { name: 'x', categoryId: 2n ** 63n },
-        { name: 'x', categoryId: 1n, status: 'gone' },
+        ...[5, '\ud800'].map((name) => ({ ...rex, name })),
+        ...[1, 2n ** 63n].map((categoryId) => ({ ...rex, categoryId })),
+        { ...rex, status: 'gone' },
       ];
       // A caller without types is what the check is for.
       for (const draft of bad) await assert.rejects(storage.insert(draft as PetDraft), TypeError);
@@ -190,7 +168,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('inserts under way when it closes are kept and answered', async () => {
       const storage = await openOne();
-      const inserts = Array.from({ length: 50 }, () => storage.insert(rex));
+      const inserts = numbered(50).map((draft) => storage.insert(draft));
       const closing = storage.close();
       assert.equal((await Promise.all(inserts)).length, 50);
       await closing;
@@ -200,15 +178,16 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       const storage = await openWith([rex]);
       await Promise.all([storage.close(), storage.close()]);
       await storage.close();
-      await assert.rejects(storage.insert(rex), unavailable);
-      await assert.rejects(storage.get(1n), unavailable);
-      await assert.rejects(storage.list({ limit: 1 }), unavailable);
-      await assert.rejects(async () => (storage.ready ? storage.ready() : storage.get(1n)), unavailable);
-      const { texts } = storage;
-      if (texts === undefined) return;
-      await assert.rejects(async () => texts.insert(rex), unavailable);
-      await assert.rejects(async () => texts.get(1n), unavailable);
-      await assert.rejects(async () => texts.list({ limit: 1 }), unavailable);
+      const uses: (() => unknown)[] = [() => storage.ready?.() ?? storage.get(1n)];
+      for (const face of [storage, storage.texts]) {
+        if (face !== undefined)
+          uses.push(
+            () => face.insert(rex),
+            () => face.get(1n),
+            () => face.list({ limit: 1 }),
+          );
+      }
+      for (const use of uses) await assert.rejects(async () => use(), unavailable);
     });
   });
 }

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
-import { int64Max } from '../int64.js';
+import { int64Max } from '../json.js';
 import {
   GroupCommit,
   idempotencyLine,

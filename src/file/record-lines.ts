@@ -4,9 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
-import { int64OfJsonNumber, parseInt64 } from '../int64.js';
 import type { AcceptLine } from '../journal/index.js';
-import { JsonNumber, parseJson, toByteString, type JsonValue } from '../json.js';
+import { int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString, type JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 

@@ -4,10 +4,11 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { checkNames, PetstoreError } from '../errors.js';
-import { bodyTooLarge, Head, headerOf, mountPathOf, parseHead, type Message } from '../request.js';
+import { bodyTooLarge, type Message } from '../request.js';
 import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
 import { brokenOff } from './exchange.js';
+import { Head, headerOf, mountPathOf, parseHead } from './head.js';
 import { HttpServer, type ListenOptions } from './server.js';
 import { lingerBytes, lingerMs, Outbox, UnsentBytes, wireHeaders } from './wire.js';
 

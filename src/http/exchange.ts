@@ -2,7 +2,8 @@
 import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
-import { bodyTooLarge, headerOf, parseHead, type Head, type Message } from '../request.js';
+import { bodyTooLarge, type Message } from '../request.js';
+import { headerOf, parseHead, type Head } from './head.js';
 
 /** How many bytes of a body are held that nobody has asked for yet; then its socket is read no further. */
 const heldBytes = 65_536;

@@ -4,7 +4,7 @@
  */
 import { inspect } from 'node:util';
 import { PetstoreError, reasonOf } from '../errors.js';
-import { int64Max, isInt64 } from '../int64.js';
+import { int64Max, isInt64 } from '../json.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 

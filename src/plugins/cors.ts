@@ -1,6 +1,4 @@
-/**
- * Owns what lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply.
- */
+/** Lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply. */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
@@ -24,29 +22,23 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
     throw new TypeError('option origins must be an array of origins such as https://a.example');
   const decide = cors({ origin: origins.map(checkOrigin), exposedHeaders, maxAge, preflightContinue: true });
-  return (host) => {
-    host.addHeaders(({ method, header }) => {
-      const headers = new Map<string, string>();
+  return ({ addHeaders }) =>
+    addHeaders(({ method, header }) => {
+      const made = new Map<string, string>();
       // As much of a request and a response of Node as the package looks at.
-      const request = {
-        method,
-        headers: {
-          origin: header('origin'),
-          'access-control-request-headers': header('access-control-request-headers'),
-        },
-      };
+      const asked = 'access-control-request-headers';
+      const request = { method, headers: { origin: header('origin'), [asked]: header(asked) } };
       const response = {
-        getHeader: (name: string) => headers.get(name),
-        setHeader: (name: string, value: string) => headers.set(name, value),
+        getHeader: (name: string) => made.get(name),
+        setHeader: (name: string, value: string) => made.set(name, value),
         end: () => undefined,
       };
       decide(request, response, () => undefined);
-      return [...headers].flat();
+      return [...made].flat();
     });
-  };
 }
 
-/** Browsers compare letter by letter: one that is written otherwise would let nobody in, and nobody would know why. */
+/** Browsers compare letter by letter: an origin that is written otherwise would let nobody in. */
 function checkOrigin(text: string): string {
   const origin = URL.canParse(text) ? new URL(text).origin : 'null';
   if (origin === text && /^https?:/.test(text)) return text;

@@ -1,22 +1,13 @@
 /** Faults on demand, for whoever tries whether a client copes with them: the header `Petstore-Fault`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PetstoreError, type OpenApiValue, type Plugin } from '../index.js';
+import { PetstoreError, type OpenApiValue, type Plugin, type ReplyErrorCode } from '../index.js';
 
-/** The statuses that can be asked for, each with the error that a client of a real server would see. */
-const failures = {
-  429: ['too_many_requests', ['Retry-After', '1']],
-  500: ['internal_error', []],
-  503: ['unavailable', []],
-} as const;
-
-/** What one request asks for. */
-interface Fault {
-  readonly status?: keyof typeof failures;
-  /** In milliseconds. */
-  readonly delay: number;
-  /** Whether the operation is carried out first, so that a client hears of a fault though its animal was kept. */
-  readonly isAfter: boolean;
-}
+/** By the status that is asked for, the error that a client of a real server would see, and its headers. */
+const failures: ReadonlyMap<string | undefined, readonly [ReplyErrorCode, readonly string[]]> = new Map([
+  ['429', ['too_many_requests', ['Retry-After', '1']]],
+  ['500', ['internal_error', []]],
+  ['503', ['unavailable', []]],
+]);
 
 /** The longest delay, in milliseconds: patience ends sooner, and a key must not hold connections for ever. */
 const maxDelay = 30_000;
@@ -36,10 +27,7 @@ const parameter: OpenApiValue = {
   schema: { type: 'string', examples: ['status=503', 'status=503,after', 'delay=1500'] },
 };
 
-/**
- * Lets a request with a valid key ask for a fault. Each answers as the petstore would in earnest: with the Error body,
- * and `Retry-After` where trying again helps.
- */
+/** Lets a request with a valid key ask for a fault, which answers as the petstore would in earnest. */
 export function faultsPlugin(): Plugin {
   return ({ around, describe, onClose }) => {
     const closing = new AbortController();
@@ -47,11 +35,13 @@ export function faultsPlugin(): Plugin {
     around(async ({ header, keyName }, next) => {
       const text = header('petstore-fault');
       if (text === undefined || keyName === undefined) return next();
-      const { status, delay, isAfter } = parseFault(text);
-      const reply = isAfter ? await next() : undefined;
+      const { status, delay, moment } = parseFault(text);
+      // Carried out first, so that a client hears of a fault though its animal was kept.
+      const reply = moment === 'after' ? await next() : undefined;
       if (delay > 0) await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
-      if (status === undefined) return reply ?? next();
-      const [code, headers] = failures[status];
+      const failure = failures.get(status);
+      if (failure === undefined) return reply ?? next();
+      const [code, headers] = failure;
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
     describe((document) => {
@@ -62,21 +52,12 @@ export function faultsPlugin(): Plugin {
 }
 
 /** @throws PetstoreError `invalid_parameter` for a text against the rule. */
-function parseFault(text: string): Fault {
-  const pattern = /^(?:status=(?<status>429|500|503)|delay=(?<delay>\d{1,5})|(?<moment>before|after))$/;
-  const given = new Map<string, string>();
-  for (const part of text.split(',')) {
-    const found = Object.entries(pattern.exec(part.trim())?.groups ?? {}).find(([, value]) => value !== undefined);
-    if (found === undefined || given.has(found[0])) throw new PetstoreError('invalid_parameter', rule);
-    given.set(...found);
-  }
-  const status = Number(given.get('status'));
-  const delay = Number(given.get('delay') ?? 0);
-  if (delay > maxDelay) throw new PetstoreError('invalid_parameter', rule);
-  const isAfter = given.get('moment') === 'after';
-  return { ...(isFailure(status) && { status }), delay, isAfter };
-}
-
-function isFailure(status: number): status is keyof typeof failures {
-  return Object.hasOwn(failures, status);
+function parseFault(text: string) {
+  const parts = text.split(',').map((part) => part.trim());
+  const find = (pattern: RegExp) => parts.flatMap((part) => pattern.exec(part)?.[1] ?? []);
+  const found = [find(/^status=(429|500|503)$/), find(/^delay=(\d{1,5})$/), find(/^(before|after)$/)] as const;
+  const [[status], [delay], [moment]] = found;
+  const isRight = found.every((values) => values.length <= 1) && found.flat().length === parts.length;
+  if (!isRight || Number(delay) > maxDelay) throw new PetstoreError('invalid_parameter', rule);
+  return { status, delay: Number(delay ?? 0), moment };
 }

@@ -1,4 +1,4 @@
-/** Owns the petstore's figures for Prometheus, at `/metrics`: what is counted and under which names. */
+/** The petstore's figures for Prometheus, at `/metrics`: what is counted and under which names. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
@@ -10,80 +10,57 @@ const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PAT
 
 /** Serves the figures of the petstore and of its process. The path needs no key: let only the collector reach it. */
 export function metricsPlugin(): Plugin {
-  return (host) => {
-    const { storage } = host;
+  return ({ storage, onReply, route: serve }) => {
     const registry = new Registry();
     const registers = [registry];
+    const histogram = (name: string, help: string, buckets: number[], ...labelNames: string[]) =>
+      new Histogram({ name, help, buckets, labelNames, registers });
 
-    const requests = new Counter({
-      name: 'http_requests_total',
-      help: 'Requests answered.',
-      labelNames: ['method', 'route', 'status'],
-      registers,
-    });
-    const durations = new Histogram({
-      name: 'http_request_duration_seconds',
-      help: 'From the head of a request to its reply.',
-      labelNames: ['method', 'route'],
-      buckets: secondBuckets,
-      registers,
-    });
-    host.onReply(({ method, route = 'none', status, milliseconds }) => {
+    const labelNames = ['method', 'route', 'status'];
+    const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames, registers });
+    const lasting = 'From the head of a request to its reply.';
+    const durations = histogram('http_request_duration_seconds', lasting, secondBuckets, 'method', 'route');
+    onReply(({ method, route = 'none', status, milliseconds }) => {
       const labels = { method: methods.has(method) ? method : 'other', route };
       requests.inc({ ...labels, status });
       durations.observe(labels, milliseconds / 1000);
     });
 
-    const batches = new Histogram({
-      name: 'petstore_commit_pets',
-      help: 'Animals that one commit wrote.',
-      buckets: batchBuckets,
-      registers,
-    });
-    const syncs = new Histogram({
-      name: 'petstore_commit_sync_seconds',
-      help: 'How long the disk took to write and sync a commit.',
-      buckets: secondBuckets,
-      registers,
-    });
+    const batches = histogram('petstore_commit_pets', 'Animals that one commit wrote.', batchBuckets);
+    const syncing = 'How long the disk took to write and sync a commit.';
+    const syncs = histogram('petstore_commit_sync_seconds', syncing, secondBuckets);
     storage.onCommit?.(({ count, syncMilliseconds }) => {
       batches.observe(count);
       syncs.observe(syncMilliseconds / 1000);
     });
 
     const gauge = (name: string, help: string, ask: () => number | undefined): void => {
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          const value = ask();
-          // A storage that doesn't say must not look empty.
-          if (value === undefined) this.remove();
-          else this.set(value);
-        },
-      });
+      const collect = (): void => {
+        const value = ask();
+        // A storage that doesn't say must not look empty.
+        if (value === undefined) made.remove();
+        else made.set(value);
+      };
+      const made = new Gauge({ name, help, registers, collect });
     };
     gauge('petstore_pets', 'Animals held.', () => storage.size);
     gauge('petstore_commit_queue_pets', 'Animals that wait for a commit.', () => storage.waiting);
 
+    const ofProcess = processFigures();
     const handler = async () => ({
       status: 200,
       headers: [],
       contentType: registry.contentType,
-      body: toByteString((await registry.metrics()) + (await ofProcess().metrics())),
+      body: toByteString((await registry.metrics()) + (await ofProcess.metrics())),
     });
-    host.route({ path: '/metrics', methods: { GET: { handler } } });
-    ofProcess();
+    serve({ path: '/metrics', methods: { GET: { handler } } });
   };
 }
 
 let processRegistry: Registry | undefined;
 
-/**
- * The process's own figures, event-loop delay among them: one set for all petstores, as what gathers it never stops.
- */
-function ofProcess(): Registry {
+/** Event-loop delay and the like: one set for all petstores, as what gathers it never stops. */
+function processFigures(): Registry {
   if (processRegistry === undefined) collectDefaultMetrics({ register: (processRegistry = new Registry()) });
   return processRegistry;
 }

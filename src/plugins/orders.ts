@@ -1,24 +1,7 @@
-/** Owns the store's orders, experimental: what one is, how it is placed and listed. Knows not where it is kept. */
-import {
-  errorResponses,
-  int64OfJsonNumber,
-  JsonNumber,
-  jsonContent,
-  jsonReply,
-  listDocument,
-  pageReply,
-  parseJson,
-  parsePage,
-  PetstoreError,
-  response,
-  schemaRef,
-  type JsonValue,
-  type Operation,
-  type PetStorage,
-  type Plugin,
-  type RecordKind,
-  type Records,
-} from '../index.js';
+/** The store's orders, experimental: what one is, how it is placed and listed. */
+import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
+import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
+import type { Operation, PetStorage, Plugin, RecordKind, Records } from '../index.js';
 
 /** An order before it has an id. */
 interface Order {
@@ -33,10 +16,7 @@ interface Order {
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 
-/**
- * Serves `GET` and `POST /v1/store/orders`; the specification names the path alone, so that the fields are ours and
- * may change.
- */
+/** Serves `GET` and `POST /v1/store/orders`, of which the specification names but the path: the fields may change. */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     if (storage.records === undefined) throw new TypeError('this storage keeps nothing but animals, so no orders');
@@ -71,16 +51,10 @@ function listOrders(orders: Records<Order>): Operation {
       // So far every order has the one status that there is.
       if (status !== undefined && status !== 'placed')
         throw new PetstoreError('invalid_parameter', 'status must be placed.');
-      return pageReply(path, status === undefined ? page : { ...page, status }, await orders.list(page));
+      return pageReply(path, { ...page, status }, await orders.list(page));
     },
     document: {
-      ...listDocument(
-        'listOrders',
-        'orders',
-        'orders',
-        schemaRef('OrderStatus'),
-        jsonContent({ type: 'array', items: schemaRef('Order') }, [order]),
-      ),
+      ...listDocument('listOrders', 'orders', 'orders', schemaRef('OrderStatus'), ordersContent),
       'x-experimental': true,
     },
   };
@@ -114,12 +88,11 @@ function placeOrder(orders: Records<Order>, storage: PetStorage, clock: () => nu
 /** @throws PetstoreError `invalid_body` that names every bad field. */
 function parseOrder(value: JsonValue): Pick<Order, 'petId' | 'quantity'> {
   const [petId, quantity] = [integer(value, 'petId'), integer(value, 'quantity')];
-  if (petId !== undefined && quantity !== undefined && quantity >= 1n && quantity <= maxQuantity)
-    return { petId, quantity };
+  const isQuantity = quantity !== undefined && quantity >= 1n && quantity <= maxQuantity;
+  if (petId !== undefined && isQuantity) return { petId, quantity };
   const broken: string[] = [];
   if (petId === undefined) broken.push('petId must be the id of an animal');
-  if (quantity === undefined || quantity < 1n || quantity > maxQuantity)
-    broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
+  if (!isQuantity) broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
@@ -134,16 +107,11 @@ function member(value: JsonValue, name: string): JsonValue | undefined {
 
 const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
+const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
 
 const draftProperties = {
   petId: { type: 'integer', format: 'int64', description: 'The id of an animal of the store.' },
-  quantity: {
-    type: 'integer',
-    format: 'int32',
-    minimum: 1,
-    maximum: Number(maxQuantity),
-    description: 'How many.',
-  },
+  quantity: { type: 'integer', format: 'int32', minimum: 1, maximum: Number(maxQuantity), description: 'How many.' },
 };
 const schemas = {
   OrderStatus: { type: 'string', enum: ['placed'], description: 'So far there is one.' },
@@ -155,11 +123,7 @@ const schemas = {
       id: { type: 'integer', format: 'int64', description: 'Assigned by the service.' },
       ...draftProperties,
       status: schemaRef('OrderStatus'),
-      placedAt: {
-        type: 'string',
-        format: 'date-time',
-        description: 'When the order was placed.',
-      },
+      placedAt: { type: 'string', format: 'date-time', description: 'When the order was placed.' },
     },
   },
 };

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
-import { int64Max, isInt64 } from '../int64.js';
+import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { Commit, InsertOnce, PetQuery, StoredText, TextPage, Texts } from '../storage.js';
 import { GroupCommit } from '../journal/index.js';

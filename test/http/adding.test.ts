@@ -1,7 +1,7 @@
 /** The contract of adding, C19 to C32, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkContent, Head } from '../../dist/request.js';
+import { checkContent } from '../../dist/request.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { add, ask, bytesOf, start, stored } from '../support/fixture.js';
 
@@ -206,10 +206,9 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
 
 test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grows faster than its length', () => {
   for (const part of [' ', '\t', ';', '; ', '"', '\\"', '; a=', '; a="', 'a; a="\\']) {
-    const head = new Head();
-    head.contentType = `a${part.repeat(100_000)} x`;
+    const contentType = `a${part.repeat(100_000)} x`;
     const since = performance.now();
-    assert.throws(() => checkContent(head, 1), { code: 'unsupported_media_type' });
+    assert.throws(() => checkContent({ contentType }, 1), { code: 'unsupported_media_type' });
     const ms = performance.now() - since;
     // Some milliseconds; with the square of the length it is many seconds.
     assert.ok(ms < 2_000, `${JSON.stringify(part)}: ${ms} ms`);

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { JsonNumber, type JsonValue, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
 import { Query, splitTarget } from '../../dist/request.js';
 import { PathTree } from '../../dist/router.js';
-import { int64OfJsonNumber, parseInt64 } from '../../dist/int64.js';
+import { int64OfJsonNumber, parseInt64 } from '../../dist/json.js';
 import { parsePet, petJson } from '../../dist/pet.js';
 
 /** The same value in the terms of JSON.parse, in lists as `asLists` has them. */
