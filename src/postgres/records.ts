@@ -4,13 +4,14 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { reasonOf, PetstoreError, type Log } from '../errors.js';
+import { reasonOf, PetstoreError } from '../errors.js';
 import { int64Max, isInt64 } from '../int64.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { Commit, InsertOnce, PetQuery, StoredText, TextPage, Texts } from '../storage.js';
 import { GroupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
-import { causeOf, DatabaseFailure, stateOf, type Connections, type Row } from './connections.js';
+import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
+import type { Row } from './driver.js';
 import {
   addCounter,
   keyTakenWords,
@@ -38,17 +39,14 @@ export interface Unnumbered {
 /** What stands before the id in every JSON text. */
 const textHead = '{"id":';
 
-/** What stands after the id in the JSON text of a record whose id is this one. */
-export function restAfter(id: bigint, json: string): string {
-  return json.slice(`${textHead}${id}`.length);
-}
+/** Where the rest begins in the JSON text of a record whose id has one digit. */
+export const restAt = textHead.length + 1;
 
 /** What adding a record comes to: its text, or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
 /** For how long a batch that collided with another's is sent again, in milliseconds. */
 const againMs = 2_000;
-const longestPauseMs = 250;
 
 /** How long `/readyz` waits for the database, in milliseconds. */
 const readyMs = 4_000;
@@ -57,7 +55,7 @@ const readyMs = 4_000;
 const maxLimit = 1_000_000;
 
 /** The limits of the pages whose statements are prepared: few, for each connection keeps a plan of each. */
-const preparedLimits: ReadonlySet<number> = new Set([20, 50, 100]);
+const preparedLimits = [20, 50, 100];
 
 /** Ids that go in one statement, and what it finds: texts by the digits of their id, null for a long one. */
 interface Together {
@@ -70,7 +68,6 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   readonly #connections: Connections;
   readonly #unnumbered: (draft: Draft) => Unnumbered;
   readonly #table: Table;
-  readonly #log: Log;
   readonly #batches: Batches;
   /** For finding out whether a batch could be stored, beside those that are. */
   readonly #trials: Batches;
@@ -90,11 +87,10 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   #opening: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(connections: Connections, unnumbered: (draft: Draft) => Unnumbered, table: Table, log: Log) {
+  constructor(connections: Connections, unnumbered: (draft: Draft) => Unnumbered, table: Table) {
     this.#connections = connections;
     this.#unnumbered = unnumbered;
     this.#table = table;
-    this.#log = log;
     this.#batches = new Batches(connections, table, this.#closing.signal);
     this.#trials = new Batches(connections, table, this.#closing.signal);
     this.#commits = new GroupCommit({
@@ -127,9 +123,7 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     return storedOf(await this.#commits.add(this.#unnumbered(draft)));
   }
 
-  /**
-   * As `insertOnce` of a `PetStorage`, for a table that keeps keys. What is under way in another server is waited for.
-   */
+  /** As that of a `PetStorage`, for animals alone. What is under way in another server is waited for. */
   async insertOnce(draft: Draft, once: InsertOnce): Promise<StoredText> {
     checkOnce(once);
     this.#checkOpen();
@@ -140,8 +134,8 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   }
 
   /**
-   * Together with all ids that this turn of the event loop asks for: 2.5 to 3.4 times as many a second. What was sent
-   * before is not shared: it may not see what its asker knows to be there.
+   * Together with all ids that this event-loop turn asks for: 2.5 to 3.4 times as many a second. What was sent before is
+   * not shared: it may not see what its asker knows to be there.
    */
   async get(id: bigint): Promise<string | undefined> {
     this.#checkOpen();
@@ -154,10 +148,7 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     return text === null ? ((await this.#textsOf([id], true)).get(String(id)) ?? undefined) : text;
   }
 
-  /**
-   * Together with all who ask for the same page in this turn of the event loop: 2.8 times as many a second, by
-   * `pages.ts same`.
-   */
+  /** Together with all who ask for the same page in this turn: 2.8 times as many a second, by `pages.ts same`. */
   async list(query: PetQuery): Promise<TextPage> {
     checkQuery(query);
     this.#checkOpen();
@@ -232,13 +223,13 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     if (count === 0) return added;
     this.#failure = undefined;
     this.#sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
-    this.#connections.writing.works();
+    this.#connections.tell('be written to');
     for (const watch of this.#watchers) {
       try {
         watch({ count, syncMilliseconds: performance.now() - startedAt });
       } catch (error) {
         // These records are kept: whoever fails to hear of it must not make a failure of that.
-        this.#log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+        this.#connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
     return added;
@@ -247,11 +238,10 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   #newTogether(): Together {
     const ids = new Set<bigint>();
     const found = nextTurn().then(() => {
-      if (this.#together === together) this.#together = undefined;
+      if (this.#together?.ids === ids) this.#together = undefined;
       return this.#textsOf([...ids]);
     });
-    const together = { ids, found };
-    return together;
+    return { ids, found };
   }
 
   async #textsOf(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
@@ -265,7 +255,7 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
   async #pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
     // One more than is wanted says whether there is a next page.
     const statement = this.#table.selectPage(limit + 1, status);
-    const [row] = await this.#connections.read(statement, [from], { isPrepared: preparedLimits.has(limit) });
+    const [row] = await this.#connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
     const texts = row?.['page'] ? textOfHex(row['page']).split('\n') : [];
     const next = texts.length > limit ? idOf(texts[limit - 1]) : 0n;
     if (next === undefined || texts.includes(tooLong)) return this.#longPageOf(from, limit, status);
@@ -318,40 +308,39 @@ class Batches {
    */
   async store(records: readonly Unnumbered[]): Promise<{ readonly added: readonly Added[]; readonly count: number }> {
     const giveUpAt = performance.now() + againMs;
-    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-      const used = await this.#usesOf(records);
-      const stored = await this.#insert(records.filter((record) => !used.has(record))).catch((error: unknown) => {
-        // The writer's row is not as we left it, as in a database that was put back from a backup.
-        const isOfWriter = endedItself(error, notNextWords);
-        // Serialization failure or deadlock, or another server has used a key since we looked.
-        const isCollision = ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, keyTakenWords);
-        if ((!isOfWriter && !isCollision) || performance.now() > giveUpAt) {
-          this.#connections.writing.fails(error);
-          throw error;
-        }
-        if (isOfWriter) this.#writer = randomUUID();
-        return undefined;
-      });
-      if (stored !== undefined) {
+    return again(
+      async () => {
+        const used = await this.#usesOf(records);
+        const stored = await this.#insert(records.filter((record) => !used.has(record)));
         const added = records.flatMap((record) => used.get(record) ?? stored.get(record) ?? []);
         return { added, count: stored.size };
-      }
-      await wait(pauseMs);
-    }
+      },
+      (error) => {
+        // The writer's row is not as we left it, as in a database that was put back from a backup.
+        const isOfWriter = endedItself(error, notNextWords);
+        if (isOfWriter) this.#writer = randomUUID();
+        // Serialization failure or deadlock, or another server has used a key since we looked.
+        const isCollision = ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, keyTakenWords);
+        if ((isOfWriter || isCollision) && performance.now() <= giveUpAt) return true;
+        this.#connections.tell('be written to', error);
+        return false;
+      },
+    );
   }
 
   /** Stores this record and undoes that, and commits an empty batch. @throws DatabaseFailure where an add would too. */
   async tryOut({ status, rest }: Unnumbered): Promise<void> {
     const values = this.#valuesOf([{ status, rest }], randomUUID(), 1n);
-    for (const knowsDeferred of [true, false]) {
-      try {
-        await this.#connections.ask(proofOf(this.#table.insertBatch, values, knowsDeferred));
-      } catch (error) {
-        if (endedItself(error, provenWords)) break;
-        const isUnsupported = ['42601', '0A000'].includes(stateOf(error));
-        if (!knowsDeferred || !isUnsupported) throw error;
-      }
-    }
+    const prove = (knowsDeferred: boolean): Promise<unknown> =>
+      this.#connections.ask(proofOf(this.#table.insertBatch, values, knowsDeferred));
+    await prove(true)
+      .catch((error: unknown) => {
+        if (!['42601', '0A000'].includes(stateOf(error))) throw error;
+        return prove(false);
+      })
+      .catch((error: unknown) => {
+        if (!endedItself(error, provenWords)) throw error;
+      });
     await this.store([]);
   }
 
@@ -360,7 +349,7 @@ class Batches {
     const lastId = await this.#ask(records, batch).catch((error: unknown) => {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // At once, for the search may take as long as the database is away.
-      this.#connections.writing.fails(error);
+      this.#connections.tell('be written to', error);
       return this.#settle(batch, error);
     });
     const firstId = lastId - BigInt(records.length) + 1n;
@@ -377,7 +366,7 @@ class Batches {
     const values = this.#valuesOf(records, this.#writer, batch);
     const { insertBatch, insertKeyedBatch } = this.#table;
     const uses = records.map(({ once }) => once);
-    const isKeyed = insertKeyedBatch !== undefined && uses.some((once) => once !== undefined);
+    const isKeyed = uses.some((once) => once !== undefined);
     if (isKeyed) {
       values.push(
         uses.map((once) => once?.key ?? ''),
@@ -386,7 +375,7 @@ class Batches {
       );
     }
     const [row] = await this.#connections.ask(isKeyed ? insertKeyedBatch : insertBatch, values, { isPrepared: true });
-    return BigInt(lastIdIn(row) ?? throwDoubtful());
+    return lastIdIn(row);
   }
 
   #valuesOf(records: readonly Unnumbered[], writer: string, batch: bigint): unknown[] {
@@ -396,22 +385,18 @@ class Batches {
   }
 
   /**
-   * The last id of a batch whose outcome is unknown.
-   * @throws `failure` where the batch isn't there and never will be; only the database can say, however long that
-   * takes.
+   * The last id of a batch whose outcome is unknown; only the database can say, however long that takes.
+   * @throws `failure` where the batch isn't there and never will be; anything else once the storage closes.
    */
-  async #settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
-    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-      try {
+  #settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
+    return again(
+      async () => {
         const [row] = await this.#connections.ask(settle, [this.#writer, batch]);
         if (row === undefined || row['last_id'] === '-1') throw failure;
-        return BigInt(lastIdIn(row) ?? throwDoubtful());
-      } catch (error) {
-        if (error === failure || !(error instanceof DatabaseFailure) || this.#stop.aborted) throw error;
-      }
-      // A storage that closes meanwhile waits no longer than this.
-      await wait(pauseMs);
-    }
+        return lastIdIn(row);
+      },
+      (error) => error !== failure && error instanceof DatabaseFailure && !this.#stop.aborted,
+    );
   }
 
   /** Those of the records whose key was used within its time, each with what that use comes to. */
@@ -446,13 +431,11 @@ function endedItself(error: unknown, words: string): boolean {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }
 
-/** The digits of an id in a row; undefined for any other text, as of a reply that was damaged on its way. */
-function lastIdIn(row: Row | undefined): string | undefined {
-  return /^[0-9]{1,19}$/.exec(row?.['last_id'] ?? '')?.[0];
-}
-
-function throwDoubtful(): never {
-  throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
+/** The last id of a batch. @throws DatabaseFailure for any other text, as of a reply that was damaged on its way */
+function lastIdIn(row: Row | undefined): bigint {
+  const digits = /^[0-9]{1,19}$/.exec(row?.['last_id'] ?? '')?.[0];
+  if (digits === undefined) throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
+  return BigInt(digits);
 }
 
 function nextTurn(): Promise<void> {

@@ -7,8 +7,8 @@ import { petStatuses, type PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
 /**
- * Each of one statement that may be run again. A step that has gone out never changes; new ones follow, and only add,
- * so that a server from before works on.
+ * Each of one statement that may be run again. A step that has gone out never changes; new ones only add, so that a
+ * server from before works on.
  */
 export const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
@@ -46,8 +46,8 @@ export function textOfHex(digits: string): string {
 }
 
 /**
- * A page ends after so many bytes of texts, though more of them be asked for: then about twice as many come from the
- * database. More than 100 animals of the default `maxBodyBytes`.
+ * A page ends after so many bytes of texts: then about twice as many come from the database. More than 100 animals of
+ * the default `maxBodyBytes`.
  */
 const maxPageBytes = 2 ** 24;
 
@@ -69,14 +69,10 @@ export const keyTakenWords = 'is when this key was used';
 /** Within the error that ends a proof (see {@link proofOf}). */
 export const provenWords = 'a batch could be stored';
 
-/** What {@link insertInto} does besides with keys. */
-const keepKeys = `, kept AS (
-  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, id FROM batch WHERE key <> ''
-  ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
-    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
-      ELSE CAST(CAST(petstore_idempotency.sent_at AS text) || ' ${keyTakenWords}' AS int8) END
-  RETURNING key
-)`;
+/** Ends a statement, which undoes it, by an error 22P02: a count with words after it is no number. */
+function failing(count: string, words: string): string {
+  return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
+}
 
 /** The animals. */
 export const petTable = tableOf(
@@ -84,7 +80,6 @@ export const petTable = tableOf(
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
   // A status is spelt out, for its index is of use only where the planner reads that status.
   (status) => (status === undefined ? 'petstore_pets WHERE' : `petstore_pets WHERE status = '${status}' AND`),
-  keepKeys,
 );
 
 /** What stands before the name of a plugin's records in the name of their counter. */
@@ -104,14 +99,14 @@ export type Table = ReturnType<typeof tableOf>;
  * @param target Into which columns which ones of a batch go.
  * @param rows Those of the kind, of all or of one status, to be followed by a condition of ids.
  */
-function tableOf(counter: string, target: string, rows: (status?: PetStatus) => string, keeping?: string) {
+function tableOf(counter: string, target: string, rows: (status?: PetStatus) => string) {
   return {
     /** In `petstore_counters`. */
     counter,
     /** See {@link insertInto}. */
-    insertBatch: insertInto(target),
-    /** The same with idempotency keys; undefined for a table that has none. */
-    insertKeyedBatch: keeping === undefined ? undefined : insertInto(target, keeping),
+    insertBatch: insertInto(target, false),
+    /** The same with idempotency keys, which only animals have. */
+    insertKeyedBatch: insertInto(target, true),
     /**
      * Adds texts that have their ids, to a copy: raises the counter from the id that was last, $1, to the one that is,
      * $2, or does nothing; so it may be sent again. $3 are the ids, $4 the statuses, $5 the texts.
@@ -131,17 +126,17 @@ FROM petstore_counters WHERE name = '${counter}'`,
     selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
 FROM ${rows()} id = ANY($1::int8[])`,
     /**
-     * The texts of so many rows with an id above $1, in their order, of all or of one status: as the hexadecimal digits
-     * of one text, a newline between two of them. In the place of one longer than its part of {@link maxQuickBytes}
-     * stands \xff. The limit is spelt out: else no plan that is kept is as good as one that knows it.
+     * The texts of so many rows with an id above $1, in their order, of all or of one status: the hexadecimal digits of
+     * one text, a newline between two, and \xff for one longer than its part of {@link maxQuickBytes}. The limit is
+     * spelt out: else no plan that is kept is as good as one that knows it.
      */
     selectPage: (limit: number, status?: PetStatus) => `SELECT array_to_string(ARRAY(
   SELECT CASE WHEN length(json) <= ${Math.floor(maxQuickBytes / limit)} THEN ${hex} END
   FROM ${rows(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
 ), '0a', 'ff') AS page`,
     /**
-     * The same rows, each with its id, by a running sum of lengths: a text is null once those before have {@link
-     * maxPageBytes}. Three quarters as fast, by `pgbench --protocol=prepared`.
+     * The same rows, each with its id: a text is null once those before have {@link maxPageBytes}. Three quarters as
+     * fast, by `pgbench --protocol=prepared`.
      */
     selectLongPage: (limit: number, status?: PetStatus) => `SELECT id, CASE
   WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${maxPageBytes} THEN ${hex}
@@ -150,7 +145,7 @@ FROM (SELECT id, json FROM ${rows(status)} id > $1::int8 ORDER BY id LIMIT ${lim
   };
 }
 
-/** The counter of a kind of records, and whether it can be raised here. */
+/** Whether the counter of a kind of records is there, and can be raised here. */
 export const selectCounter =
   "SELECT last_id, current_setting('transaction_read_only') AS read_only FROM petstore_counters WHERE name = $1::text";
 
@@ -167,20 +162,25 @@ export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id 
  * counter, whose row stays locked until the commit: so they become visible in their order, which a sequence would not
  * promise.
  *
- * It ends itself by an error, and thereby all that it did:
- * - 22P02, a text that is no number, with {@link notNextWords} in it, where the writer has had a batch of this number
- *   or a later one (see {@link settle});
- * - 22P02 with {@link keyTakenWords}, where one of the keys was used within its time: $7 are those of the records (''
- *   for none), $8 their bodies, $9 their times. Two servers that use one key wait for each other at the counter;
- * - 22P02 with other words, where a row that should be there is not, as with a trigger that keeps none.
+ * It ends itself (see {@link failing}):
+ * - with {@link notNextWords}, where the writer has had a batch of this number or a later one (see {@link settle});
+ * - with {@link keyTakenWords}, where one of the keys was used within its time: $7 are those of the records ('' for
+ *   none), $8 their bodies, $9 their times. Two servers that use one key wait for each other at the counter;
+ * - with other words, where a row that should be there is not, as with a trigger that keeps none.
  *
  * No null is sent in an array, for `array_nulls = off` makes a text of it.
  */
-function insertInto(target: string, keeping = ''): string {
-  const hasKeys = keeping !== '';
+function insertInto(target: string, hasKeys: boolean): string {
   const [names, arrays] = hasKeys ? [', key, body, sent_at', ', $7::text[], $8::text[], $9::int8[]'] : ['', ''];
   const wanted = hasKeys ? "$3::int8 + (SELECT count(*) FROM batch WHERE key <> '')" : '$3::int8';
   const kept = `(SELECT count(*) FROM stored)${hasKeys ? ' + (SELECT count(*) FROM kept)' : ''}`;
+  const keeping = `, kept AS (
+  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, id FROM batch WHERE key <> ''
+  ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
+    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
+      ELSE ${failing('petstore_idempotency.sent_at', keyTakenWords)} END
+  RETURNING key
+)`;
   return `WITH taken AS (
   UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text RETURNING last_id
 ), noted AS (
@@ -194,16 +194,12 @@ function insertInto(target: string, keeping = ''): string {
   FROM taken, unnest($5::text[], $6::bytea[]${arrays}) WITH ORDINALITY AS drafts (status, rest${names}, n)
 ), stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
-)${keeping}
+)${hasKeys ? keeping : ''}
 SELECT CASE
-  WHEN NOT EXISTS (SELECT 1 FROM taken)
-    THEN CAST(CAST((SELECT count(*) FROM taken) AS text) || ' counters ' || $4::text AS int8)
-  WHEN ${kept} <> ${wanted}
-    THEN CAST(CAST(${kept} AS text) || ' rows kept of ' || CAST(${wanted} AS text) AS int8)
-  WHEN EXISTS (SELECT 1 FROM noted) THEN (SELECT last_id FROM taken)
+  WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted) THEN (SELECT last_id FROM taken)
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
-    THEN CAST(CAST((SELECT count(*) FROM noted) AS text) || ' ${notNextWords}' AS int8)
-  ELSE CAST(CAST((SELECT count(*) FROM noted) AS text) || ' writers kept' AS int8)
+    THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
+  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
 END AS last_id`;
 }
 
@@ -217,7 +213,7 @@ export function proofOf(insertBatch: string, values: readonly unknown[], knowsDe
   return [
     insertBatch.replaceAll(/\$([1-9])/g, (_, number) => literalOf(values[Number(number) - 1])),
     ...(knowsDeferred ? ['SET CONSTRAINTS ALL IMMEDIATE'] : []),
-    `SELECT CAST(CAST(count(*) AS text) || ' ${provenWords}' AS int8) FROM petstore_counters`,
+    `SELECT ${failing('count(*)', provenWords)} FROM petstore_counters`,
   ].join(';\n');
 }
 
@@ -229,8 +225,7 @@ function literalOf(value: unknown): string {
 /**
  * Takes the number of a batch, $2, away from its writer, $1, or leaves a batch that is done; answers its last id, -1
  * for none. It waits for one that is still at work. In both cases it writes, so that its own commit waits for a
- * synchronous standby: one that was cancelled while it waited is there for everybody to read, and may be on this server
- * alone.
+ * synchronous standby, which a batch whose wait was cancelled may not have reached.
  */
 export const settle = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
@@ -239,9 +234,8 @@ ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
 RETURNING last_id`;
 
 /**
- * The uses of the keys $1, each with its animal where its body is the one of $2 in the same place. No other animal
- * comes: those are as long as the records that ask for them, which are counted, while a key with another body may be
- * that of the longest.
+ * The uses of the keys $1, each with its animal where its body is the one of $2 in the same place: such an animal is as
+ * long as the record that asks for it, which was counted, while another may be of any length.
  */
 export const selectKeys = `SELECT key, used.body, sent_at, pet_id, ${hex} AS json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
