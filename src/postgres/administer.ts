@@ -1,35 +1,24 @@
-/**
- * What is done to a database now and then, by a command or a start: waiting for it, making its tables, copying to it.
- */
+/** What a command or a start does to a database: waiting for it, making its tables, copying to it. */
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { parsePet } from '../pet.js';
 import type { StoredText, TextTarget } from '../storage.js';
 import { RecordNames } from '../memory/index.js';
-import { again, causeOf, Connections, DatabaseFailure, stateOf, TimeoutError } from './connections.js';
-import { copyingLimits, servingLimits, type PostgresPool } from './driver.js';
-import {
-  addCounter,
-  kindPrefix,
-  petTable,
-  recordTable,
-  selectCounters,
-  selectVersion,
-  setVersion,
-  steps,
-  textOfHex,
-  type Table,
-} from './tables.js';
+import { again, causeOf, Connections, copyingMs, DatabaseFailure, servingMs, stateOf } from './connections.js';
+import type { PostgresPool } from './driver.js';
+import * as sql from './tables.js';
 
-/** How often the log is told that a database is waited for, in milliseconds. */
+/** How often a database that is away is asked again, and how often the log is told. */
+const askAgainMs = 500;
 const tellMs = 5_000;
-/** For how long a batch of a copy is sent again where the database is away, in milliseconds. */
+/** For how long a batch of a copy is sent again where the database is away. */
 const copyAgainMs = 30_000;
-/** What a step may take: an index over many animals is made in minutes, but a database that fell silent stays so. */
+/** What a step may take: an index over many animals is made in minutes. */
 const longestStepMs = 600_000;
-/** How often a step is taken again that another process took at the same time. */
+/** How often a step is taken again that another process takes too, and what both may hear. */
 const maxCollisions = 20;
-/** What two processes that make the same table at once may hear. */
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
+/** The version of the tables that this petstore needs. */
+const neededVersion = sql.steps.length;
 
 /**
  * Does what opens a database, again and again while that is away, starting or full, and says so each 5 s.
@@ -37,14 +26,15 @@ const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
  */
 export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
   let toldAt = Number.NEGATIVE_INFINITY;
-  return again(open, (error) => {
+  const mayPass = (error: unknown): boolean => {
     if (!isPassing(error)) return false;
     if (performance.now() - toldAt >= tellMs) {
       toldAt = performance.now();
       log('warn', 'waiting for the database', { error: reasonOf(error) });
     }
     return true;
-  });
+  };
+  return again(open, mayPass, askAgainMs);
 }
 
 /** Refuses to open a database without the tables of this version: `migratePostgres` makes them. */
@@ -53,30 +43,24 @@ export class MissingTables extends PetstoreError {}
 /** @throws MissingTables; PetstoreError `storage_unusable` for those of a later program; DatabaseFailure */
 export async function checkTables(connections: Connections): Promise<void> {
   const version = await versionIn(connections);
-  if (version === steps.length) return;
+  if (version === neededVersion) return;
   const problem =
-    version === 0 ? 'has no petstore in it' : `has a petstore of version ${version}, where ${steps.length} is needed`;
+    version === 0 ? 'has no petstore in it' : `has a petstore of version ${version}, where ${neededVersion} is needed`;
   const mend = 'make its tables with `petstore migrate --storage URL`';
   throw new MissingTables('storage_unusable', `the database ${problem}; ${mend}`);
 }
 
-/**
- * How many steps were taken in a database.
- * @throws PetstoreError `storage_unusable` for more than we know of; DatabaseFailure
- */
+/** @throws PetstoreError `storage_unusable` for tables of a later program; DatabaseFailure */
 async function versionIn(connections: Connections): Promise<number> {
-  const rows = await connections.read(selectVersion).catch((error: unknown) => {
+  const rows = await connections.read(sql.selectVersion, [], { statementMs: servingMs }).catch((error: unknown) => {
     // No such table, or no such schema.
     if (['42P01', '3F000'].includes(stateOf(error))) return [];
     throw error;
   });
   const version = Number(rows[0]?.['version'] ?? 0);
-  if (version <= steps.length) return version;
-  throw new PetstoreError(
-    'storage_unusable',
-    `the database has a petstore of version ${version}, and this one knows none above ${steps.length}; ` +
-      'use the later program, or another database',
-  );
+  if (version <= neededVersion) return version;
+  const problem = `has a petstore of version ${version}, and this one knows none above ${neededVersion}`;
+  throw new PetstoreError('storage_unusable', `the database ${problem}; use the later program, or another database`);
 }
 
 /**
@@ -87,12 +71,11 @@ async function versionIn(connections: Connections): Promise<number> {
 export async function migratePostgres(
   database: string | PostgresPool,
 ): Promise<{ readonly from: number; readonly to: number }> {
-  // The database may be at work on a step for long; whatever else is asked is answered as to a server.
-  const connections = await Connections.to(database, { ...servingLimits, statementMs: longestStepMs });
+  const connections = await Connections.to(database, longestStepMs);
   try {
     const from = await versionIn(connections);
-    for (const [taken, step] of steps.entries()) if (taken >= from) await takeStep(connections, step, taken + 1);
-    return { from, to: steps.length };
+    for (const [taken, step] of sql.steps.entries()) if (taken >= from) await takeStep(connections, step, taken + 1);
+    return { from, to: neededVersion };
   } catch (error) {
     refuse(error, migratingMends);
   } finally {
@@ -104,9 +87,8 @@ async function takeStep(connections: Connections, step: string, version: number)
   let count = 0;
   await again(
     async () => {
-      // The database itself ends it first.
-      await connections.ask(step, [], { queryMs: longestStepMs + 500 });
-      await connections.ask(setVersion, [version]);
+      await connections.ask(step);
+      await connections.ask(sql.setVersion, [version], { statementMs: servingMs });
     },
     (error) => ++count <= maxCollisions && collisions.includes(stateOf(error)),
   );
@@ -114,10 +96,10 @@ async function takeStep(connections: Connections, step: string, version: number)
 
 /** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
 export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
-  const connections = await Connections.to(database, servingLimits);
+  const connections = await Connections.to(database, servingMs);
   try {
-    const rows = await connections.read(selectCounters);
-    return rows.flatMap(({ name }) => (name?.startsWith(kindPrefix) ? [name.slice(kindPrefix.length)] : []));
+    const rows = await connections.read(sql.selectCounters);
+    return rows.flatMap(({ name }) => (name?.startsWith(sql.kindPrefix) ? [name.slice(sql.kindPrefix.length)] : []));
   } catch (error) {
     refuse(error);
   } finally {
@@ -130,59 +112,44 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
  * @throws PetstoreError as `postgresStorage`.
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = await Connections.to(url, copyingLimits);
+  const connections = await Connections.to(url, copyingMs);
   try {
     await checkTables(connections);
-    if (records !== undefined) {
-      new RecordNames().take(records);
-      await connections.ask(addCounter, [recordTable(records).counter]);
-    }
-    const table = records === undefined ? petTable : recordTable(records);
+    if (records !== undefined) new RecordNames().take(records);
+    const table = records === undefined ? sql.petTable : sql.recordTable(records);
     let { id: lastId } = await lastIn(connections, table);
-    return {
-      adopt: async (texts) => {
-        lastId = await adopt(connections, table, lastId, texts).catch(refuse);
-      },
-      close: () => connections.close(),
+    const adopt = async (texts: readonly StoredText[]): Promise<void> => {
+      const [first, newest] = [texts.at(0), texts.at(-1)];
+      if (first === undefined || newest === undefined) return;
+      if (first.id <= lastId) {
+        const problem = `the database has given ids up to ${lastId}, which ${first.id} cannot follow`;
+        throw new PetstoreError('storage_unusable', problem);
+      }
+      const columns = [
+        texts.map(({ id }) => id),
+        texts.map(({ json }) => (table === sql.petTable ? (parsePet(json).status ?? '') : '')),
+        texts.map(({ json }) => Buffer.from(json, 'latin1')),
+      ];
+      const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
+      // Nothing was done: either it was before, by a try whose answer was lost, or somebody else adds here.
+      const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
+      if (last.id !== newest.id || last.json !== newest.json)
+        throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
+      lastId = newest.id;
     };
+    return { adopt: (texts) => adopt(texts).catch(refuse), close: () => connections.close() };
   } catch (error) {
     await connections.close();
     refuse(error);
   }
 }
 
-/** Adds texts to a copy whose last id is known, in one statement; answers the last id. */
-async function adopt(
-  connections: Connections,
-  table: Table,
-  lastId: bigint,
-  texts: readonly StoredText[],
-): Promise<bigint> {
-  const [first, newest] = [texts.at(0), texts.at(-1)];
-  if (first === undefined || newest === undefined) return lastId;
-  if (first.id <= lastId) {
-    const problem = `the database has given ids up to ${lastId}, which ${first.id} cannot follow`;
-    throw new PetstoreError('storage_unusable', problem);
-  }
-  const columns = [
-    texts.map(({ id }) => id),
-    texts.map(({ json }) => (table === petTable ? (parsePet(json).status ?? '') : '')),
-    texts.map(({ json }) => Buffer.from(json, 'latin1')),
-  ];
-  const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
-  // Nothing was done: either it was before, by a try whose answer was lost, or somebody else adds here.
-  const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
-  if (last.id !== newest.id || last.json !== newest.json)
-    throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
-  return newest.id;
-}
-
-async function lastIn(connections: Connections, { selectLast }: Table): Promise<StoredText> {
+async function lastIn(connections: Connections, { selectLast }: sql.Table): Promise<StoredText> {
   const [row] = await connections.read(selectLast);
-  return { id: BigInt(row?.['last_id'] ?? 0), json: textOfHex(row?.['json'] ?? '') };
+  return { id: BigInt(row?.['last_id'] ?? 0), json: sql.textOfHex(row?.['json'] ?? '') };
 }
 
-/** What an answer comes to, through a restart of the database too. @throws what it refuses, and what lasts too long */
+/** What an answer comes to, through a restart of the database too. */
 function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const giveUpAt = performance.now() + copyAgainMs;
   return again(ask, (error) => {
@@ -192,9 +159,8 @@ function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
 }
 
 /**
- * What waiting alone may mend, as a code and a message: a database that starts, ends, is full or away, and a machine of
- * ours that has no port, file or buffer left. The last words are what a PostgreSQL without a process for it comes to
- * that is asked for TLS, and one that is no PostgreSQL, which the driver does not tell apart.
+ * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: that
+ * has no process left, asked for TLS), and a machine of ours that has no port, file or buffer left.
  */
 const passing = new RegExp(
   '^(08|40|53|55P03|57|E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
@@ -202,15 +168,14 @@ const passing = new RegExp(
     '\\S* (Connection terminated|timeout exceeded when trying to connect|There was an error establishing an SSL))',
 );
 
-/** Whether waiting alone may mend what opening a database failed by. */
 function isPassing(thrown: unknown): boolean {
   const cause = causeOf(thrown);
-  if (cause instanceof TimeoutError || passing.test(`${stateOf(cause)} ${reasonOf(cause)}`)) return true;
+  if (passing.test(`${stateOf(cause)} ${reasonOf(cause)}`)) return true;
   // A Unix socket that is not there yet.
   return stateOf(cause) === 'ENOENT' && cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
 }
 
-/** What mends a failure, told by its code or by what the driver says in words alone. */
+/** What mends a failure of such a code and message. */
 const mends: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED /, 'start it, or name another address'],
   [/^ENOTFOUND /, 'there is no such host: name another'],

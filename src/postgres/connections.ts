@@ -1,6 +1,6 @@
 /**
  * Asks a database over a pool whose connections may be dead or outdated at any time, with time limits, and tells what
- * became of each statement; knows no table.
+ * became of each statement.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -14,7 +14,6 @@ import {
   type PostgresPool,
   type PostgresQuery,
   type Row,
-  type TimeLimits,
 } from './driver.js';
 
 const messages = new Map([
@@ -35,21 +34,27 @@ export class DatabaseFailure extends PetstoreError {
 }
 
 /** The database did not answer in time. */
-export class TimeoutError extends Error {}
+class TimeoutError extends Error {
+  readonly code = 'ETIMEDOUT';
+}
 
 /** What underlies a failure, as it was thrown. */
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
 }
 
-/** The five characters of appendix A of PostgreSQL's manual, or the name of a system error; empty without either. */
+/** The SQLSTATE (appendix A of PostgreSQL's manual) or the name of a system error; empty without either. */
 export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/** Does something again, at most 250 ms after it failed by what may pass. @throws what may not */
-export async function again<Value>(work: () => Promise<Value>, mayPass: (error: unknown) => boolean): Promise<Value> {
-  for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, 250)) {
+/** Does something until it works; pauses double up to 250 ms. @throws what may not pass */
+export async function again<Value>(
+  work: () => Promise<Value>,
+  mayPass: (error: unknown) => boolean,
+  firstPauseMs = 1,
+): Promise<Value> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.max(pauseMs, Math.min(2 * pauseMs, 250))) {
     try {
       return await work();
     } catch (error) {
@@ -59,29 +64,20 @@ export async function again<Value>(work: () => Promise<Value>, mayPass: (error: 
   }
 }
 
-/**
- * Errors that say nothing even as an ERROR, for something between us and the database may have made them: lost
- * connections (08), a completion that the server does not know itself (40003), shutdowns (57P), faults of the system.
- */
+/** Errors of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
-
-/**
- * Where a new session may do better: one from before a failover writes to what is a standby now, and one from before
- * a change of search_path, rights, limits or types keeps to what it was.
- */
+/** Where a new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-
-/** Where a pooler lacks a statement that was prepared on another of its connections, or has it already. */
+/** Where a pooler lacks a prepared statement, or has it already. */
 const statesOfPoolers = ['26000', '42P05'];
 
 /** The columns as they come. */
 const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 
 /**
- * What every connection begins with: a commit must be on disk and on a synchronous standby, or a warning come; of those
- * who wait for the counter's row, none should have to try again when they get it; no statement may outlast our patience,
- * or they would heap up in the server. All are set, though they be right already: no reload of the server's
- * configuration changes what a session has set. Not by the connection's start, whose words a PgBouncer refuses.
+ * What every connection begins with: commits last, or a warning comes; who waited for the counter need not try again;
+ * no statement outlasts our patience. Set though it be right already, against a reload of the configuration; not in the
+ * words of the connection's start, which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
@@ -92,27 +88,29 @@ const settings = `SELECT
     WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 BETWEEN 1 AND $1::int8
     THEN current_setting('statement_timeout', true) ELSE CAST($1::int8 AS text) END, false)`;
 
-/** How often all sessions are renewed at most for an error that may be theirs, in milliseconds. */
+/** How long the database may take for a statement: a server's end within a group commit's 8 s. */
+export const servingMs = 3_000;
+export const copyingMs = 20_000;
+/** How much later the connection is given up: the database itself is to answer first. */
+const graceMs = 500;
+/** How often all sessions are renewed at most. */
 const renewMs = 1_000;
-
-/** How many large answers are read at once, and how long one waits for its turn, in milliseconds. */
+/** How many large answers are read at once, and how long one waits for its turn. */
 const maxLarge = 3;
 const turnMs = 5_000;
-
-/** How often the log is told the same at most, in milliseconds. */
+/** How often the log is told the same at most. */
 const tellMs = 60_000;
 
 /** How a statement is asked where it differs from the others. */
-export interface Asking {
-  /** Whether the server may keep its plan as long as the connection; for one of few texts that are asked often. */
+interface Asking {
+  /** For one of few texts that are asked often. */
   readonly isPrepared?: boolean;
-  /** How long its answer may take, in milliseconds. */
-  readonly queryMs?: number;
-  /** Whether its answer may have megabytes: few such are read at once, or they would fill the memory. */
+  /** How long it may take, where that is less than others may. */
+  readonly statementMs?: number;
+  /** Of megabytes, perhaps: few such are read at once, or they would fill the memory. */
   readonly isLarge?: boolean;
 }
 
-/** What was answered, and what was warned of. */
 interface Answer {
   readonly rows: readonly Row[];
   readonly warning: string | undefined;
@@ -120,46 +118,50 @@ interface Answer {
 
 /** The connections of one storage. */
 export class Connections {
-  /** Hears whether the database can be used; nobody while a storage opens, for what that fails by is thrown. */
+  /** Nobody while a storage opens: what that fails by is thrown. */
   log: Log = ignore;
+  /** Throws what reading is to reject with, from what it failed by. */
+  refuse: (error: unknown) => never = rethrow;
   readonly #pool: PostgresPool;
   readonly #isOurs: boolean;
-  readonly #limits: TimeLimits;
-  readonly #refuse: (error: unknown) => never;
+  readonly #statementMs: number;
   readonly #sessions = new Map<PostgresConnection, Session>();
   readonly #underWay = new Set<Promise<Answer>>();
-  #isClosed = false;
-  /** Sessions from before are not used: since then one of their kind was found to be of no more use. */
+  isClosed = false;
+  /** Sessions from before are not used. */
   #trustedSince = 0;
   #renewedAt = Number.NEGATIVE_INFINITY;
-  /** The names of prepared statements by their texts; undefined where a pooler before the server forbids them. */
+  /** Of prepared statements by their texts; undefined where a pooler forbids them. */
   #names: Map<string, string> | undefined = new Map();
   #freeTurns = maxLarge;
   readonly #waiting: (() => void)[] = [];
   readonly #failing = new Set<string>();
   readonly #toldAt = new Map<string, number>();
 
-  /** @param refuse Throws what reading is to reject with, from what it failed by. */
-  constructor(pool: PostgresPool, isOurs: boolean, limits: TimeLimits, refuse: (error: unknown) => never = rethrow) {
+  private constructor(pool: PostgresPool, isOurs: boolean, statementMs: number) {
     this.#pool = pool;
     this.#isOurs = isOurs;
-    this.#limits = limits;
-    this.#refuse = refuse;
-    // An idle connection that is lost; the pool takes it out, and the next statement opens another.
+    this.#statementMs = statementMs;
+    // The pool takes an idle connection out that is lost.
     pool.on('error', ignore);
     // At once, for what says that it is connected may say in the same breath that it ends.
     pool.on('connect', this.#sessionOf);
   }
 
-  /** To the database of a URL, or over somebody's pool. @throws as `poolFor` */
-  static async to(database: string | PostgresPool, limits: TimeLimits): Promise<Connections> {
+  /** To the database of a URL, or those of somebody's pool. @throws as `poolFor` */
+  static async to(
+    database: string | PostgresPool,
+    statementMs: number,
+    max = 1,
+    log: Log = ignore,
+  ): Promise<Connections> {
     const isOurs = typeof database === 'string';
-    return new Connections(isOurs ? await poolFor(database, 1) : database, isOurs, limits);
+    return new Connections(isOurs ? await poolFor(database, max, log) : database, isOurs, statementMs);
   }
 
   /**
-   * Carries out one statement that writes, as one transaction; its rows are proof that it is committed wherever this
-   * database wants it: a warning says that a synchronous standby was not waited for.
+   * Carries out one statement that writes, as one transaction. Rows are proof that it is committed: a warning may say
+   * that a synchronous standby was not waited for.
    * @throws DatabaseFailure
    */
   async ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
@@ -168,7 +170,7 @@ export class Connections {
     return rows;
   }
 
-  /** The same for one that changes nothing: tried once more where its connection was lost, or its session outdated. */
+  /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
   async read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
     const { isLarge = false } = asking;
     if (isLarge) await within(turnMs, this.#takeTurn(), () => this.#giveTurn()).catch(throwUnsent);
@@ -183,13 +185,13 @@ export class Connections {
       return rows;
     } catch (error) {
       this.tell('be read', error);
-      return this.#refuse(error);
+      return this.refuse(error);
     } finally {
       if (isLarge) this.#giveTurn();
     }
   }
 
-  /** Tells the log that the database does not do what is asked of it, or does again: when that changes. */
+  /** Tells the log that the database does not do what is asked, or does again: when that changes. */
   tell(what: 'be read' | 'be written to', failure?: unknown): void {
     const isFailing = failure !== undefined;
     if (this.#failing.has(what) === isFailing) return;
@@ -202,7 +204,7 @@ export class Connections {
     this.log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : undefined);
   }
 
-  /** The sessions so far are not used again, at most once a second: what was changed may be right for new ones. */
+  /** The sessions so far are not used again: what was changed may be right for new ones. */
   renew(): void {
     const now = performance.now();
     if (now - this.#renewedAt >= renewMs) this.#trustedSince = this.#renewedAt = now;
@@ -210,9 +212,9 @@ export class Connections {
 
   /** Ends the pool where it is ours, else lets go of it once nothing is under way; what is asked later is refused. */
   async close(): Promise<void> {
-    // It keeps its listeners: it ends before its last connections have, and those may still be lost.
+    this.isClosed = true;
+    // It keeps its listeners: its last connections end later, and may still be lost.
     if (this.#isOurs) return this.#pool.end();
-    this.#isClosed = true;
     // A connection in use that is lost while nobody listens ends the process.
     await Promise.allSettled(this.#underWay);
     this.#pool.removeListener('error', ignore);
@@ -222,28 +224,28 @@ export class Connections {
   }
 
   async #ask(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    if (this.#isClosed) return throwUnsent(new Error('the storage is closed'));
+    if (this.isClosed) return throwUnsent(new Error('the storage is closed'));
     const answer = this.#answerTo(text, values, asking).finally(() => this.#underWay.delete(answer));
     this.#underWay.add(answer);
     return answer;
   }
 
   async #answerTo(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    const { isPrepared = false, queryMs = this.#limits.queryMs } = asking;
+    const { isPrepared = false, statementMs = this.#statementMs } = asking;
     const name = isPrepared ? this.#nameOf(text) : undefined;
     const client = await this.#checkOut().catch(throwUnsent);
     const session = this.#sessionOf(client);
     session.begin();
     try {
       const query = { text, values, types: asText, ...(name !== undefined && { name }) };
-      const { rows } = await within(queryMs, client.query(query));
+      const { rows } = await within(statementMs + graceMs, client.query(query));
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       client.release();
       return { rows, warning: session.warning };
     } catch (error) {
       const severity = session.severity ?? severityOf(error);
-      // Whoever answers by an ERROR goes on; all else ends the connection, and mostly others with it.
+      // All else ends the connection, and mostly others with it.
       const isLost = severity !== 'ERROR';
       if (isLost) this.#trustedSince = performance.now();
       else if (statesOfSessions.includes(stateOf(error))) this.renew();
@@ -256,9 +258,8 @@ export class Connections {
     }
   }
 
-  /** A connection that is not known to be dead or outdated, set up for our statements. */
+  /** A connection that is set up, and not known to be dead or outdated. */
   async #checkOut(): Promise<PostgresClient> {
-    // What comes too late is still to be given back.
     const client = await within(connectMs, this.#pool.connect(), (late) => late.release());
     const session = this.#sessionOf(client);
     if (session.since < this.#trustedSince) {
@@ -267,7 +268,7 @@ export class Connections {
     }
     if (session.isSetUp) return client;
     try {
-      await within(connectMs, client.query({ text: settings, values: [this.#limits.statementMs], types: asText }));
+      await within(connectMs, client.query({ text: settings, values: [this.#statementMs], types: asText }));
     } catch (error) {
       client.release(true);
       throw error;
@@ -284,7 +285,7 @@ export class Connections {
     return session;
   };
 
-  /** Of this very text, so that no other version of ours can have prepared another by it. */
+  /** Of this very text: another version of ours may have prepared another. */
   #nameOf(text: string): string | undefined {
     const known = this.#names?.get(text);
     if (known !== undefined || this.#names === undefined) return known;
@@ -293,7 +294,7 @@ export class Connections {
     return name;
   }
 
-  /** Waits until few enough large answers are read, in the order in which they were asked for. */
+  /** Until few enough large answers are read, in the order in which they were asked for. */
   async #takeTurn(): Promise<void> {
     if (this.#freeTurns > 0) this.#freeTurns--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -306,7 +307,6 @@ export class Connections {
   }
 }
 
-/** Throws the failure of a statement that was not sent, for this reason. */
 function throwUnsent(error: unknown): never {
   throw new DatabaseFailure(error, false);
 }

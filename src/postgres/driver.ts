@@ -31,7 +31,7 @@ export interface PostgresConnection {
   removeListener(event: 'error' | 'end', listener: () => void): unknown;
   /** The same, of notices. */
   removeListener(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
-  /** Its bytes, where they can be read: they tell the severity of errors in no language. */
+  /** Its bytes, where they can be read: they tell the severity of an error in no language. */
   readonly connection?: { readonly stream: Duplex };
 }
 
@@ -64,26 +64,12 @@ export interface PostgresQuery {
   readonly name?: string;
   /** Of `$1`, `$2` … */
   readonly values: unknown[];
-  /** Who reads the columns: nobody, so that neither an int64 nor a JSON text is taken for something else. */
+  /** Who reads the columns: nobody, so that an int64 or a JSON text stays what it is. */
   readonly types: { getTypeParser(): (text: string) => string };
 }
 
-/** How long a connection may take, be it made or waited for, and then its first answer, in milliseconds. */
+/** How long getting a connection may take, and then its first answer. */
 export const connectMs = 2_000;
-
-/** How long statements may take, in milliseconds, from 1. */
-export interface TimeLimits {
-  /** Kept by the server, which may have a shorter one; shorter than `queryMs`, so that the server answers. */
-  readonly statementMs: number;
-  /** For the answer: then the connection is given up. */
-  readonly queryMs: number;
-}
-
-/** Those of a server at work: with the pauses between them, they end within a group commit's 8 s. */
-export const servingLimits: TimeLimits = { statementMs: 3_000, queryMs: 3_500 };
-
-/** Nobody waits for a copy's batch or page but the copy. */
-export const copyingLimits: TimeLimits = { statementMs: 20_000, queryMs: 21_000 };
 
 /** What `pg` takes for verify-full, with ten lines of warning that a later version will not. */
 const strictModes = ['prefer', 'require', 'verify-ca'];
@@ -95,10 +81,8 @@ export function wantedUrl(text: string): string | undefined {
   const { username, pathname, search, hash, searchParams } = new URL(isUrl ? text : 'postgres://');
   // What stands before an unescaped / ? or # of a password is taken for the host, and the rest holds the @.
   if (!isUrl || (username === '' && `${pathname}${search}${hash}`.includes('@'))) {
-    return (
-      'a URL such as postgres://user:password@host:5432/name; in user and password write %2F for /, %3F for ?, ' +
-      '%23 for #, %40 for @ and %25 for %'
-    );
+    const escapes = 'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
+    return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
   const mode = searchParams.get('sslmode');
   if (mode === null || searchParams.has('uselibpqcompat') || sslModes.includes(mode)) return undefined;
@@ -107,10 +91,9 @@ export function wantedUrl(text: string): string | undefined {
 
 /**
  * A pool for the database of a URL; nothing is connected yet.
- * @param log Hears of an `sslmode` that is not what it is called.
  * @throws TypeError for another text, without repeating it; PetstoreError `storage_unusable` without `pg`.
  */
-export async function poolFor(text: string, maxConnections: number, log: Log = ignore): Promise<PostgresPool> {
+export async function poolFor(text: string, maxConnections: number, log: Log): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
   const url = new URL(text);
@@ -133,7 +116,7 @@ export async function poolFor(text: string, maxConnections: number, log: Log = i
   });
 }
 
-/** A client whose stream ends where it fails to connect, even where what it talks to is no PostgreSQL. */
+/** A client whose stream ends where it fails to connect, or where what it talks to is no PostgreSQL. */
 function endingClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
@@ -169,23 +152,20 @@ const headerBytes = 5;
 const nothing = Buffer.alloc(0);
 
 /**
- * One connection, ours or of a caller's pool, and what it says besides rows.
- *
- * The severity of an error is read from its field V: `pg` drops that one, and what it has, field S, is in the language
- * of the server. Where there is no V (a pooler, CockroachDB, a client whose bytes cannot be read) S will do: no
- * translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ * One connection, ours or of a caller's pool, and what it says besides rows. The severity of an error is its field V,
+ * which `pg` drops. Where there is none (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do,
+ * in the language of the server: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
  */
 export class Session {
   /** When we heard of it first. */
   readonly since = performance.now();
-  /** Whether it has been set up for our statements. */
   isSetUp = false;
   /** Of the last error; undefined where its bytes cannot be read. */
   severity: string | undefined;
   /** The last warning that no PL/pgSQL function raised, as that a synchronous standby was not waited for. */
   warning: string | undefined;
-  readonly #connection: PostgresConnection;
-  readonly #ended: () => void;
+  /** Leaves no listener. */
+  readonly leave: () => void;
   /** What has come of an error, or of a message's header. */
   #held: Buffer = nothing;
   /** How many bytes of another message are still to come. */
@@ -193,28 +173,25 @@ export class Session {
 
   /** @param connection Between two messages, as one is that is new or just came from the pool. */
   constructor(connection: PostgresConnection, ended: () => void) {
-    this.#connection = connection;
-    this.#ended = ended;
+    const stream = connection.connection?.stream;
     // An error that nobody listens for ends the process.
     connection.on('error', ignore);
     connection.on('end', ended);
     connection.on('notice', this.#notice);
     // Before the driver reads the same bytes.
-    connection.connection?.stream.prependListener('data', this.#read);
+    stream?.prependListener('data', this.#read);
+    this.leave = () => {
+      connection.removeListener('error', ignore);
+      connection.removeListener('end', ended);
+      connection.removeListener('notice', this.#notice);
+      stream?.removeListener('data', this.#read);
+    };
   }
 
   /** Forgets what was said to the statement before. */
   begin(): void {
     this.severity = undefined;
     this.warning = undefined;
-  }
-
-  /** Leaves no listener. */
-  leave(): void {
-    this.#connection.removeListener('error', ignore);
-    this.#connection.removeListener('end', this.#ended);
-    this.#connection.removeListener('notice', this.#notice);
-    this.#connection.connection?.stream.removeListener('data', this.#read);
   }
 
   readonly #notice = ({ severity = '', message = 'a warning', routine }: PostgresNotice): void => {

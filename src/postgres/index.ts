@@ -5,11 +5,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetTexts, RecordKind, Records, Texts } from '../storage.js';
+import type { PetStorage, PetTexts, RecordKind, Records } from '../storage.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { checkTables, refuse, untilThere } from './administer.js';
-import { Connections } from './connections.js';
-import { copyingLimits, poolFor, servingLimits, type PostgresPool } from './driver.js';
+import { Connections, copyingMs, servingMs } from './connections.js';
+import type { PostgresPool } from './driver.js';
 import { PostgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
@@ -37,7 +37,7 @@ const hungCloseMs = 1_000;
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them;
  * TypeError for what is no URL.
  */
-export async function postgresStorage(
+export function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
 ): Promise<PetStorage> {
@@ -48,7 +48,7 @@ export async function postgresStorage(
  * The same to be copied from, or to be compared with a copy (see `copyPets`): its lists may take long, nothing waits
  * for a database that is away, and what reading fails by is a `storage_unusable` of one line.
  */
-export async function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
+export function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
   return openStorage(url, options, true);
 }
 
@@ -61,14 +61,11 @@ async function openStorage(
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
-  const isOurs = typeof database === 'string';
-  // Without it a connection that falls silent while it is made keeps its place for ever, and so do all who wait for it.
-  if (!isOurs && database.options !== undefined && !(Number(database.options.connectionTimeoutMillis) > 0)) {
+  const given = typeof database === 'string' ? undefined : database.options;
+  // Without it a connection that falls silent while it is made keeps its place for ever.
+  if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  }
-  const pool = isOurs ? await poolFor(database, maxConnections, log) : database;
-  const limits = isSource ? copyingLimits : servingLimits;
-  const connections = new Connections(pool, isOurs, limits, isSource ? refuse : undefined);
+  const connections = await Connections.to(database, isSource ? copyingMs : servingMs, maxConnections, log);
   try {
     await checkTables(connections);
   } catch (error) {
@@ -76,10 +73,11 @@ async function openStorage(
     refuse(error);
   }
   connections.log = log;
+  if (isSource) connections.refuse = refuse;
 
   const pets = new PostgresRecords(connections, unnumberedPet, petTable);
-  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
-  const beside: { open(): Promise<void>; close(): Promise<void> }[] = [];
+  /** The animals, and each kind of records beside them that somebody has asked for. */
+  const kinds: { close(): Promise<void> }[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
@@ -94,12 +92,12 @@ async function openStorage(
     names.take(name);
     if (closing !== undefined) throw closedError();
     const records = new PostgresRecords(connections, unnumberedOf(kind), recordTable(name));
-    beside.push(records);
+    kinds.push(records);
     return records;
   }
 
   async function close(): Promise<void> {
-    await Promise.all([pets, ...beside].map((records) => records.close()));
+    await Promise.all(kinds.map((records) => records.close()));
     await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
   }
 
@@ -118,20 +116,9 @@ async function openStorage(
         return isSource ? open() : untilThere(open, log);
       });
       opened.catch(() => undefined);
-      // What failed to open is opened by whoever adds next.
-      const usable = kept.then(
-        (records): Texts<Draft> => ({
-          insert: (draft) => records.open().then(() => records.insert(draft)),
-          get: (id) => records.get(id),
-          list: (query) => records.list(query),
-        }),
-      );
-      return { ...recordsWhenOpen(usable), opened };
+      return { ...recordsWhenOpen<Draft>(kept), opened };
     },
-    // What is kept beside them is in the same database, ready together with it once it is open.
-    ready: async () => {
-      await Promise.all([pets.ready(), ...beside.map((records) => records.open())]);
-    },
+    ready: () => pets.ready(),
     close: () => (closing ??= close()),
   };
 }
