@@ -121,7 +121,7 @@ export class Connections {
   /** Nobody while a storage opens: what that fails by is thrown. */
   log: Log = ignore;
   /** Throws what reading is to reject with, from what it failed by. */
-  refuse: (error: unknown) => never = rethrow;
+  refuse: ((error: unknown) => never) | undefined;
   readonly #pool: PostgresPool;
   readonly #isOurs: boolean;
   readonly #statementMs: number;
@@ -185,7 +185,8 @@ export class Connections {
       return rows;
     } catch (error) {
       this.tell('be read', error);
-      return this.refuse(error);
+      this.refuse?.(error);
+      throw error;
     } finally {
       if (isLarge) this.#giveTurn();
     }
@@ -235,7 +236,8 @@ export class Connections {
     const name = isPrepared ? this.#nameOf(text) : undefined;
     const client = await this.#checkOut().catch(throwUnsent);
     const session = this.#sessionOf(client);
-    session.begin();
+    session.severity = undefined;
+    session.warning = undefined;
     try {
       const query = { text, values, types: asText, ...(name !== undefined && { name }) };
       const { rows } = await within(statementMs + graceMs, client.query(query));
@@ -244,9 +246,8 @@ export class Connections {
       client.release();
       return { rows, warning: session.warning };
     } catch (error) {
-      const severity = session.severity ?? severityOf(error);
       // All else ends the connection, and mostly others with it.
-      const isLost = severity !== 'ERROR';
+      const isLost = (session.severity ?? severityOf(error)) !== 'ERROR';
       if (isLost) this.#trustedSince = performance.now();
       else if (statesOfSessions.includes(stateOf(error))) this.renew();
       client.release(isLost);
@@ -309,10 +310,6 @@ export class Connections {
 
 function throwUnsent(error: unknown): never {
   throw new DatabaseFailure(error, false);
-}
-
-function rethrow(error: unknown): never {
-  throw error;
 }
 
 /** What a promise comes to within so many milliseconds; what comes later goes to `late`. */

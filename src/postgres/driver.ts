@@ -188,12 +188,6 @@ export class Session {
     };
   }
 
-  /** Forgets what was said to the statement before. */
-  begin(): void {
-    this.severity = undefined;
-    this.warning = undefined;
-  }
-
   readonly #notice = ({ severity = '', message = 'a warning', routine }: PostgresNotice): void => {
     const isLess = /^(NOTICE|INFO|LOG|DEBUG\d?)$/.test(severity);
     if (!isLess && routine !== 'exec_stmt_raise') this.warning = message;

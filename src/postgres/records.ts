@@ -161,9 +161,9 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
       this.#connections.renew();
       if (!(await this.#isWritable())) throw new PetstoreError('unavailable', 'The database takes no writes.');
     }
-    const failure = this.#failure;
-    if (failure === undefined) return;
-    await this.#trials.tryOut(this.#sample ?? { status: undefined, rest: '}' });
+    const [failure, sample] = [this.#failure, this.#sample];
+    if (failure === undefined || sample === undefined) return;
+    await this.#trials.tryOut(sample);
     await this.list({ limit: 1 });
     // What failed meanwhile is another failure.
     if (this.#failure === failure) this.#failure = undefined;
