@@ -268,12 +268,11 @@ export class Connections {
       return this.#checkOut();
     }
     if (session.isSetUp) return client;
-    try {
-      await within(connectMs, client.query({ text: settings, values: [this.#statementMs], types: asText }));
-    } catch (error) {
+    const setting = client.query({ text: settings, values: [this.#statementMs], types: asText });
+    await within(connectMs, setting).catch((error: unknown) => {
       client.release(true);
       throw error;
-    }
+    });
     session.isSetUp = true;
     return client;
   }

@@ -3,34 +3,30 @@ import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
+/** What tells of an event to listeners. */
+interface Telling<Event, Told extends readonly unknown[]> {
+  on(event: Event, listener: (...told: Told) => void): unknown;
+  removeListener(event: Event, listener: (...told: Told) => void): unknown;
+}
+
+/** `error` with what ended a connection that nobody has; `connect` with each new one, before anybody has it. */
+type PoolEvents = Telling<'error', [Error]> & Telling<'connect', [PostgresConnection]>;
+
 /** What is asked of a pool; one of `pg` has it. */
-export interface PostgresPool {
+export interface PostgresPool extends PoolEvents {
   /** A connection, waited for where all are in use. */
   connect(): Promise<PostgresClient>;
   /** Closes its connections, once all are given back. */
   end(): Promise<void>;
   /** What it was made with; without a `connectionTimeoutMillis` the log has a warning. */
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
-  /** With what ended a connection that nobody has. */
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  /** With each new connection, before anybody has it. */
-  on(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
-  /** The inverse of `on`. */
-  removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** The same, of new connections. */
-  removeListener(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
 }
 
+/** `error` or `end` once it is lost or closed; `notice` with each notice or warning. */
+type ConnectionEvents = Telling<'error' | 'end', []> & Telling<'notice', [PostgresNotice]>;
+
 /** One connection of a pool, in anybody's hands. */
-export interface PostgresConnection {
-  /** Once it is lost, or closed. */
-  on(event: 'error' | 'end', listener: () => void): unknown;
-  /** With each notice or warning. */
-  on(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
-  /** The inverse of `on`. */
-  removeListener(event: 'error' | 'end', listener: () => void): unknown;
-  /** The same, of notices. */
-  removeListener(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
+export interface PostgresConnection extends ConnectionEvents {
   /** Its bytes, where they can be read: they tell the severity of an error in no language. */
   readonly connection?: { readonly stream: Duplex };
 }

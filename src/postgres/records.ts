@@ -157,7 +157,7 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
 
   async #askReadiness(): Promise<void> {
     if (!(await this.#isWritable())) {
-      // Perhaps of the session alone.
+      // That may be true of the session alone.
       this.#connections.renew();
       if (!(await this.#isWritable())) throw new PetstoreError('unavailable', 'The database takes no writes.');
     }
@@ -269,7 +269,7 @@ class Batches {
         return { added: used.flatMap((use) => use ?? inOrder.next().value ?? []), count: stored.length };
       },
       (error) => {
-        // As after a restore.
+        // Its row is not as we left it, as after a restore.
         const isOfWriter = endedItself(error, sql.notNextWords);
         if (isOfWriter) this.#writer = randomUUID();
         // Or another server has used a key since we looked.
