@@ -1,16 +1,19 @@
 /**
  * Asks a database over a pool whose connections may be dead or outdated at any time, with time limits, and tells what
- * became of each statement; knows no table.
+ * became of each statement.
  */
 import { createHash } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
 import {
+  connectMs,
+  poolFor,
   Session,
   type PostgresClient,
   type PostgresConnection,
   type PostgresPool,
   type PostgresQuery,
-  type TimeLimits,
+  type Row,
 } from './driver.js';
 
 const messages = new Map([
@@ -31,47 +34,50 @@ export class DatabaseFailure extends PetstoreError {
 }
 
 /** The database did not answer in time. */
-export class TimeoutError extends Error {}
+class TimeoutError extends Error {
+  readonly code = 'ETIMEDOUT';
+}
 
 /** What underlies a failure, as it was thrown. */
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
 }
 
-/** The five characters of appendix A of PostgreSQL's manual, or the name of a system error; empty without either. */
+/** The SQLSTATE (appendix A of PostgreSQL's manual) or the name of a system error; empty without either. */
 export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/**
- * Errors of which even the severity ERROR says too little, for something between us and the database may have made
- * them: lost connections (08), a completion that the server does not know itself (40003), shutdowns (57P), faults of
- * system or server.
- */
+/** Does something until it works; pauses double up to 250 ms. @throws what may not pass */
+export async function again<Value>(
+  work: () => Promise<Value>,
+  mayPass: (error: unknown) => boolean,
+  firstPauseMs = 1,
+): Promise<Value> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.max(pauseMs, Math.min(2 * pauseMs, 250))) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!mayPass(error)) throw error;
+    }
+    await wait(pauseMs);
+  }
+}
+
+/** Errors of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
-
-/**
- * Where a new session may do better: one from before a failover writes to what is a standby now, and one from before
- * a change of search_path, rights, limits or types keeps to what it was until it ends.
- */
+/** Where a new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-
-/** Where a pooler lacks a statement that was prepared on another of its connections, or has it already. */
+/** Where a pooler lacks a prepared statement, or has it already. */
 const statesOfPoolers = ['26000', '42P05'];
-
-/** A row, every column as PostgreSQL's own text of it. */
-export type Row = Readonly<Record<string, string | null>>;
 
 /** The columns as they come. */
 const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 
 /**
- * What every connection begins with: an acknowledged commit must outlive a crash of the server, and be on a synchronous
- * standby, even where its settings say otherwise; the warning that it is not there must come; of those who wait for the
- * counter's row, none should have to try again when they get it; and no statement may last longer than we wait for it,
- * or those that we gave up would heap up in the server. All are set, though they be right already: what a session has
- * set itself, no reload of the server's configuration changes. Not in the words of the connection's start, which a
- * PgBouncer refuses.
+ * What every connection begins with: commits last, or a warning comes; who waited for the counter need not try again;
+ * no statement outlasts our patience. Set though it be right already, against a reload of the configuration; not in the
+ * words of the connection's start, which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
@@ -82,78 +88,92 @@ const settings = `SELECT
     WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 BETWEEN 1 AND $1::int8
     THEN current_setting('statement_timeout', true) ELSE CAST($1::int8 AS text) END, false)`;
 
-/** How often all sessions are renewed at most for an error that may be theirs, in milliseconds. */
+/** How long the database may take for a statement: a server's end within a group commit's 8 s. */
+export const servingMs = 3_000;
+export const copyingMs = 20_000;
+/** How much later the connection is given up: the database itself is to answer first. */
+const graceMs = 500;
+/** How often all sessions are renewed at most. */
 const renewMs = 1_000;
-
-/** How many large answers are read at once, and how long one waits for its turn, in milliseconds. */
+/** How many large answers are read at once, and how long one waits for its turn. */
 const maxLarge = 3;
 const turnMs = 5_000;
+/** How often the log is told the same at most. */
+const tellMs = 60_000;
 
 /** How a statement is asked where it differs from the others. */
-export interface Asking {
-  /** Whether the server may keep its plan, for as long as the connection; for one of few texts that are asked often. */
+interface Asking {
+  /** For one of few texts that are asked often. */
   readonly isPrepared?: boolean;
-  /** How long its answer may take, in milliseconds. */
-  readonly queryMs?: number;
-  /** Whether its answer may have megabytes: few such are read at once, or they would fill the memory. */
+  /** How long it may take, where that is less than others may. */
+  readonly statementMs?: number;
+  /** Of megabytes, perhaps: few such are read at once, or they would fill the memory. */
   readonly isLarge?: boolean;
 }
 
-/** What was answered, and what was warned of. */
 interface Answer {
-  readonly rows: readonly unknown[];
+  readonly rows: readonly Row[];
   readonly warning: string | undefined;
 }
 
 /** The connections of one storage. */
 export class Connections {
-  /** Told by whoever adds: nothing but a stored batch proves that the database takes writes. */
-  readonly writing: Health;
-  readonly #reading: Health;
+  /** Nobody while a storage opens: what that fails by is thrown. */
+  log: Log = ignore;
+  /** Throws what reading is to reject with, from what it failed by. */
+  refuse: ((error: unknown) => never) | undefined;
   readonly #pool: PostgresPool;
-  readonly #limits: TimeLimits;
-  readonly #explain: (error: unknown) => unknown;
-  readonly #large = new Turns(maxLarge);
+  readonly #isOurs: boolean;
+  readonly #statementMs: number;
   readonly #sessions = new Map<PostgresConnection, Session>();
   readonly #underWay = new Set<Promise<Answer>>();
-  #isClosed = false;
-  /** Sessions from before are not used: since then one of their kind was found to be of no more use. */
+  isClosed = false;
+  /** Sessions from before are not used. */
   #trustedSince = 0;
   #renewedAt = Number.NEGATIVE_INFINITY;
-  /** The names of the statements that are prepared; undefined where a pooler between us and the server forbids it. */
+  /** Of prepared statements by their texts; undefined where a pooler forbids them. */
   #names: Map<string, string> | undefined = new Map();
+  #freeTurns = maxLarge;
+  readonly #waiting: (() => void)[] = [];
+  readonly #failing = new Set<string>();
+  readonly #toldAt = new Map<string, number>();
 
-  /** @param explain What reading is to reject with, from what it failed by. */
-  constructor(pool: PostgresPool, limits: TimeLimits, log: Log, explain = (error: unknown): unknown => error) {
+  private constructor(pool: PostgresPool, isOurs: boolean, statementMs: number) {
     this.#pool = pool;
-    this.#limits = limits;
-    this.#explain = explain;
-    this.#reading = new Health('be read', log);
-    this.writing = new Health('be written to', log);
-    // An idle connection that is lost; the pool takes it out, and the next statement opens another.
+    this.#isOurs = isOurs;
+    this.#statementMs = statementMs;
+    // The pool takes an idle connection out that is lost.
     pool.on('error', ignore);
     // At once, for what says that it is connected may say in the same breath that it ends.
     pool.on('connect', this.#sessionOf);
   }
 
+  /** To the database of a URL, or those of somebody's pool. @throws as `poolFor` */
+  static async to(
+    database: string | PostgresPool,
+    statementMs: number,
+    max = 1,
+    log: Log = ignore,
+  ): Promise<Connections> {
+    const isOurs = typeof database === 'string';
+    return new Connections(isOurs ? await poolFor(database, max, log) : database, isOurs, statementMs);
+  }
+
   /**
-   * Carries out one statement that writes, as one transaction; its rows are proof that it is committed, and wherever
-   * this database wants it: a warning says that a synchronous standby was not waited for.
+   * Carries out one statement that writes, as one transaction. Rows are proof that it is committed: a warning may say
+   * that a synchronous standby was not waited for.
    * @throws DatabaseFailure
    */
   async ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
     const { rows, warning } = await this.#ask(text, values, asking);
     if (warning !== undefined) throw new DatabaseFailure(new Error(warning), true);
-    return rows.filter(isRow);
+    return rows;
   }
 
-  /**
-   * The same for one that changes nothing: tried once more where its connection was lost, or its session outdated.
-   * The log is told whether the database can be read.
-   */
+  /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
   async read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
     const { isLarge = false } = asking;
-    if (isLarge) await within(turnMs, this.#large.take(), () => this.#large.give()).catch(throwUnsent);
+    if (isLarge) await within(turnMs, this.#takeTurn(), () => this.#giveTurn()).catch(throwUnsent);
     const since = this.#trustedSince;
     try {
       const { rows } = await this.#ask(text, values, asking).catch((error: unknown) => {
@@ -161,31 +181,41 @@ export class Connections {
         if (!isRenewed || causeOf(error) instanceof TimeoutError) throw error;
         return this.#ask(text, values, asking);
       });
-      this.#reading.works();
-      return rows.filter(isRow);
+      this.tell('be read');
+      return rows;
     } catch (error) {
-      this.#reading.fails(error);
-      throw this.#explain(error);
+      this.tell('be read', error);
+      this.refuse?.(error);
+      throw error;
     } finally {
-      if (isLarge) this.#large.give();
+      if (isLarge) this.#giveTurn();
     }
   }
 
-  /**
-   * The sessions so far are not used again, at most once a second: what was changed since may be right for new ones.
-   */
+  /** Tells the log that the database does not do what is asked, or does again: when that changes. */
+  tell(what: 'be read' | 'be written to', failure?: unknown): void {
+    const isFailing = failure !== undefined;
+    if (this.#failing.has(what) === isFailing) return;
+    const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
+    const now = performance.now();
+    if (now - (this.#toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
+    this.#toldAt.set(line, now);
+    if (isFailing) this.#failing.add(what);
+    else this.#failing.delete(what);
+    this.log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : undefined);
+  }
+
+  /** The sessions so far are not used again: what was changed may be right for new ones. */
   renew(): void {
     const now = performance.now();
-    if (now - this.#renewedAt < renewMs) return;
-    this.#renewedAt = now;
-    this.#trustedSince = now;
+    if (now - this.#renewedAt >= renewMs) this.#trustedSince = this.#renewedAt = now;
   }
 
   /** Ends the pool where it is ours, else lets go of it once nothing is under way; what is asked later is refused. */
-  async close(isOurs: boolean): Promise<void> {
-    // It keeps its listeners: it ends before its last connections have, and those may still be lost.
-    if (isOurs) return this.#pool.end();
-    this.#isClosed = true;
+  async close(): Promise<void> {
+    this.isClosed = true;
+    // It keeps its listeners: its last connections end later, and may still be lost.
+    if (this.#isOurs) return this.#pool.end();
     // A connection in use that is lost while nobody listens ends the process.
     await Promise.allSettled(this.#underWay);
     this.#pool.removeListener('error', ignore);
@@ -195,32 +225,29 @@ export class Connections {
   }
 
   async #ask(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    if (this.#isClosed) return throwUnsent(new Error('the storage is closed'));
-    const answer = this.#answerTo(text, values, asking);
+    if (this.isClosed) return throwUnsent(new Error('the storage is closed'));
+    const answer = this.#answerTo(text, values, asking).finally(() => this.#underWay.delete(answer));
     this.#underWay.add(answer);
-    try {
-      return await answer;
-    } finally {
-      this.#underWay.delete(answer);
-    }
+    return answer;
   }
 
   async #answerTo(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    const { isPrepared = false, queryMs = this.#limits.queryMs } = asking;
+    const { isPrepared = false, statementMs = this.#statementMs } = asking;
     const name = isPrepared ? this.#nameOf(text) : undefined;
-    const { client, session } = await this.#checkOut().catch(throwUnsent);
-    session.begin();
+    const client = await this.#checkOut().catch(throwUnsent);
+    const session = this.#sessionOf(client);
+    session.severity = undefined;
+    session.warning = undefined;
     try {
       const query = { text, values, types: asText, ...(name !== undefined && { name }) };
-      const { rows } = await within(queryMs, client.query(query));
+      const { rows } = await within(statementMs + graceMs, client.query(query));
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       client.release();
       return { rows, warning: session.warning };
     } catch (error) {
-      const severity = session.severity ?? severityOf(error);
-      // Whoever answers by an ERROR goes on; all else ends the connection, and mostly others with it.
-      const isLost = severity !== 'ERROR';
+      // All else ends the connection, and mostly others with it.
+      const isLost = (session.severity ?? severityOf(error)) !== 'ERROR';
       if (isLost) this.#trustedSince = performance.now();
       else if (statesOfSessions.includes(stateOf(error))) this.renew();
       client.release(isLost);
@@ -232,27 +259,22 @@ export class Connections {
     }
   }
 
-  /** A connection that is not known to be dead or outdated, set up for our statements. */
-  async #checkOut(): Promise<{ readonly client: PostgresClient; readonly session: Session }> {
-    for (;;) {
-      const { connectMs, statementMs } = this.#limits;
-      // What comes too late is still to be given back.
-      const client = await within(connectMs, this.#pool.connect(), (late) => late.release());
-      const session = this.#sessionOf(client);
-      if (session.since < this.#trustedSince) {
-        client.release(true);
-        continue;
-      }
-      if (session.isSetUp) return { client, session };
-      try {
-        await within(connectMs, client.query({ text: settings, values: [statementMs], types: asText }));
-      } catch (error) {
-        client.release(true);
-        throw error;
-      }
-      session.isSetUp = true;
-      return { client, session };
+  /** A connection that is set up, and not known to be dead or outdated. */
+  async #checkOut(): Promise<PostgresClient> {
+    const client = await within(connectMs, this.#pool.connect(), (late) => late.release());
+    const session = this.#sessionOf(client);
+    if (session.since < this.#trustedSince) {
+      client.release(true);
+      return this.#checkOut();
     }
+    if (session.isSetUp) return client;
+    const setting = client.query({ text: settings, values: [this.#statementMs], types: asText });
+    await within(connectMs, setting).catch((error: unknown) => {
+      client.release(true);
+      throw error;
+    });
+    session.isSetUp = true;
+    return client;
   }
 
   readonly #sessionOf = (client: PostgresConnection): Session => {
@@ -263,7 +285,7 @@ export class Connections {
     return session;
   };
 
-  /** Of this very text, so that no other version of ours can have prepared another by it. */
+  /** Of this very text: another version of ours may have prepared another. */
   #nameOf(text: string): string | undefined {
     const known = this.#names?.get(text);
     if (known !== undefined || this.#names === undefined) return known;
@@ -271,99 +293,40 @@ export class Connections {
     this.#names.set(text, name);
     return name;
   }
-}
 
-/** Throws the failure of a statement that was not sent, for this reason. */
-function throwUnsent(error: unknown): never {
-  throw new DatabaseFailure(error, false);
-}
-
-/** Lets so many at once do something; the others wait, in the order in which they came. */
-class Turns {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async take(): Promise<void> {
-    if (this.#free > 0) this.#free--;
+  /** Until few enough large answers are read, in the order in which they were asked for. */
+  async #takeTurn(): Promise<void> {
+    if (this.#freeTurns > 0) this.#freeTurns--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  give(): void {
+  #giveTurn(): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#free++;
+    if (next === undefined) this.#freeTurns++;
     else next();
   }
 }
 
-/** How often the log is told of a state at most, in milliseconds. */
-const tellMs = 60_000;
-
-/** Tells the log that the database does not do what is asked of it, or does again: when that changes. */
-export class Health {
-  readonly #what: string;
-  readonly #log: Log;
-  #told: 'fails' | 'works' = 'works';
-  readonly #toldAt = { fails: Number.NEGATIVE_INFINITY, works: Number.NEGATIVE_INFINITY };
-
-  constructor(what: string, log: Log) {
-    this.#what = what;
-    this.#log = log;
-  }
-
-  fails(error: unknown): void {
-    if (this.#isNews('fails')) {
-      this.#log('error', `the database cannot ${this.#what}`, { error: reasonOf(causeOf(error)) });
-    }
-  }
-
-  works(): void {
-    if (this.#isNews('works')) this.#log('info', `the database can ${this.#what} again`);
-  }
-
-  #isNews(state: 'fails' | 'works'): boolean {
-    const now = performance.now();
-    if (this.#told === state || now - this.#toldAt[state] < tellMs) return false;
-    this.#told = state;
-    this.#toldAt[state] = now;
-    return true;
-  }
+function throwUnsent(error: unknown): never {
+  throw new DatabaseFailure(error, false);
 }
 
 /** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
 function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   return new Promise((resolve, reject) => {
     let isOverdue = false;
-    const timer = setTimeout(() => {
-      // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
-      setImmediate(() => {
-        isOverdue = true;
-        reject(new TimeoutError(`no answer within ${ms} ms`));
-      });
-    }, ms);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        if (isOverdue) late(value);
-        else resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
+    const giveUp = (): void => {
+      isOverdue = true;
+      reject(new TimeoutError(`no answer within ${ms} ms`));
+    };
+    // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
+    const timer = setTimeout(() => setImmediate(giveUp), ms);
+    promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });
 }
 
 function severityOf(error: unknown): string | undefined {
   return error instanceof Error && 'severity' in error ? String(error.severity) : undefined;
-}
-
-function isRow(row: unknown): row is Row {
-  return typeof row === 'object' && row !== null;
 }
 
 function ignore(): void {}

@@ -3,35 +3,31 @@ import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
+/** What tells of an event to listeners. */
+interface Telling<Event, Told extends readonly unknown[]> {
+  on(event: Event, listener: (...told: Told) => void): unknown;
+  removeListener(event: Event, listener: (...told: Told) => void): unknown;
+}
+
+/** `error` with what ended a connection that nobody has; `connect` with each new one, before anybody has it. */
+type PoolEvents = Telling<'error', [Error]> & Telling<'connect', [PostgresConnection]>;
+
 /** What is asked of a pool; one of `pg` has it. */
-export interface PostgresPool {
+export interface PostgresPool extends PoolEvents {
   /** A connection, waited for where all are in use. */
   connect(): Promise<PostgresClient>;
   /** Closes its connections, once all are given back. */
   end(): Promise<void>;
-  /** What it was made with, where it says so: without a `connectionTimeoutMillis` the log has a warning. */
+  /** What it was made with; without a `connectionTimeoutMillis` the log has a warning. */
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
-  /** With what ended a connection that nobody has. */
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  /** With each connection that is made, before anybody has it. */
-  on(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
-  /** The inverse of `on`. */
-  removeListener(event: 'error', listener: (error: Error) => void): unknown;
-  /** The same, of new connections. */
-  removeListener(event: 'connect', listener: (client: PostgresConnection) => void): unknown;
 }
 
+/** `error` or `end` once it is lost or closed; `notice` with each notice or warning. */
+type ConnectionEvents = Telling<'error' | 'end', []> & Telling<'notice', [PostgresNotice]>;
+
 /** One connection of a pool, in anybody's hands. */
-export interface PostgresConnection {
-  /** Once it is lost, or closed. */
-  on(event: 'error' | 'end', listener: () => void): unknown;
-  /** With each notice or warning. */
-  on(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
-  /** The inverse of `on`. */
-  removeListener(event: 'error' | 'end', listener: () => void): unknown;
-  /** The same, of notices. */
-  removeListener(event: 'notice', listener: (notice: PostgresNotice) => void): unknown;
-  /** Its bytes, where they can be read: see {@link Session}. */
+export interface PostgresConnection extends ConnectionEvents {
+  /** Its bytes, where they can be read: they tell the severity of an error in no language. */
   readonly connection?: { readonly stream: Duplex };
 }
 
@@ -45,10 +41,13 @@ export interface PostgresNotice {
   readonly routine?: string | undefined;
 }
 
+/** A row, every column as PostgreSQL's own text of it. */
+export type Row = Readonly<Record<string, string | null>>;
+
 /** One connection that is ours until it is given back. */
 export interface PostgresClient extends PostgresConnection {
   /** Carries out a statement; rejects with the database's error. */
-  query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
+  query(query: PostgresQuery): Promise<{ readonly rows: readonly Row[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
 }
@@ -57,36 +56,20 @@ export interface PostgresClient extends PostgresConnection {
 export interface PostgresQuery {
   /** The SQL, with `$1`, `$2` … for the values. */
   readonly text: string;
-  /** Under which it is prepared, to be sent whole only once a connection; absent for one that is not. */
+  /** Under which it is prepared, once a connection; absent for one that is not. */
   readonly name?: string;
   /** Of `$1`, `$2` … */
   readonly values: unknown[];
-  /** Who reads the columns: nobody, so that neither an int64 nor a JSON text is ever taken for something else. */
+  /** Who reads the columns: nobody, so that an int64 or a JSON text stays what it is. */
   readonly types: { getTypeParser(): (text: string) => string };
 }
 
-/** How long things may take, in milliseconds, from 1. */
-export interface TimeLimits {
-  /** For a connection, be it made or waited for, and then for the first answer on it. */
-  readonly connectMs: number;
-  /**
-   * For a statement, kept by the server, which may have a shorter limit of its own; shorter than `queryMs`, so that it
-   * answers.
-   */
-  readonly statementMs: number;
-  /** For the answer to a statement: then the connection is given up. */
-  readonly queryMs: number;
-}
-
-/** Those of a server at work: with the pauses between them, they end within a group commit's 8 s. */
-export const servingLimits: TimeLimits = { connectMs: 2_000, statementMs: 3_000, queryMs: 3_500 };
-
-/** Nobody waits for a batch that is copied, or for a page of it, but the copy. */
-export const copyingLimits: TimeLimits = { connectMs: servingLimits.connectMs, statementMs: 20_000, queryMs: 21_000 };
+/** How long getting a connection may take, and then its first answer. */
+export const connectMs = 2_000;
 
 /** What `pg` takes for verify-full, with ten lines of warning that a later version will not. */
-const strictModes: ReadonlySet<string> = new Set(['prefer', 'require', 'verify-ca']);
-const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'verify-full', ...strictModes]);
+const strictModes = ['prefer', 'require', 'verify-ca'];
+const sslModes = ['disable', 'no-verify', 'verify-full', ...strictModes];
 
 /** What is wanted in the place of a text that is no URL of a database, as a noun; undefined for one that is. */
 export function wantedUrl(text: string): string | undefined {
@@ -94,36 +77,31 @@ export function wantedUrl(text: string): string | undefined {
   const { username, pathname, search, hash, searchParams } = new URL(isUrl ? text : 'postgres://');
   // What stands before an unescaped / ? or # of a password is taken for the host, and the rest holds the @.
   if (!isUrl || (username === '' && `${pathname}${search}${hash}`.includes('@'))) {
-    return (
-      'a URL such as postgres://user:password@host:5432/name; in user and password write %2F for /, %3F for ?, ' +
-      '%23 for #, %40 for @ and %25 for %'
-    );
+    const escapes = 'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
+    return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
   const mode = searchParams.get('sslmode');
-  if (mode === null || searchParams.has('uselibpqcompat') || sslModes.has(mode)) return undefined;
+  if (mode === null || searchParams.has('uselibpqcompat') || sslModes.includes(mode)) return undefined;
   return 'a URL whose sslmode is disable, verify-full or no-verify';
 }
 
 /**
- * A pool of its own for the database of a URL; nothing is connected yet.
- * @param log Hears of an `sslmode` that is not what it is called.
+ * A pool for the database of a URL; nothing is connected yet.
  * @throws TypeError for another text, without repeating it; PetstoreError `storage_unusable` without `pg`.
  */
-export async function poolFor(
-  text: string,
-  maxConnections: number,
-  { connectMs }: TimeLimits,
-  log: Log = ignore,
-): Promise<PostgresPool> {
+export async function poolFor(text: string, maxConnections: number, log: Log): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
   const url = new URL(text);
   const mode = url.searchParams.get('sslmode') ?? '';
-  if (strictModes.has(mode) && !url.searchParams.has('uselibpqcompat')) {
+  if (strictModes.includes(mode) && !url.searchParams.has('uselibpqcompat')) {
     log('warn', `sslmode=${mode} is taken for verify-full: write that, or no-verify to trust any certificate`);
     url.searchParams.set('sslmode', 'verify-full');
   }
-  const driver = await loadDriver();
+  const { default: driver } = await import('pg').catch((cause: unknown) => {
+    const problem = `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`;
+    throw new PetstoreError('storage_unusable', problem, { cause });
+  });
   return new driver.Pool({
     Client: endingClient(driver.Client),
     connectionString: url.href,
@@ -134,9 +112,7 @@ export async function poolFor(
   });
 }
 
-type Connected = ((error: Error) => void) | ((error: null, client: DriverClient) => void);
-
-/** A client that ends with its connection, even where what it talks to is no PostgreSQL. */
+/** A client whose stream ends where it fails to connect, or where what it talks to is no PostgreSQL. */
 function endingClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
@@ -145,26 +121,15 @@ function endingClient(Client: typeof DriverClient): typeof DriverClient {
       endWhereReaderThrows(connection.stream);
       // With TLS its messages come on another stream, made around the socket.
       connection.once('sslconnect', () => endWhereReaderThrows(connection.stream));
-    }
-
-    override connect(): Promise<DriverClient>;
-    override connect(connected: Connected): void;
-    override connect(connected?: Connected): Promise<DriverClient> | undefined {
-      if (connected === undefined) return super.connect();
-      super.connect((error: Error | null) => {
-        // The pool forgets it, and the other end may leave it open.
-        if (error) this.end(ignore);
-        Reflect.apply(connected, undefined, [error, this]);
-      });
-      return undefined;
+      // The pool forgets a client that does not connect, and the other end may leave it open.
+      const end = (): void => void connection.stream.destroy();
+      connection.on('error', end).on('errorMessage', end);
+      connection.once('readyForQuery', () => connection.off('errorMessage', end));
     }
   };
 }
 
-/**
- * Ends a stream whose reader throws: the driver's parser does for bytes that no PostgreSQL sends, in the middle of an
- * event that nobody can catch. Then the connection has failed, like any other that breaks.
- */
+/** The driver's parser throws for bytes that no PostgreSQL sends, in an event where nobody can catch it. */
 function endWhereReaderThrows(stream: Duplex): void {
   const emit = stream.emit;
   stream.emit = (event: string | symbol, ...values: unknown[]): boolean => {
@@ -178,43 +143,25 @@ function endWhereReaderThrows(stream: Duplex): void {
   };
 }
 
-async function loadDriver(): Promise<Pick<typeof import('pg'), 'Client' | 'Pool'>> {
-  try {
-    return (await import('pg')).default;
-  } catch (cause) {
-    throw new PetstoreError(
-      'storage_unusable',
-      `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`,
-      { cause },
-    );
-  }
-}
-
 const errorType = 0x45;
 const headerBytes = 5;
 const nothing = Buffer.alloc(0);
 
 /**
- * One connection, ours or of a caller's pool, from the moment that we hear of it, and what it says besides rows.
- *
- * The severity of an error is read as PostgreSQL means it, from its field V: `pg` drops that one, and what it has,
- * field S, is in the language of the server. Where there is no V (a pooler, CockroachDB, a client whose bytes cannot be
- * read) S will do: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ * One connection, ours or of a caller's pool, and what it says besides rows. The severity of an error is its field V,
+ * which `pg` drops. Where there is none (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do,
+ * in the language of the server: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
  */
 export class Session {
   /** When we heard of it first. */
   readonly since = performance.now();
-  /** Whether it has been set up for our statements. */
   isSetUp = false;
   /** Of the last error; undefined where its bytes cannot be read. */
   severity: string | undefined;
-  /**
-   * The text of the last warning that no PL/pgSQL function raised. That a synchronous standby was not waited for is
-   * such a one; what somebody's trigger says is not.
-   */
+  /** The last warning that no PL/pgSQL function raised, as that a synchronous standby was not waited for. */
   warning: string | undefined;
-  readonly #connection: PostgresConnection;
-  readonly #ended: () => void;
+  /** Leaves no listener. */
+  readonly leave: () => void;
   /** What has come of an error, or of a message's header. */
   #held: Buffer = nothing;
   /** How many bytes of another message are still to come. */
@@ -222,28 +169,19 @@ export class Session {
 
   /** @param connection Between two messages, as one is that is new or just came from the pool. */
   constructor(connection: PostgresConnection, ended: () => void) {
-    this.#connection = connection;
-    this.#ended = ended;
+    const stream = connection.connection?.stream;
     // An error that nobody listens for ends the process.
     connection.on('error', ignore);
     connection.on('end', ended);
     connection.on('notice', this.#notice);
     // Before the driver reads the same bytes.
-    connection.connection?.stream.prependListener('data', this.#read);
-  }
-
-  /** Forgets what was said to the statement before. */
-  begin(): void {
-    this.severity = undefined;
-    this.warning = undefined;
-  }
-
-  /** Leaves no listener. */
-  leave(): void {
-    this.#connection.removeListener('error', ignore);
-    this.#connection.removeListener('end', this.#ended);
-    this.#connection.removeListener('notice', this.#notice);
-    this.#connection.connection?.stream.removeListener('data', this.#read);
+    stream?.prependListener('data', this.#read);
+    this.leave = () => {
+      connection.removeListener('error', ignore);
+      connection.removeListener('end', ended);
+      connection.removeListener('notice', this.#notice);
+      stream?.removeListener('data', this.#read);
+    };
   }
 
   readonly #notice = ({ severity = '', message = 'a warning', routine }: PostgresNotice): void => {

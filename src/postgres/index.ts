@@ -5,12 +5,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetTexts, RecordKind, Records, Texts } from '../storage.js';
+import type { PetStorage, PetTexts, RecordKind, Records } from '../storage.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import { checkTables, unusableDatabase, untilThere } from './administer.js';
-import { Connections } from './connections.js';
-import { copyingLimits, poolFor, servingLimits, type PostgresPool, type TimeLimits } from './driver.js';
-import { PostgresRecords, restAfter, type Unnumbered } from './records.js';
+import { checkTables, refuse, untilThere } from './administer.js';
+import { Connections, copyingMs, servingMs } from './connections.js';
+import type { PostgresPool } from './driver.js';
+import { PostgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
@@ -25,6 +25,8 @@ export interface PostgresStorageOptions {
   readonly maxConnections?: number;
 }
 
+const optionNames: readonly (keyof PostgresStorageOptions)[] = ['log', 'maxConnections'];
+
 /** How long closing waits for a database that does not answer before the process may end without it. */
 const hungCloseMs = 1_000;
 
@@ -35,67 +37,53 @@ const hungCloseMs = 1_000;
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them;
  * TypeError for what is no URL.
  */
-export async function postgresStorage(
+export function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
 ): Promise<PetStorage> {
-  return openStorage(database, options, servingLimits, untilThere);
+  return openStorage(database, options, false);
 }
 
 /**
  * The same to be copied from, or to be compared with a copy (see `copyPets`): its lists may take long, nothing waits
  * for a database that is away, and what reading fails by is a `storage_unusable` of one line.
  */
-export async function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
-  return openStorage(url, options, copyingLimits, (open) => open(), unusableDatabase);
+export function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
+  return openStorage(url, options, true);
 }
 
 async function openStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions,
-  limits: TimeLimits,
-  opening: (open: () => Promise<void>, log: Log) => Promise<void>,
-  explain?: (error: unknown) => unknown,
+  isSource: boolean,
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, [
-    'log',
-    'maxConnections',
-  ] satisfies (keyof PostgresStorageOptions)[]);
+  checkNames('option of postgresStorage', options, optionNames);
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
-  const isOurs = typeof database === 'string';
-  // Without it a connection that falls silent while it is made keeps its place for ever, and so do all who wait for it.
-  if (!isOurs && database.options !== undefined && !(Number(database.options.connectionTimeoutMillis) > 0)) {
+  const given = typeof database === 'string' ? undefined : database.options;
+  // Without it a connection that falls silent while it is made keeps its place for ever.
+  if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  }
-  const pool = isOurs ? await poolFor(database, maxConnections, limits, log) : database;
-  let tell: Log = () => undefined;
-  const connections = new Connections(pool, limits, (...said) => tell(...said), explain);
+  const connections = await Connections.to(database, isSource ? copyingMs : servingMs, maxConnections, log);
   try {
     await checkTables(connections);
   } catch (error) {
-    await connections.close(isOurs);
+    await connections.close();
     refuse(error);
   }
-  // What opening fails by is thrown, not logged.
-  tell = log;
+  connections.log = log;
+  if (isSource) connections.refuse = refuse;
 
-  const pets = new PostgresRecords(connections, unnumberedPet, petTable, log);
-  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
-  const beside: { open(): Promise<void>; close(): Promise<void> }[] = [];
+  const pets = new PostgresRecords(connections, unnumberedPet, petTable);
+  /** The animals, and each kind of records beside them that somebody has asked for. */
+  const kinds: { close(): Promise<void> }[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
   const texts: Required<PetTexts> = {
-    insert: (draft) => {
-      checkDraft(draft);
-      return pets.insert(draft);
-    },
-    insertOnce: (draft, once) => {
-      checkDraft(draft);
-      return pets.insertOnce(draft, once);
-    },
+    insert: (draft) => pets.insert(draft),
+    insertOnce: (draft, once) => pets.insertOnce(draft, once),
     get: (id) => pets.get(id),
     list: (query) => pets.list(query),
   };
@@ -103,14 +91,14 @@ async function openStorage(
   async function keep<Draft>(name: string, kind: RecordKind<Draft>): Promise<PostgresRecords<Draft>> {
     names.take(name);
     if (closing !== undefined) throw closedError();
-    const records = new PostgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
-    beside.push(records);
+    const records = new PostgresRecords(connections, unnumberedOf(kind), recordTable(name));
+    kinds.push(records);
     return records;
   }
 
   async function close(): Promise<void> {
-    await Promise.all([pets, ...beside].map((records) => records.close()));
-    await Promise.race([connections.close(isOurs), wait(hungCloseMs, undefined, { ref: false })]);
+    await Promise.all(kinds.map((records) => records.close()));
+    await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
   }
 
   return {
@@ -123,42 +111,28 @@ async function openStorage(
     onCommit: (watcher) => pets.onCommit(watcher),
     records: <Draft>(name: string, kind: RecordKind<Draft>): Records<Draft> => {
       const kept = keep(name, kind);
-      const opened = kept.then((records) => opening(() => records.open().catch(refuse), log));
+      const opened = kept.then((records) => {
+        const open = (): Promise<void> => records.open().catch(refuse);
+        return isSource ? open() : untilThere(open, log);
+      });
       opened.catch(() => undefined);
-      // What failed to open is opened by whoever adds next.
-      const usable = kept.then(
-        (records): Texts<Draft> => ({
-          insert: (draft) => records.open().then(() => records.insert(draft)),
-          get: (id) => records.get(id),
-          list: (query) => records.list(query),
-        }),
-      );
-      return { ...recordsWhenOpen(usable), opened };
+      return { ...recordsWhenOpen<Draft>(kept), opened };
     },
-    // What is kept beside them is in the same database, ready together with it once it is open.
-    ready: async () => {
-      await Promise.all([pets.ready(), ...beside.map((records) => records.open())]);
-    },
+    ready: () => pets.ready(),
     close: () => (closing ??= close()),
   };
 }
 
-function refuse(error: unknown): never {
-  throw unusableDatabase(error);
-}
-
 function unnumberedPet(draft: PetDraft): Unnumbered {
-  return { status: draft.status, rest: restAfter(0n, petJson(0n, draft)) };
+  checkDraft(draft);
+  return { status: draft.status, rest: petJson(0n, draft).slice(restAt) };
 }
 
-/**
- * The same for a plugin's kind; @throws TypeError where the id has a say in the rest, for it is known only in the
- * database.
- */
+/** For a plugin's kind. @throws TypeError where the id, which only the database knows, has a say in the rest. */
 function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbered {
   const { json } = keptKindOf(kind);
   return (draft) => {
-    const [rest, other] = [restAfter(0n, json(0n, draft)), restAfter(1n, json(1n, draft))];
+    const [rest, other] = [json(0n, draft).slice(restAt), json(1n, draft).slice(restAt)];
     if (rest !== other) throw new TypeError('the JSON text of a record must hold its id only as its first member');
     return { status: undefined, rest };
   };
