@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, digestOfKey, parseJson, reasonOf, type JsonValue } from '../index.js';
 import { print, Refusal, say } from './output.js';
-import { readDuration, type Settings } from './settings.js';
+import { readDuration, timeOf, type Settings } from './settings.js';
 
 /** Where keys are kept unless an option says otherwise, below the working folder. */
 export const defaultKeysFile = 'data/keys.json';
@@ -13,26 +13,20 @@ export const defaultKeysFile = 'data/keys.json';
 /** The name of the key of `--dev`. */
 export const devKeyName = 'dev';
 
-/** A key as the file has it. */
+/** A key as the file has it: the SHA-256 of its text in hexadecimal digits, and times of ISO 8601. */
 interface StoredKey {
   readonly name: string;
-  /** SHA-256 of the key's text, in hexadecimal digits. */
   readonly sha256: string;
-  /** ISO 8601. */
   readonly created: string;
-  /** ISO 8601; absent for never. */
   readonly expires?: string;
 }
 
-/** A new API key: `psk_` and 32 random bytes in base64url, 47 characters. */
+/** A new API key: `psk_` and 32 random bytes in base64url. */
 export function newApiKey(): string {
   return `psk_${randomBytes(32).toString('base64url')}`;
 }
 
-/**
- * Reads a keys file. It is strict, so that no typing error opens a door.
- * @throws Refusal that names the file and what is wrong with it.
- */
+/** Reads a keys file, strictly, so that no typing error opens a door. @throws Refusal */
 export function readKeysFile(path: string): readonly StoredKey[] {
   try {
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
@@ -42,7 +36,8 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
     return keys;
   } catch (error) {
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}`);
+    const mend = 'mend it, or name another with --keys-file or PETSTORE_KEYS_FILE';
+    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}; ${mend}`);
   }
 }
 
@@ -65,6 +60,7 @@ function readKey(value: JsonValue, index: number): StoredKey {
     if (typeof found === 'string' && isRight(found)) return found;
     throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
   };
+  const isTime = (time: string): boolean => !Number.isNaN(timeOf(time));
   const time = 'a time such as 2026-11-20T08:00:00Z';
   const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
   refuseReserved(name, `${place}: `);
@@ -81,35 +77,21 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
   return value;
 }
 
-/** A date, or a time that names its zone: without one it would mean something else on another machine. */
-function isTime(text: string): boolean {
-  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-  if (!form.test(text) || Number.isNaN(Date.parse(text))) return false;
-  // Date takes 31 February for 3 March. Asked without its time, which in UTC may be of the day before or after.
-  const day = text.slice(0, 10);
-  return new Date(day).toISOString().startsWith(day);
-}
-
 /** Runs `keys add NAME`, `keys list` or `keys revoke NAME`. @throws Refusal */
-export async function keys([action, ...names]: readonly string[], settings: Settings): Promise<number> {
+export async function keys(settings: Settings, [action, ...names]: readonly string[]): Promise<void> {
   const path = settings.find('keysFile')?.text ?? defaultKeysFile;
   const expires = settings.find('expires');
   if (expires !== undefined && action !== 'add')
     throw new Refusal(`flag ${expires.from} is only for \`keys add\`; leave it out`);
-  switch (action) {
-    case 'add':
-      await add(path, oneName(action, names), expires && readDuration(expires));
-      return 0;
-    case 'revoke':
-      await revoke(path, oneName(action, names));
-      return 0;
-    case 'list':
-      if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-      await print(storedIn(path).map(lineOf));
-      return 0;
-    default:
-      throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  if (action === 'list') {
+    if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
+    return print(storedIn(path).map(lineOf));
   }
+  if (action !== 'add' && action !== 'revoke') throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  const [name] = names;
+  if (name === undefined || names.length > 1)
+    throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
+  return action === 'revoke' ? revoke(path, name) : add(path, name, expires && readDuration(expires));
 }
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
@@ -131,14 +113,10 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
 }
 
 async function revoke(path: string, name: string): Promise<void> {
-  const unknown = new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
-  // Asked before, too: the change would make the folder.
-  if (!fs.existsSync(path)) throw unknown;
-  await change(path, (present) => {
-    const left = present.filter((key) => key.name !== name);
-    if (left.length === present.length) throw unknown;
-    return left;
-  });
+  // Asked before the change, which would make the folder.
+  if (storedIn(path).every((key) => key.name !== name))
+    throw new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
+  await change(path, (present) => present.filter((key) => key.name !== name));
   say(`${name} is revoked; a running server refuses it within 2 seconds.`);
 }
 
@@ -163,25 +141,17 @@ function storedIn(path: string): readonly StoredKey[] {
   return fs.existsSync(path) ? readKeysFile(path) : [];
 }
 
-function oneName(action: string, [name, ...others]: readonly string[]): string {
-  if (name !== undefined && others.length === 0) return name;
-  throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
-}
-
 const retryMs = 20;
 /** Work under the lock takes milliseconds; a lock of this age was left by a crash. */
 const staleMs = 10_000;
-/** Long enough to see a lock grow stale. */
-const standardPatienceMs = 15_000;
 
 /**
- * Puts a text in place of a file as a whole, for its owner alone (mode 600) and on the disk, while no other process
- * that asks here does: readers see the old text or the new one. The new file is the lock, until it takes the place of
- * the old one. A missing folder is made.
- * @param next Makes the text, under the lock.
+ * Puts the text that `next` makes in place of a file as a whole, for its owner alone (mode 600) and on the disk; other
+ * processes that ask here take turns. The new file is the lock, until it takes the place of the old one.
+ * @param patienceMs How long it waits for its turn: by itself long enough to see a lock grow stale.
  * @throws Refusal where the turn never comes; what `next` and the system throw: the old file is still there then.
  */
-export async function replaceFile(path: string, next: () => string, patienceMs = standardPatienceMs): Promise<void> {
+export async function replaceFile(path: string, next: () => string, patienceMs = 15_000): Promise<void> {
   const file = throughLinks(path);
   const folder = dirname(file);
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -197,18 +167,11 @@ export async function replaceFile(path: string, next: () => string, patienceMs =
   // Windows opens no folders; there the rename alone must do.
   if (process.platform === 'win32') return;
   const descriptor = fs.openSync(folder, 'r');
-  try {
-    fs.fsyncSync(descriptor);
-  } finally {
-    fs.closeSync(descriptor);
-  }
+  fs.fsyncSync(descriptor);
+  fs.closeSync(descriptor);
 }
 
-/**
- * The path of the file that a path leads to through links; one that is missing may be the end of a link, too. To
- * replace the path itself would put a file in the link's place, and leave the other as it was.
- * @throws what the system throws, such as for a ring of links.
- */
+/** The path that a path leads to through links, be it of a file that is still missing: a link must stay a link. */
 function throughLinks(path: string): string {
   try {
     return fs.realpathSync(path);
@@ -222,9 +185,8 @@ function throughLinks(path: string): string {
 async function takeLock(lock: string, patienceMs: number): Promise<void> {
   const removing = `${lock}.stale`;
   for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(retryMs)) {
-    // Only one at a time may look and remove: two who saw the same stale lock would otherwise remove it one after the
-    // other, and the second one's would be the new lock of a third. Nobody takes this one over: it is there for two
-    // system calls.
+    // Only one at a time may look and remove: of two who saw the same stale lock, the second would remove the new lock
+    // of a third. Nobody takes this one over: it is there for two system calls.
     if (isStale(lock) && makes(removing)) {
       try {
         if (isStale(lock)) fs.rmSync(lock, { force: true });

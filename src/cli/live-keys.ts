@@ -10,19 +10,19 @@ const devKeyPath = 'data/dev-key';
 const lookMs = 1_000;
 
 /** The keys of all sources; any active one is accepted (C40). */
-export interface LiveKeys {
+interface LiveKeys {
   /** The name of the active key that a token is, or undefined. */
   readonly verify: (token: string) => string | undefined;
   /** Reads the file again at once. */
   readonly reload: () => void;
-  /** The key of this machine itself, for whoever tries it out; undefined without `--dev`. */
+  /** The key of `--dev`. */
   readonly devKey: string | undefined;
 }
 
 /**
  * Reads the keys of the environment and of `--dev`, and those of the file, at which it looks each second. A file that
- * cannot be used leaves the keys as they are, the log says why, and it is tried again each second: a revoked key must
- * not stay good for want of a free descriptor.
+ * cannot be used leaves the keys as they are, and is tried again each second: a revoked key must not stay good for want
+ * of a free descriptor.
  * @throws Refusal for a bad key or file, and where no key is active.
  */
 export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> {
@@ -45,13 +45,7 @@ export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> 
   }
 
   const fixed = settings.list('apiKeys').map(readApiKey);
-  let stored: readonly KeyEntry[];
-  try {
-    stored = readFile();
-  } catch (error) {
-    const which = keysFile === undefined ? 'it' : `what ${keysFile.from} names`;
-    throw new Refusal(`${reasonOf(error)}; mend ${which}, or make another with \`keys add NAME\``);
-  }
+  const stored = readFile();
   // Last, for it may be made now, which nothing that is wrong with the rest should leave on the disk.
   const devKey = settings.has('dev') ? await ownKey() : undefined;
   if (devKey !== undefined) fixed.push({ name: devKeyName, digest: digestOfKey(devKey) });
@@ -78,7 +72,7 @@ export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> 
     }
   }
 
-  // Not `fs.watchFile`: its first look comes some time after the call, and what changed meanwhile is never noticed.
+  // Not `fs.watchFile`, which never notices what changes before its first look, some time after the call.
   setInterval(() => {
     if (identityOf(path) !== seen) readAgain();
   }, lookMs).unref();
@@ -93,10 +87,7 @@ export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> 
   };
 }
 
-/**
- * The key of this machine for trying things out: made once, kept in a file for its owner alone.
- * @throws Refusal where it cannot be read or made.
- */
+/** The key of this machine for trying things out: made once, kept in a file for its owner alone. @throws Refusal */
 async function ownKey(): Promise<string> {
   const read = (): string => readFileSync(devKeyPath, 'latin1');
   let key: string;
@@ -114,7 +105,7 @@ async function ownKey(): Promise<string> {
   throw new Refusal(`${devKeyPath} holds no key; delete it, and --dev makes a new one`);
 }
 
-/** What differs once a file changed, came or went; '' where it is not there, or not to be seen. */
+/** What differs once a file changed, came or went; '' where it is not to be seen. */
 function identityOf(path: string): string {
   try {
     const { ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });

@@ -3,10 +3,7 @@ import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
 import { codeOf, reasonOf, type Log } from '../index.js';
 
-/**
- * Something that the operator gave cannot be used: the process ends with exit 2. The message is one sentence that names
- * it and the mend.
- */
+/** What the operator gave cannot be used: exit 2. The message is one sentence that names it and the mend. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
@@ -14,10 +11,7 @@ export class Refusal extends Error {
 // The controls of ASCII and Latin-1, the line ends of Unicode, and what turns the writing direction round.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/**
- * A text without what would move a terminal's cursor or start another line: each such character as its JSON escape, so
- * that it stays what it was inside a JSON string.
- */
+/** A text in which whatever would move a terminal's cursor or start another line stands as its JSON escape. */
 export function printable(text: string): string {
   return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
@@ -31,22 +25,16 @@ export function say(line: string): void {
 }
 
 /**
- * Writes a command's result to standard output; resolves once it is written, or where a reader such as `head` had
- * enough.
- * @param loss What has happened that nobody hears of otherwise: then a reader that is gone is a failure, too.
- * @throws Refusal where it cannot be written; its message ends with the loss.
+ * Writes a command's result to standard output, whose reader may have had enough of it, as `head` has.
+ * @param loss What nobody hears of otherwise: then a reader that is gone is a failure, too.
+ * @throws Refusal where it cannot be written.
  */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
-  try {
-    await new Promise<void>((resolve, reject) =>
-      process.stdout.write(text, (error) => (error ? reject(error) : resolve())),
-    );
-  } catch (error) {
-    if (codeOf(error) === 'EPIPE' && loss === undefined) return;
-    const lost = loss ?? 'the result was shown to nobody';
-    throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
-  }
+  const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
+  if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
+  const lost = loss ?? 'the result was shown to nobody';
+  throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
 const barWidth = 30;
@@ -58,12 +46,11 @@ export class Progress {
 
   /** Draws a bar; `done` is from 0 to 1. */
   show(what: string, done: number, count: number): void {
-    const full = Math.min(barWidth, Math.floor(done * barWidth));
-    const bar = '#'.repeat(full) + '-'.repeat(barWidth - full);
+    const bar = '#'.repeat(done * barWidth).padEnd(barWidth, '-');
     this.count(`${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}%`, count);
   }
 
-  /** Draws a running count, for work whose end nobody knows before it is there; not for every call. */
+  /** Draws a running count, for work whose end nobody knows. */
   count(what: string, count: number, things = 'animals'): void {
     if (!process.stderr.isTTY || performance.now() - this.#drawnAt < redrawMs) return;
     this.#drawnAt = performance.now();
@@ -81,21 +68,13 @@ const maxBufferedBytes = 2 ** 22;
 /** How a line of the log is written: for people, or for programs. */
 export type LogFormat = 'text' | 'json';
 
-/**
- * A log of one line for each thing it is told. JSON has level, msg, the fields, and last the time; text, for people,
- * begins with the time of day. A field that cannot be written says so in its place. While a stream holds more than
- * 4 MiB that its reader has not taken, lines are dropped; once it has taken all, their number is logged.
- */
+/** While 4 MiB wait for the stream's reader, lines are dropped; once it has taken all, their number is logged. */
 export function logTo(stream: Writable, format: LogFormat): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
   const write: Log = (level, msg, fields) => {
-    try {
-      if (dropped > 0 || stream.writableLength > maxBufferedBytes) dropped++;
-      else stream.write(`${printable(lineOf(level, msg, membersOf(fields)))}\n`);
-    } catch {
-      // A stream that throws has no place to say so.
-    }
+    if (dropped > 0 || stream.writableLength > maxBufferedBytes) dropped++;
+    else stream.write(`${printable(lineOf(level, msg, membersOf(fields)))}\n`);
   };
   stream.on('drain', () => {
     if (dropped === 0) return;
@@ -122,11 +101,9 @@ function textLine(level: string, msg: string, members: readonly Member[]): strin
   return words.join(' ');
 }
 
-const own = ['level', 'msg', 'time'];
-
 function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Member[] {
   try {
-    const names = Object.keys(fields).filter((name) => !own.includes(name));
+    const names = Object.keys(fields).filter((name) => !['level', 'msg', 'time'].includes(name));
     return names.flatMap((name) => member(name, () => fields[name]));
   } catch (error) {
     return member('fields', () => unwritable(error));
@@ -137,7 +114,8 @@ function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Mem
 function member(name: string, read: () => unknown): readonly Member[] {
   let json: string | undefined;
   try {
-    json = JSON.stringify(read(), exactly);
+    // Ids are bigints, at which JSON.stringify throws.
+    json = JSON.stringify(read(), (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
   } catch (error) {
     json = JSON.stringify(unwritable(error));
   }
@@ -146,9 +124,4 @@ function member(name: string, read: () => unknown): readonly Member[] {
 
 function unwritable(error: unknown): string {
   return `[cannot be written: ${reasonOf(error)}]`;
-}
-
-/** Ids are bigints, which JSON.stringify throws at. */
-function exactly(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value;
 }

@@ -15,46 +15,40 @@ interface ShippedPlugin {
 }
 
 /** Every shipped plugin by its name; a package of such a name is reached by its path. */
-const shipped = new Map<string, ShippedPlugin>(
-  Object.entries({
-    cors: {
-      about: 'browsers let pages of each --cors-origin in; that turns it on',
-      library: 'cors@2',
-      load: loadCors,
-    },
-    docs: {
-      about: 'Swagger UI at /docs; --dev turns it on where its library is',
-      // What it depends on reports each install to its makers, by a script.
-      library: '--ignore-scripts swagger-ui-dist@5',
-      load: async () => (await import('../plugins/docs.js')).docsPlugin(),
-    },
-    faults: {
-      about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
-      load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
-    },
-    metrics: {
-      about: 'Prometheus reads /metrics, which needs no key',
-      library: 'prom-client@15',
-      load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
-    },
-    orders: {
-      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
-      load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
-    },
-  }),
-);
+const shipped: Readonly<Record<string, ShippedPlugin>> = {
+  cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
+  docs: {
+    about: 'Swagger UI at /docs; --dev turns it on where its library is',
+    // What it depends on reports each install to its makers, by a script.
+    library: '--ignore-scripts swagger-ui-dist@5',
+    load: async () => (await import('../plugins/docs.js')).docsPlugin(),
+  },
+  faults: {
+    about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
+    load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+  },
+  metrics: {
+    about: 'Prometheus reads /metrics, which needs no key',
+    library: 'prom-client@15',
+    load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+  },
+  orders: {
+    about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+    load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
+  },
+};
 
 /** The lines of the help on shipped plugins. */
 export function pluginsHelp(): readonly string[] {
-  return [...shipped].map(
-    ([name, { about, library }]) =>
-      `  ${name.padEnd(9)} ${about}${library === undefined ? '' : `; npm install ${library}`}`,
-  );
+  return Object.entries(shipped).map(([name, { about, library }]) => {
+    const install = library === undefined ? '' : `; npm install ${library}`;
+    return `  ${name.padEnd(9)} ${about}${install}`;
+  });
 }
 
 /**
  * Imports the plugins that are asked for, each once, by the names that they were asked for by, in their order; those
- * that another option turns on are among them. The docs of `--dev` are left out where their library is not installed.
+ * that another option turns on are among them.
  * @throws Refusal for one that is not there, does not load, or is no function; the plugins themselves reject with one
  * where they fail to start.
  */
@@ -68,8 +62,8 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   const plugins = new Map<string, Plugin>();
   // Of two of a name the later counts: whoever asks for one by name wants to hear that it is missing.
   for (const setting of new Map(asked.map((each) => [each.text, each])).values()) {
-    const own = shipped.get(setting.text);
-    const plugin = own === undefined ? await loadForeign(setting) : await loadShipped(setting, own, corsOrigins);
+    const own = Object.hasOwn(shipped, setting.text) ? shipped[setting.text] : undefined;
+    const plugin = await (own === undefined ? loadForeign(setting) : loadShipped(setting, own, corsOrigins));
     if (plugin !== undefined) plugins.set(setting.text, refusing(setting, plugin));
   }
   return plugins;
@@ -83,9 +77,8 @@ function refusing({ text, from }: Setting, plugin: (host: PluginHost) => unknown
     throw new Refusal(`${from} ${text} failed to start (${reasonOf(error)}); mend it, or leave it out`);
   };
   return async (host) => {
-    const waitFor = (opening: PromiseLike<unknown>): void => host.waitFor(Promise.resolve(opening).catch(fail));
     try {
-      await plugin({ ...host, waitFor });
+      await plugin({ ...host, waitFor: (opening) => host.waitFor(Promise.resolve(opening).catch(fail)) });
     } catch (error) {
       fail(error);
     }
@@ -103,6 +96,7 @@ async function loadCors(corsOrigins: readonly Setting[]): Promise<Plugin> {
   }
 }
 
+/** Undefined for the docs of `--dev` where their library is not installed. */
 async function loadShipped(
   { text, from }: Setting,
   { load, library }: ShippedPlugin,
@@ -123,7 +117,7 @@ async function loadForeign({ text, from }: Setting): Promise<(host: PluginHost) 
   try {
     module = await import(locate(text).href);
   } catch (error) {
-    const known = [...shipped.keys()].join(', ');
+    const known = Object.keys(shipped).join(', ');
     const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
     throw new Refusal(`${from} ${text} cannot be loaded (${reasonOf(error)}); ${mend}`);
   }

@@ -1,6 +1,6 @@
 /**
- * The options of the process: which there are, what the command line, the environment or the default says they are, and
- * their values, or the refusal of one in words that name where it came from and the rule.
+ * The options of the process: which there are, where each is set, and its value, or a refusal that names where it came
+ * from and the rule.
  */
 import { readFileSync } from 'node:fs';
 import { reasonOf, type TlsPair } from '../index.js';
@@ -35,11 +35,7 @@ const table = {
   version: ['--version', '', '', 'print the version, as -v does', ''],
 } as const satisfies Readonly<Record<string, readonly [string, string, string, string, string]>>;
 
-/** The name of an option. */
 export type OptionName = keyof typeof table;
-
-/** Those that may be given more than once. */
-const lists: readonly OptionName[] = ['apiKeys', 'plugin', 'corsOrigin'];
 
 const names = Object.keys(table).filter((name): name is OptionName => Object.hasOwn(table, name));
 const byFlag = new Map<string, OptionName>(names.map((name) => [table[name][0], name]));
@@ -62,10 +58,9 @@ export function optionsHelp(): readonly string[] {
   });
 }
 
-/** What an option was set to. */
+/** What an option was set to, and by what, for the message where it is bad: `--port`, `PORT`. */
 export interface Setting {
   readonly text: string;
-  /** What it came from, for the message where it is bad: `--port`, `PORT`. */
   readonly from: string;
 }
 
@@ -73,7 +68,7 @@ export interface Setting {
 export class Settings {
   /** What is neither a flag nor a flag's value. */
   readonly operands: readonly string[];
-  readonly #given = new Map<OptionName, string[]>();
+  readonly #given = new Map<OptionName, readonly string[]>();
   readonly #environment: NodeJS.ProcessEnv;
 
   /**
@@ -82,36 +77,33 @@ export class Settings {
    */
   constructor(args: readonly string[], environment: NodeJS.ProcessEnv) {
     this.#environment = environment;
-    const end = args.indexOf('--');
-    const words = end < 0 ? [...args] : args.slice(0, end);
+    const words = [...args];
     const operands: string[] = [];
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
-      if (word.startsWith('-') && word !== '-') this.#take(word, words);
+      if (word === '--') operands.push(...words.splice(0));
+      else if (word.startsWith('-') && word !== '-') this.#take(word, words);
       else operands.push(word);
     }
-    this.operands = end < 0 ? operands : [...operands, ...args.slice(end + 1)];
+    this.operands = operands;
   }
 
   #take(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const name = byFlag.get(flag) ?? short.get(flag);
     if (name === undefined) throw new Refusal(`unknown flag ${flag}${suggestion(flag, [...byFlag.keys()])}`);
-    const values = this.#given.get(name) ?? [];
-    if (this.#given.has(name) && !lists.includes(name)) throw new Refusal(`flag ${flag} is given twice; give it once`);
-    this.#given.set(name, values);
+    const before = this.#given.get(name);
+    if (before !== undefined && name !== 'plugin' && name !== 'corsOrigin')
+      throw new Refusal(`flag ${flag} is given twice; give it once`);
     const wanted = table[name][2];
-    if (wanted === '') {
-      if (joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
-      return;
-    }
-    const value = joined ?? rest.shift();
+    if (wanted === '' && joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
+    const value = wanted === '' ? 'on' : (joined ?? rest.shift());
     // What looks like a flag was not meant as a value; who means it writes --flag=value.
     if (value === undefined || value === '' || (joined === undefined && value.startsWith('--')))
       throw new Refusal(`flag ${flag} needs a value; write ${flag} ${wanted}`);
-    values.push(value);
+    this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** Refuses every flag but these, of which `whose` is in need. @throws Refusal */
+  /** @throws Refusal for every flag but the known ones of `whose`. */
   refuseOthers(known: readonly OptionName[], whose: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
     if (other !== undefined) throw new Refusal(`flag ${table[other][0]} is not for ${whose}; leave it out`);
@@ -138,27 +130,24 @@ export class Settings {
     return this.find(name) ?? { text: standard, from: flag };
   }
 
-  /** All values of a list; in the environment commas stand between them, and empty ones count as none. */
-  list(name: OptionName): readonly Setting[] {
-    const found = this.find(name);
-    if (found === undefined) return [];
-    const texts = this.#given.get(name) ?? found.text.split(',').map((text) => text.trim());
-    return texts.filter((text) => text !== '').map((text) => ({ text, from: found.from }));
+  /** All values of one that can be repeated, or of a variable with commas; empty ones count as none. */
+  list(name: 'apiKeys' | 'plugin' | 'corsOrigin'): readonly Setting[] {
+    const { text, from } = this.find(name) ?? { text: '', from: '' };
+    const texts = this.#given.get(name) ?? text.split(',').map((each) => each.trim());
+    return texts.filter((each) => each !== '').map((each) => ({ text: each, from }));
   }
 }
+
+const mostEdits = 2;
 
 /** `; did you mean X?` for the nearest of the known words, or else where to look. */
 export function suggestion(word: string, known: readonly string[]): string {
   const bare = (text: string): string => text.replace(/^-+/, '');
-  const isBegun = (candidate: string): boolean => bare(word) !== '' && bare(candidate).startsWith(bare(word));
-  const near = known
-    .map((candidate) => ({ candidate, edits: isBegun(candidate) ? 1 : editsBetween(word, candidate, mostEdits) }))
-    .filter(({ edits }) => edits <= mostEdits)
-    .sort((one, other) => one.edits - other.edits)[0];
-  return near === undefined ? '; --help lists all' : `; did you mean ${near.candidate}?`;
+  const editsTo = (candidate: string): number =>
+    bare(word) !== '' && bare(candidate).startsWith(bare(word)) ? 1 : editsBetween(word, candidate, mostEdits);
+  const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
+  return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
 }
-
-const mostEdits = 2;
 
 /** How many letters must be put in, left out or changed to make one word the other; not counted beyond `most`. */
 function editsBetween(one: string, other: string, most: number): number {
@@ -196,33 +185,39 @@ export function readHost(setting: Setting): string {
 }
 
 /**
- * A time of RFC 3339, such as `2030-12-05T23:59:50Z`, in milliseconds since the epoch.
- * @throws Refusal for any other, one of no calendar among them.
+ * A date, or a time that names its zone (without one it would mean something else on another machine), in milliseconds
+ * since the epoch; NaN for any other text.
  */
+export function timeOf(text: string): number {
+  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
+  const day = text.slice(0, 10);
+  // Date takes 31 February for 3 March.
+  const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
+  return isOfCalendar ? Date.parse(text) : NaN;
+}
+
+/** A time of RFC 3339 in milliseconds since the epoch. @throws Refusal for any other. */
 export function readTime(setting: Setting): number {
-  const form = /^(\d{4}-\d\d-(\d\d))T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i;
-  const [text, day = '', dayOfMonth] = form.exec(setting.text) ?? [];
-  const time = text === undefined ? NaN : Date.parse(text.toUpperCase());
-  // A 31 June would be read as the first of July.
-  const isOfCalendar = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(dayOfMonth);
-  if (time >= 0 && isOfCalendar) return time;
+  const text = setting.text.toUpperCase();
+  const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
+  if (time >= 0) return time;
   throw bad(setting, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z');
 }
 
-const unitMs = new Map(Object.entries({ s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }));
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** A length of time such as `90d`, in milliseconds. @throws Refusal unless it is a whole number of s, m, h or d. */
 export function readDuration(setting: Setting): number {
   const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
-  const milliseconds = Number(count) * (unitMs.get(unit) ?? NaN);
+  const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
   if (milliseconds <= 36_525 * 86_400_000) return milliseconds;
   throw bad(setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
 }
 
 /** How the log on a stream is written: for people on a terminal, unless an option says otherwise. @throws Refusal */
 export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream): LogFormat {
-  const standard = { text: stream.isTTY ? 'text' : 'json', from: '' };
-  return readWord(settings.find('logFormat') ?? standard, ['text', 'json']);
+  const setting = settings.find('logFormat') ?? { text: stream.isTTY ? 'text' : 'json', from: '' };
+  return readWord(setting, ['text', 'json']);
 }
 
 /**
@@ -237,19 +232,17 @@ export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefi
   const [cert, key] = [readPem(certFile), readPem(keyFile)];
   // Imported only here: nobody else pays for it.
   const { createSecureContext } = await import('node:tls');
-  const [certName, keyName] = [certFile, keyFile].map(({ text, from }) => `${from} ${text}`);
-  const checks = [
-    [{ cert }, `${certName} holds no certificate in PEM; give one, its chain after it`],
-    [{ key }, `${keyName} holds no private key in PEM without a passphrase; give one`],
-    [{ cert, key }, `${keyName} is not the key of the certificate in ${certFile.text}; give the one it was made with`],
-  ] as const;
-  for (const [pair, message] of checks) {
+  const check = (pair: Partial<TlsPair>, { text, from }: Setting, problem: string): void => {
     try {
       createSecureContext(pair);
     } catch (error) {
-      throw new Refusal(`${message} (${reasonOf(error)})`);
+      throw new Refusal(`${from} ${text} ${problem} (${reasonOf(error)})`);
     }
-  }
+  };
+  check({ cert }, certFile, 'holds no certificate in PEM; give one, its chain after it');
+  check({ key }, keyFile, 'holds no private key in PEM without a passphrase; give one');
+  const mismatch = `is not the key of the certificate in ${certFile.text}; give the one it was made with`;
+  check({ cert, key }, keyFile, mismatch);
   return { cert, key };
 }
 
@@ -261,7 +254,6 @@ function readPem({ text, from }: Setting): Buffer {
   }
 }
 
-/** The value is cut where it is long. */
 function bad({ text, from }: Setting, rule: string): Refusal {
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
   return new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);

@@ -1,52 +1,28 @@
-/**
- * Runs a server from its options to its end: what signals, faults and a drain do to it; HTTP and storages are the
- * library's.
- */
+/** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import {
-  codeOf,
-  createPetstore,
-  detailOf,
-  largestBodyBytes,
-  reasonOf,
-  type Listening,
-  type Log,
-  type PetDraft,
-  type PetStorage,
-  type Petstore,
-  type Plugin,
-} from '../index.js';
-import { readDrafts } from './import.js';
+import { codeOf, createPetstore, detailOf, largestBodyBytes, reasonOf } from '../index.js';
+import type { Listening, Log, Petstore, Plugin } from '../index.js';
+import { readSeed } from './import.js';
 import { openKeys } from './live-keys.js';
 import { logTo, Refusal, type LogFormat } from './output.js';
 import { loadPlugins } from './plugins.js';
-import {
-  readHost,
-  readLogFormat,
-  readTime,
-  readTlsFiles,
-  readUrl,
-  readWholeNumber,
-  readWord,
-  type Settings,
-} from './settings.js';
+import { readHost, readLogFormat, readTime, readTlsFiles, readUrl, readWholeNumber, readWord } from './settings.js';
+import type { Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
-/** How long an end may take, in milliseconds, after the drain; whoever stops us waits 10 s. */
+/** How long an end may take after the drain; whoever stops us waits 10 s. */
 const stopTimeoutMs = 9_500;
-/** A path of more is cut in the log: each is compared with the keys. */
+/** A path of more is cut in the log: each segment is compared with the keys. */
 const maxSegments = 20;
-/** EX_SOFTWARE of sysexits(3). */
-const faultCode = 70;
 
 /**
- * Serves until a signal; resolves once it listens. Nothing is made on the disk before all else has been found good: the
- * key of `--dev` first, then the storage.
+ * Serves until a signal; resolves once it listens. Nothing is made on the disk before all else has been found good.
  * @throws Refusal for what the operator gave; PetstoreError `storage_…` for a storage that cannot be used.
  */
-export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
+export async function start(settings: Settings): Promise<void> {
+  const isTrial = settings.has('dev');
   const host = readHost(settings.get('host'));
   const port = readWholeNumber(settings.get('port'), 0, 65_535);
   const named = await readStorage(settings.get('storage'));
@@ -56,14 +32,13 @@ export async function start(_operands: readonly string[], settings: Settings): P
   const stagingBaseUrl = readUrl(settings.find('stagingBaseUrl'));
   const clock = readClock(settings, named);
   const seed = settings.find('seed');
-  const drafts = seed === undefined ? [] : await readDrafts(seed.text);
+  const fill = seed && (await readSeed(seed.text));
   let tls = await readTlsFiles(settings);
-  const standardLog = { text: settings.has('dev') ? 'requests' : 'info', from: '' };
-  const logged = readWord(settings.find('log') ?? standardLog, ['silent', 'info', 'requests']);
+  const level = settings.find('log') ?? { text: isTrial ? 'requests' : 'info', from: '' };
+  const logged = readWord(level, ['silent', 'info', 'requests']);
   const format = readLogFormat(settings, process.stdout);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const plugins = await loadPlugins(settings);
-  const isTrial = settings.has('dev');
   // Only before a first start: a port that is tried for a moment answers nobody, which a balancer would hear of.
   if (isTrial || named.lasting?.isNew() === true) await tryPort(host, port, isTrial);
   const keys = await openKeys(settings, log);
@@ -72,24 +47,15 @@ export async function start(_operands: readonly string[], settings: Settings): P
   let listening: Listening | undefined;
   let isEnding = false;
 
-  /** Exits once `stop` has, with the first code, or the second where that rejects; a second end is at once. */
-  function end(stop: () => Promise<void>, done: number, failed: number, hurried: number): void {
-    if (isEnding) process.exit(hurried);
+  /** Stops and exits with a code, or at once with another where it is stopping already. */
+  async function end(signal: string, code: number, hurriedCode: number): Promise<void> {
+    if (isEnding) process.exit(hurriedCode);
     isEnding = true;
-    stop().then(
-      () => process.exit(done),
-      () => process.exit(failed),
-    );
-  }
-
-  async function drain(signal: string): Promise<void> {
-    if (listening === undefined || drainSeconds === 0) return;
-    log('info', 'draining', { signal, seconds: drainSeconds });
-    petstore?.drain();
-    await wait(1_000 * drainSeconds);
-  }
-
-  async function close(signal: string): Promise<void> {
+    if (code === 0 && listening !== undefined && drainSeconds > 0) {
+      log('info', 'draining', { signal, seconds: drainSeconds });
+      petstore?.drain();
+      await wait(1_000 * drainSeconds);
+    }
     log('info', 'stopping', { signal });
     // A request, plugin or disk that hangs must not keep us from an end that somebody waits for.
     setTimeout(() => {
@@ -99,9 +65,10 @@ export async function start(_operands: readonly string[], settings: Settings): P
     try {
       // A storage that still opens is left as a crash would leave it, which costs nothing: opening may take for ever.
       await petstore?.close();
+      process.exit(code);
     } catch (error) {
       log('error', 'closing failed', { error: reasonOf(error) });
-      throw error;
+      process.exit(code || 1);
     }
   }
 
@@ -117,21 +84,21 @@ export async function start(_operands: readonly string[], settings: Settings): P
     }
   }
 
-  // The code of a second one is as a shell names the end by a signal: 128 and its number.
-  for (const [signal, number] of [['SIGINT', 2] as const, ['SIGTERM', 15] as const])
-    process.on(signal, () => end(() => drain(signal).then(() => close(signal)), 0, 1, 128 + number));
+  // A second one ends it as a shell names the end by a signal: 128 and its number.
+  process.on('SIGINT', () => void end('SIGINT', 0, 130));
+  process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
   process.on('SIGHUP', () => void reload());
   process.on('uncaughtException', (error) => {
     log('error', 'a fault of ours', { error: detailOf(error) });
     // Nothing else would say why the process is gone.
     if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
     // Nobody knows what is broken now, but requests under way and animals that wait for the disk may still be fine.
-    end(() => close('uncaughtException'), faultCode, faultCode, faultCode);
+    void end('uncaughtException', 70, 70);
   });
 
   // Servers come back after a power cut, in whatever order; a signal ends the waiting as it ends the opening.
   const storage = await named.openToServe(log, isTrial);
-  if (seed !== undefined) await begin(storage, drafts, seed.text, log);
+  await fill?.(storage, log);
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
   petstore = createPetstore({
@@ -148,7 +115,7 @@ export async function start(_operands: readonly string[], settings: Settings): P
     listening = await petstore.listen({ host, port, ...(tls && { tls }) });
   } catch (error) {
     // The signal that closed it ends the process, too.
-    if (isEnding) return undefined;
+    if (isEnding) return;
     await petstore.close();
     throw listenRefusal(error, host, port, isTrial);
   }
@@ -158,7 +125,6 @@ export async function start(_operands: readonly string[], settings: Settings): P
   const readyMs = Math.round(performance.now());
   log('info', 'listening', { url, storage: named.text, pets: storage.size, readyMs, pid: process.pid });
   if (keys.devKey !== undefined) process.stdout.write(devBanner(url, keys.devKey, plugins.has('docs')));
-  return undefined;
 }
 
 /**
@@ -168,25 +134,9 @@ export async function start(_operands: readonly string[], settings: Settings): P
 function readClock(settings: Settings, { text, lasting }: NamedStorage): (() => number) | undefined {
   const setting = settings.find('clock');
   if (setting === undefined) return undefined;
-  const time = readTime(setting);
-  if (lasting !== undefined)
-    throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
-  const from = performance.now();
-  return () => Math.floor(time + performance.now() - from);
-}
-
-/** How many animals are added at a time: they share a sync of the disk, and no storage refuses to let so many wait. */
-const seedPiece = 1_000;
-
-/** Fills an empty storage; one that holds animals is left as it is. */
-async function begin(storage: PetStorage, drafts: readonly PetDraft[], file: string, log: Log): Promise<void> {
-  if ((await storage.list({ limit: 1 })).length > 0) {
-    log('info', 'not seeded: the storage holds animals', { file });
-    return;
-  }
-  for (let at = 0; at < drafts.length; at += seedPiece)
-    await Promise.all(drafts.slice(at, at + seedPiece).map((draft) => storage.insert(draft)));
-  log('info', 'seeded', { file, pets: drafts.length });
+  const from = readTime(setting) - performance.now();
+  if (lasting === undefined) return () => Math.floor(from + performance.now());
+  throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
 }
 
 /** Refuses a port that cannot be had, by having it for a moment. @throws Refusal */
@@ -201,34 +151,34 @@ async function tryPort(host: string, port: number, isTrial: boolean): Promise<vo
   await once(server.close(), 'close');
 }
 
-/**
- * Where the port or the address cannot be had, the system's error in one line with its mend; any other stays what it
- * is.
- */
+/** The system's error in one line with its mend; any other stays what it is. */
 function listenRefusal(thrown: unknown, host: string, port: number, isTrial: boolean): unknown {
-  const call = thrown instanceof Error && 'syscall' in thrown ? thrown.syscall : undefined;
-  if (call !== 'listen' && call !== 'bind' && call !== 'getaddrinfo') return thrown;
+  if (!(thrown instanceof Error && 'syscall' in thrown)) return thrown;
   const place = `port ${port} of ${host}`;
   const free = port < 60_000 ? port + 100 : port - 100;
-  const another = isTrial ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
-  const elsewhere = `${host} is no address of this machine; choose one with --host, such as 127.0.0.1`;
-  const known = new Map([
-    ['EADDRINUSE', `${place} is in use; stop the program that has it, or choose another with ${another}`],
-    ['EACCES', `${place} is not permitted to this user; choose one above 1023 with --port`],
-    ['EADDRNOTAVAIL', elsewhere],
-    ['ENOTFOUND', elsewhere],
-  ]);
-  const other = `cannot listen on ${place} (${reasonOf(thrown)}); choose others with --port and --host`;
-  return new Refusal(known.get(codeOf(thrown) ?? '') ?? other);
+  switch (codeOf(thrown)) {
+    case 'EADDRINUSE': {
+      const another = isTrial ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
+      return new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
+    }
+    case 'EACCES':
+      return new Refusal(`${place} is not permitted to this user; choose one above 1023 with --port`);
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new Refusal(`${host} is no address of this machine; choose one with --host, such as 127.0.0.1`);
+    default:
+      return new Refusal(`cannot listen on ${place} (${reasonOf(thrown)}); choose others with --port and --host`);
+  }
 }
 
 /** A plugin that logs every reply: never a query nor, in a path, what is a key (C40). */
 function requestLog(format: LogFormat, verify: (token: string) => string | undefined): Plugin {
   const isKey = (segment: string): boolean => segment.includes('psk_') || verify(segment) !== undefined;
-  const withoutKeys = (path: string): string => {
-    const segments = path.split('/', maxSegments).map((segment) => (isKey(segment) ? '…' : segment));
-    return segments.join('/');
-  };
+  const withoutKeys = (path: string): string =>
+    path
+      .split('/', maxSegments)
+      .map((segment) => (isKey(segment) ? '…' : segment))
+      .join('/');
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, source) => {
       const { address } = source;
