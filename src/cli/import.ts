@@ -2,8 +2,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { constants as system } from 'node:os';
 import { buffer } from 'node:stream/consumers';
-import { parseDraft, parseJson, PetstoreError, reasonOf, type Log, type PetDraft, type PetStorage } from '../index.js';
-import { logTo, print, Progress, Refusal, say } from './output.js';
+import { parseDraft, parseJson, PetstoreError, type Log, type PetDraft, type PetStorage } from '../index.js';
+import { logTo, orRefuse, print, Progress, Refusal, say } from './output.js';
 import { readLogFormat, readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -11,39 +11,32 @@ import { readStorage } from './storages.js';
 const pieceBytes = 2 ** 16;
 /** A longer line is refused: with those of its piece, a storage must take it in while nothing else waits. */
 const maxLineBytes = 2 ** 22;
-/** Most members that are named as ignored. */
 const maxIgnored = 10;
 
-/** A file of the creation shape, one animal a line, in memory: what was checked is what is added. */
+/** A file in memory: what was checked is what is added. */
 interface DraftFile {
-  /** What messages call it. */
   readonly name: string;
   readonly bytes: Buffer;
-  /** How many of its first lines are skipped. */
   readonly after: number;
-  /** Members that no animal has, as they are found. */
+  /** Members that no animal has. */
   readonly ignored: Set<string>;
 }
 
-/** Animals that are added together, so that they share the disk's syncs. */
+/** Animals that are added together; `done` is how much of the file is read with them, from 0 to 1. */
 interface Piece {
   readonly drafts: readonly { readonly draft: PetDraft; readonly line: number }[];
-  /** How much of the file is read with it, from 0 to 1. */
   readonly done: number;
 }
 
-/**
- * Runs `import FILE [--after LINE]`: checks every line, then adds every animal. Interrupted, it says how to go on.
- * @throws Refusal for what is wrong with the file; PetstoreError `storage_…` for the storage.
- */
+/** Runs `import`. @throws Refusal for what is wrong with the file; PetstoreError `storage_…` for the storage. */
 export async function importAnimals(settings: Settings, [path, ...others]: readonly string[]): Promise<void> {
   if (path === undefined || others.length > 0)
     throw new Refusal('`import` needs one FILE of JSON Lines, such as data/animals.jsonl, or - for standard input');
-  const setting = settings.get('storage');
+  const setting = settings.get('--storage');
   const { text, lasting } = await readStorage(setting);
   if (lasting === undefined)
     throw new Refusal(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
-  const after = readWholeNumber(settings.get('after'), 0, Number.MAX_SAFE_INTEGER);
+  const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
   let log = logTo(process.stderr, readLogFormat(settings, process.stderr));
   const file = await openDrafts(path, after);
   const progress = new Progress();
@@ -61,14 +54,14 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   } finally {
     progress.clear();
   }
-  if (file.ignored.size > 0) say(ignoredOf(file));
+  const named = [...file.ignored].slice(0, maxIgnored).map((member) => JSON.stringify(member.slice(0, 60)));
+  const more = file.ignored.size > maxIgnored ? ' and others' : '';
+  if (named.length > 0)
+    say(`ignored: the members ${named.join(', ')}${more}; an animal has name, categoryId and status`);
   await print([`${total} animals added to ${text}`], `${total} animals were added to ${text}`);
 }
 
-/**
- * What fills an empty storage with the animals of a file, all checked; it leaves one that holds animals as it is.
- * @throws Refusal for what is wrong with the file.
- */
+/** What fills an empty storage with the animals of a file, all checked. @throws Refusal */
 export async function readSeed(file: string): Promise<(storage: PetStorage, log: Log) => Promise<void>> {
   const pieces = [...piecesOf(await openDrafts(file, 0))];
   return async (storage, log) => {
@@ -81,21 +74,15 @@ export async function readSeed(file: string): Promise<(storage: PetStorage, log:
 
 async function openDrafts(path: string, after: number): Promise<DraftFile> {
   const name = path === '-' ? 'standard input' : path;
-  let bytes: Buffer | undefined;
-  try {
-    if (path === '-') bytes = await buffer(process.stdin);
-    else if (statSync(path).isFile()) bytes = readFileSync(path);
-  } catch (error) {
-    throw new Refusal(`${name} cannot be read (${reasonOf(error)}); name a file of JSON Lines`);
-  }
-  if (bytes !== undefined) return { name, bytes, after, ignored: new Set() };
-  throw new Refusal(`${path} is not a regular file; name a file of JSON Lines, or - for standard input`);
+  const bytes = await orRefuse(`${name} cannot be read`, 'name a file of JSON Lines', () => {
+    if (path === '-') return buffer(process.stdin);
+    if (statSync(path).isFile()) return readFileSync(path);
+    throw new Refusal(`${path} is not a regular file; name a file of JSON Lines, or - for standard input`);
+  });
+  return { name, bytes, after, ignored: new Set() };
 }
 
-/**
- * Answers whether it came to its end: after a signal it does not, and the exit code is, as a shell's, 128 and the
- * signal's number. A second signal ends the process at once.
- */
+/** Whether it came to its end: after a signal it does not, and sets the exit code as a shell does. */
 async function addAll(file: DraftFile, total: number, storage: PetStorage, progress: Progress): Promise<boolean> {
   let added = 0;
   let lastLine = file.after;
@@ -126,7 +113,7 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage, progr
   return true;
 }
 
-/** The animals in the file's order; blank lines are counted and skipped. @throws Refusal for a bad line, by number. */
+/** Blank lines are counted and skipped. @throws Refusal for a bad line, by number. */
 function* piecesOf(file: DraftFile): Generator<Piece, void, undefined> {
   const { name, bytes, after } = file;
   let number = 1;
@@ -158,15 +145,8 @@ function readDraft(line: string, number: number, { name, ignored }: DraftFile): 
     return parseDraft(value);
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
-    // What is a body to the server is a line here.
     let rule = error.message.replace('The body', 'the line');
     for (const member of missing) rule = rule.replace(`${member} must`, `${member} is missing; it must`);
     throw new Refusal(`${name} line ${number}: ${rule}`);
   }
-}
-
-function ignoredOf({ ignored }: DraftFile): string {
-  const named = [...ignored].slice(0, maxIgnored).map((member) => JSON.stringify(member.slice(0, 60)));
-  const more = ignored.size > maxIgnored ? ' and others' : '';
-  return `ignored: the members ${named.join(', ')}${more}; an animal has name, categoryId and status`;
 }

@@ -1,22 +1,20 @@
-/** The door of this room: runs the command line; what fails says one line and exits 2 or 3, or 70 for our fault. */
+/** The door of this room: runs the command line, and says why it failed. */
 import { readFileSync } from 'node:fs';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serving, Settings, suggestion, type OptionName } from './settings.js';
 
 interface Command {
-  /** The options that it takes, besides help and version. */
   readonly options: readonly OptionName[];
-  /** For the help. */
   readonly forms: readonly (readonly [form: string, about: string])[];
-  /** Imports it, so that a start does not pay for the others; it runs until it is done, or the server listens. */
+  /** Imports it, so that a start does not pay for the others. */
   readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
 }
 
 const start: Command = { options: serving, forms: [], load: async () => (await import('./start.js')).start };
 const commands: Readonly<Record<string, Command>> = {
   keys: {
-    options: ['keysFile', 'expires'],
+    options: ['--keys-file', '--expires'],
     forms: [
       ['keys add NAME [--expires TIME]', 'make a key, print it once, keep its digest in the keys file'],
       ['keys list', 'list names, when made, when they expire'],
@@ -25,37 +23,36 @@ const commands: Readonly<Record<string, Command>> = {
     load: async () => (await import('./keys.js')).keys,
   },
   import: {
-    options: ['storage', 'after', 'logFormat'],
+    options: ['--storage', '--after', '--log-format'],
     forms: [['import FILE [--after LINE]', 'add animals from JSON Lines, all checked first; - is standard input']],
     load: async () => (await import('./import.js')).importAnimals,
   },
   copy: {
-    options: ['from', 'to', 'logFormat'],
+    options: ['--from', '--to', '--log-format'],
     forms: [['copy --from STORAGE --to STORAGE', 'copy all with their ids, and compare; run again, it goes on']],
     load: async () => (await import('./storages.js')).copy,
   },
   migrate: {
-    options: ['storage'],
+    options: ['--storage'],
     forms: [['migrate --storage postgres://…', 'make the tables of a database, or bring them up to date']],
     load: async () => (await import('./storages.js')).migrate,
   },
   check: {
-    options: ['salvage'],
+    options: ['--salvage'],
     forms: [['check FILE [--salvage OUT]', 'say what a storage file holds, and whether a server would start on it']],
-    load: async () => (await import('./storages.js')).check,
+    load: async () => (await import('./check.js')).check,
   },
 };
 
-/** Runs the command line of this process: sets its exit code, or lets the server go on. */
+/** Runs the command line of this process, and sets its exit code. */
 export async function main(): Promise<void> {
-  // Whoever reads our output may go away at any time; a command hears of it where it prints.
+  // Whoever reads our output may go away; a command hears of it where it prints.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
-    await run(new Settings(process.argv.slice(2), process.env));
+    await run(new Settings(process.argv.slice(2)));
   } catch (error) {
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
-    // What else is thrown is a fault of ours: all of it must be seen.
     process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
     // At once, for a plugin's timers may be running already.
     process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
@@ -64,8 +61,8 @@ export async function main(): Promise<void> {
 
 async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
-  if (settings.has('version')) return print([version()]);
-  if (settings.has('help') || name === 'help') return print(await help());
+  if (settings.has('--version')) return print([version()]);
+  if (settings.has('--help') || name === 'help') return print(await help());
   const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
     throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
