@@ -1,95 +1,77 @@
-/**
- * The door of this room: runs the command line, and tells how a command failed: one line and 2 or 3, or 70 for our
- * fault.
- */
+/** The door of this room: runs the command line, and says why it failed. */
 import { readFileSync } from 'node:fs';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serving, Settings, suggestion, type OptionName } from './settings.js';
 
-/** Runs a command; answers its exit code, undefined where it goes on. */
-type Run = (operands: readonly string[], settings: Settings) => Promise<number | undefined>;
-
 interface Command {
-  /** The options that it takes, besides help and version. */
   readonly options: readonly OptionName[];
-  /** Each form of it, and what that does, for the help. */
   readonly forms: readonly (readonly [form: string, about: string])[];
   /** Imports it, so that a start does not pay for the others. */
-  readonly load: () => Promise<Run>;
+  readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
 }
 
-const start: Command = {
-  options: serving,
-  forms: [],
-  load: async () => (await import('./start.js')).start,
+const start: Command = { options: serving, forms: [], load: async () => (await import('./start.js')).start };
+const commands: Readonly<Record<string, Command>> = {
+  keys: {
+    options: ['--keys-file', '--expires'],
+    forms: [
+      ['keys add NAME [--expires TIME]', 'make a key, print it once, keep its digest in the keys file'],
+      ['keys list', 'list names, when made, when they expire'],
+      ['keys revoke NAME', 'take a key out; a running server follows within 2 seconds'],
+    ],
+    load: async () => (await import('./keys.js')).keys,
+  },
+  import: {
+    options: ['--storage', '--after', '--log-format'],
+    forms: [['import FILE [--after LINE]', 'add animals from JSON Lines, all checked first; - is standard input']],
+    load: async () => (await import('./import.js')).importAnimals,
+  },
+  copy: {
+    options: ['--from', '--to', '--log-format'],
+    forms: [['copy --from STORAGE --to STORAGE', 'copy all with their ids, and compare; run again, it goes on']],
+    load: async () => (await import('./storages.js')).copy,
+  },
+  migrate: {
+    options: ['--storage'],
+    forms: [['migrate --storage postgres://…', 'make the tables of a database, or bring them up to date']],
+    load: async () => (await import('./storages.js')).migrate,
+  },
+  check: {
+    options: ['--salvage'],
+    forms: [['check FILE [--salvage OUT]', 'say what a storage file holds, and whether a server would start on it']],
+    load: async () => (await import('./check.js')).check,
+  },
 };
-const commands = new Map<string, Command>(
-  Object.entries({
-    keys: {
-      options: ['keysFile', 'expires'],
-      forms: [
-        ['keys add NAME [--expires TIME]', 'make a key, print it once, keep its digest in the keys file'],
-        ['keys list', 'list names, when made, when they expire'],
-        ['keys revoke NAME', 'take a key out; a running server follows within 2 seconds'],
-      ],
-      load: async () => (await import('./keys.js')).keys,
-    },
-    import: {
-      options: ['storage', 'after', 'logFormat'],
-      forms: [['import FILE [--after LINE]', 'add animals from JSON Lines, all checked first; - is standard input']],
-      load: async () => (await import('./import.js')).importAnimals,
-    },
-    copy: {
-      options: ['from', 'to', 'logFormat'],
-      forms: [['copy --from STORAGE --to STORAGE', 'copy all with their ids, and compare; run again, it goes on']],
-      load: async () => (await import('./storages.js')).copy,
-    },
-    migrate: {
-      options: ['storage'],
-      forms: [['migrate --storage postgres://…', 'make the tables of a database, or bring them up to date']],
-      load: async () => (await import('./storages.js')).migrate,
-    },
-    check: {
-      options: ['salvage'],
-      forms: [['check FILE [--salvage OUT]', 'say what a storage file holds, and whether a server would start on it']],
-      load: async () => (await import('./storages.js')).check,
-    },
-  } satisfies Readonly<Record<string, Command>>),
-);
 
-/** Runs the command line of this process; its exit code is set, or it goes on. */
+/** Runs the command line of this process, and sets its exit code. */
 export async function main(): Promise<void> {
-  // Whoever reads our output may go away at any time; the server goes on, and a command hears of it where it prints.
+  // Whoever reads our output may go away; a command hears of it where it prints.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
-    process.exitCode = await run(new Settings(process.argv.slice(2), process.env));
+    await run(new Settings(process.argv.slice(2)));
   } catch (error) {
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
-    // What else is thrown is a fault of ours: all of it must be seen.
     process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
     // At once, for a plugin's timers may be running already.
     process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
   }
 }
 
-async function run(settings: Settings): Promise<number | undefined> {
+async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
-  if (settings.has('help') || settings.has('version') || name === 'help') {
-    await print(settings.has('version') ? [version()] : await help());
-    return 0;
-  }
-  const command = name === undefined ? start : commands.get(name);
+  if (settings.has('--version')) return print([version()]);
+  if (settings.has('--help') || name === 'help') return print(await help());
+  const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
-    throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...commands.keys(), 'help'])}`);
+    throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
   settings.refuseOthers(command.options, name ?? 'a start');
   // A command reads nothing again, and ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
-  return (await command.load())(operands, settings);
+  return (await command.load())(settings, operands);
 }
 
-/** The version in package.json, which is two folders above this file. */
 function version(): string {
   const { version }: { readonly version: string } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
@@ -99,7 +81,7 @@ function version(): string {
 
 async function help(): Promise<readonly string[]> {
   const { pluginsHelp } = await import('./plugins.js');
-  const forms = [...commands.values()].flatMap((command) => command.forms);
+  const forms = Object.values(commands).flatMap((command) => command.forms);
   return `Petstore: a server of animals over HTTP and JSON.
 
 Usage: ${program} [options], or one of these commands in front of them

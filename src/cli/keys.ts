@@ -1,39 +1,31 @@
-/** The `keys` command, and the file that it keeps: names, digests, times, never a key. */
+/** API keys: the file of their names, digests and times, the keys that a server accepts, and the `keys` command. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, digestOfKey, parseJson, reasonOf, type JsonValue } from '../index.js';
-import { print, Refusal, say } from './output.js';
-import { readDuration, type Settings } from './settings.js';
+import { codeOf, digestOfKey, KeyRing, parseJson, reasonOf } from '../index.js';
+import type { JsonValue, KeyEntry, Log } from '../index.js';
+import { orRefuse, print, program, Refusal, say } from './output.js';
+import { readDuration, timeOf, type Setting, type Settings } from './settings.js';
 
-/** Where keys are kept unless an option says otherwise, below the working folder. */
-export const defaultKeysFile = 'data/keys.json';
+const defaultPath = 'data/keys.json';
+const devPath = 'data/dev-key';
+const devName = 'dev';
 
-/** The name of the key of `--dev`. */
-export const devKeyName = 'dev';
-
-/** A key as the file has it. */
+/** A key as the file has it: the SHA-256 of its text in hexadecimal digits, and times for `timeOf`. */
 interface StoredKey {
   readonly name: string;
-  /** SHA-256 of the key's text, in hexadecimal digits. */
   readonly sha256: string;
-  /** ISO 8601. */
   readonly created: string;
-  /** ISO 8601; absent for never. */
   readonly expires?: string;
 }
 
-/** A new API key: `psk_` and 32 random bytes in base64url, 47 characters. */
-export function newApiKey(): string {
+function newApiKey(): string {
   return `psk_${randomBytes(32).toString('base64url')}`;
 }
 
-/**
- * Reads a keys file. It is strict, so that no typing error opens a door.
- * @throws Refusal that names the file and what is wrong with it.
- */
-export function readKeysFile(path: string): readonly StoredKey[] {
+/** Strict, so that no typing error opens a door. @throws Refusal */
+function readKeysFile(path: string): readonly StoredKey[] {
   try {
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
     if (!Array.isArray(list)) throw new Refusal('"keys" must be an array');
@@ -42,18 +34,18 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
     return keys;
   } catch (error) {
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}`);
+    const mend = 'mend it, make one with `keys add NAME`, or name another with --keys-file or PETSTORE_KEYS_FILE';
+    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}; ${mend}`);
   }
 }
 
-/** Whether a text can name a key: it is printed in lists and logs, on one line. */
 function isKeyName(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
 }
 
-/** @throws Refusal for the name of keys which are in no file: two of one name would share their idempotency keys. */
+/** @throws Refusal for the names of keys outside the file: two of one name would share their idempotency keys. */
 function refuseReserved(name: string, place = ''): void {
-  if (name === devKeyName || /^env-[0-9]+$/.test(name))
+  if (name === devName || /^env-[0-9]+$/.test(name))
     throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
 }
 
@@ -65,12 +57,14 @@ function readKey(value: JsonValue, index: number): StoredKey {
     if (typeof found === 'string' && isRight(found)) return found;
     throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
   };
+  const isTime = (time: string): boolean => !Number.isNaN(timeOf(time));
   const time = 'a time such as 2026-11-20T08:00:00Z';
   const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
   refuseReserved(name, `${place}: `);
   const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
-  const stored = { name, sha256, created: text('created', isTime, time) };
-  return key.has('expires') ? { ...stored, expires: text('expires', isTime, `${time}, or be left out`) } : stored;
+  const created = text('created', isTime, time);
+  const expires = key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) };
+  return { name, sha256, created, ...expires };
 }
 
 /** The members of an object that has no others: an unknown one may be a misspelt "expires". */
@@ -81,35 +75,116 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
   return value;
 }
 
-/** A date, or a time that names its zone: without one it would mean something else on another machine. */
-function isTime(text: string): boolean {
-  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-  if (!form.test(text) || Number.isNaN(Date.parse(text))) return false;
-  // Date takes 31 February for 3 March. Asked without its time, which in UTC may be of the day before or after.
-  const day = text.slice(0, 10);
-  return new Date(day).toISOString().startsWith(day);
+interface LiveKeys {
+  readonly verify: (token: string) => string | undefined;
+  readonly reload: () => void;
+  readonly devKey: string | undefined;
 }
 
-/** Runs `keys add NAME`, `keys list` or `keys revoke NAME`. @throws Refusal */
-export async function keys([action, ...names]: readonly string[], settings: Settings): Promise<number> {
-  const path = settings.find('keysFile')?.text ?? defaultKeysFile;
-  const expires = settings.find('expires');
+/**
+ * The keys of the environment, of `--dev`, and of the file, at which it looks each second (C40). A file that cannot be
+ * used leaves the keys as they are, and is tried again: a revoked key must not stay good for want of a free descriptor.
+ * @throws Refusal for a bad key or file, and where no key is active.
+ */
+export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> {
+  const path = settings.get('--keys-file', defaultPath).text;
+  // The default file may come later; one that was there, or was asked for, must stay.
+  let needsFile = settings.find('--keys-file') !== undefined;
+  // Looked at before it is read, so that no change falls between the two.
+  let seen: string | undefined = identityOf(path);
+  let said = '';
+
+  function readFile(): readonly KeyEntry[] {
+    needsFile ||= fs.existsSync(path);
+    if (!needsFile) return [];
+    return readKeysFile(path).map(({ name, sha256, expires }) => {
+      const expiry = expires !== undefined && { expiresAt: Date.parse(expires) };
+      return { name, digest: Buffer.from(sha256, 'hex'), ...expiry };
+    });
+  }
+
+  const fixed = settings.list('PETSTORE_API_KEYS').map(readApiKey);
+  const stored = readFile();
+  // After the file, for it may be made now, and a refused start leaves nothing on the disk.
+  const devKey = settings.has('--dev') ? await ownKey() : undefined;
+  if (devKey !== undefined) fixed.push({ name: devName, digest: digestOfKey(devKey) });
+  const all = [...fixed, ...stored];
+  if (all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
+    const problem = all.length === 0 ? 'there is no API key' : 'every API key has expired';
+    const mend = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS, or start with --dev`;
+    throw new Refusal(`${problem}; ${mend}`);
+  }
+  let ring = new KeyRing(all, Date.now);
+
+  /** Whoever asks for it hears how it went, though it is as before. */
+  function readAgain(isAsked: boolean): void {
+    seen = identityOf(path);
+    try {
+      const present = [...fixed, ...readFile()];
+      ring = new KeyRing(present, Date.now);
+      said = '';
+      log('info', 'keys read again', { keys: present.length });
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (isAsked || reason !== said) log('warn', 'keys not read again: the last good ones stay', { error: reason });
+      said = reason;
+      seen = undefined;
+    }
+  }
+
+  // `fs.watchFile` never notices what changes before its first look, some time after the call.
+  setInterval(() => {
+    if (identityOf(path) !== seen) readAgain(false);
+  }, 1_000).unref();
+  return { devKey, verify: (token) => ring.verify(token), reload: () => readAgain(true) };
+}
+
+/** The key of `--dev`: made once, kept in a file for its owner alone. @throws Refusal */
+async function ownKey(): Promise<string> {
+  const read = (): string => fs.readFileSync(devPath, 'latin1');
+  const mend = 'make the folder writable, or use `keys add` without --dev';
+  const key = await orRefuse(`--dev cannot use ${devPath}`, mend, async () => {
+    // Of two first starts at once, the key of the one is the other's, too.
+    const next = (): string => (fs.existsSync(devPath) ? read() : `${newApiKey()}\n`);
+    if (!fs.existsSync(devPath)) await replaceFile(devPath, next);
+    return read().trim();
+  });
+  if (/^psk_[A-Za-z0-9_-]{43}$/.test(key)) return key;
+  throw new Refusal(`${devPath} holds no key; delete it, and --dev makes a new one`);
+}
+
+/** What differs once a file changed, came or went. */
+function identityOf(path: string): string {
+  try {
+    const { ino, size, mtimeNs, ctimeNs } = fs.statSync(path, { bigint: true });
+    return [ino, size, mtimeNs, ctimeNs].join();
+  } catch {
+    return '';
+  }
+}
+
+/** @throws Refusal that names its place, not the key. */
+function readApiKey({ text, from }: Setting, index: number): KeyEntry {
+  if (!/^[\x21-\x7e]+$/.test(text))
+    throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
+  return { name: `env-${index + 1}`, digest: digestOfKey(text) };
+}
+
+/** Runs the command. @throws Refusal */
+export async function keys(settings: Settings, [action, ...names]: readonly string[]): Promise<void> {
+  const path = settings.get('--keys-file', defaultPath).text;
+  const expires = settings.find('--expires');
   if (expires !== undefined && action !== 'add')
     throw new Refusal(`flag ${expires.from} is only for \`keys add\`; leave it out`);
-  switch (action) {
-    case 'add':
-      await add(path, oneName(action, names), expires && readDuration(expires));
-      return 0;
-    case 'revoke':
-      await revoke(path, oneName(action, names));
-      return 0;
-    case 'list':
-      if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-      await print(storedIn(path).map(lineOf));
-      return 0;
-    default:
-      throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  if (action === 'list') {
+    if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
+    return print(storedIn(path).map(lineOf));
   }
+  if (action !== 'add' && action !== 'revoke') throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  const [name] = names;
+  if (name === undefined || names.length > 1)
+    throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
+  return action === 'revoke' ? revoke(path, name) : add(path, name, expires && readDuration(expires));
 }
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
@@ -118,12 +193,13 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
   refuseReserved(name);
   const key = newApiKey();
   const now = Date.now();
-  const made = { name, sha256: digestOfKey(key).toString('hex'), created: new Date(now).toISOString() };
-  const stored = lifeMs === undefined ? made : { ...made, expires: new Date(now + lifeMs).toISOString() };
+  const expiry = lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() };
+  const sha256 = digestOfKey(key).toString('hex');
+  const made = { name, sha256, created: new Date(now).toISOString(), ...expiry };
   await change(path, (present) => {
     if (present.some((other) => other.name === name))
       throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
-    return [...present, stored];
+    return [...present, made];
   });
   const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
   await print([key], loss);
@@ -131,14 +207,10 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
 }
 
 async function revoke(path: string, name: string): Promise<void> {
-  const unknown = new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
-  // Asked before, too: the change would make the folder.
-  if (!fs.existsSync(path)) throw unknown;
-  await change(path, (present) => {
-    const left = present.filter((key) => key.name !== name);
-    if (left.length === present.length) throw unknown;
-    return left;
-  });
+  // Asked before the change, which would make the folder.
+  if (storedIn(path).every((key) => key.name !== name))
+    throw new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
+  await change(path, (present) => present.filter((key) => key.name !== name));
   say(`${name} is revoked; a running server refuses it within 2 seconds.`);
 }
 
@@ -151,37 +223,25 @@ function lineOf({ name, created, expires }: StoredKey, _index: number, all: read
 
 /** Puts other keys in place of those that are there, none of another `keys` command lost between. */
 async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
-  try {
-    await replaceFile(path, () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`);
-  } catch (error) {
-    if (error instanceof Refusal) throw error;
-    throw new Refusal(`keys file ${path} cannot be written (${reasonOf(error)}); name another with --keys-file`);
-  }
+  const text = (): string => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
+  const problem = `keys file ${path} cannot be written`;
+  await orRefuse(problem, 'name another with --keys-file', () => replaceFile(path, text));
 }
 
 function storedIn(path: string): readonly StoredKey[] {
   return fs.existsSync(path) ? readKeysFile(path) : [];
 }
 
-function oneName(action: string, [name, ...others]: readonly string[]): string {
-  if (name !== undefined && others.length === 0) return name;
-  throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
-}
-
-const retryMs = 20;
 /** Work under the lock takes milliseconds; a lock of this age was left by a crash. */
 const staleMs = 10_000;
-/** Long enough to see a lock grow stale. */
-const standardPatienceMs = 15_000;
 
 /**
- * Puts a text in place of a file as a whole, for its owner alone (mode 600) and on the disk, while no other process
- * that asks here does: readers see the old text or the new one. The new file is the lock, until it takes the place of
- * the old one. A missing folder is made.
- * @param next Makes the text, under the lock.
+ * Puts the text that `next` makes in place of a file as a whole, for its owner alone (mode 600) and on the disk; other
+ * processes that ask here take turns. The new file is the lock, until it takes the place of the old one.
+ * @param patienceMs How long it waits for its turn: by itself long enough to see a lock grow stale.
  * @throws Refusal where the turn never comes; what `next` and the system throw: the old file is still there then.
  */
-export async function replaceFile(path: string, next: () => string, patienceMs = standardPatienceMs): Promise<void> {
+export async function replaceFile(path: string, next: () => string, patienceMs = 15_000): Promise<void> {
   const file = throughLinks(path);
   const folder = dirname(file);
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -197,18 +257,11 @@ export async function replaceFile(path: string, next: () => string, patienceMs =
   // Windows opens no folders; there the rename alone must do.
   if (process.platform === 'win32') return;
   const descriptor = fs.openSync(folder, 'r');
-  try {
-    fs.fsyncSync(descriptor);
-  } finally {
-    fs.closeSync(descriptor);
-  }
+  fs.fsyncSync(descriptor);
+  fs.closeSync(descriptor);
 }
 
-/**
- * The path of the file that a path leads to through links; one that is missing may be the end of a link, too. To
- * replace the path itself would put a file in the link's place, and leave the other as it was.
- * @throws what the system throws, such as for a ring of links.
- */
+/** Where a path leads through links, be it to a file that is still missing: a link must stay a link. */
 function throughLinks(path: string): string {
   try {
     return fs.realpathSync(path);
@@ -221,10 +274,9 @@ function throughLinks(path: string): string {
 
 async function takeLock(lock: string, patienceMs: number): Promise<void> {
   const removing = `${lock}.stale`;
-  for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(retryMs)) {
-    // Only one at a time may look and remove: two who saw the same stale lock would otherwise remove it one after the
-    // other, and the second one's would be the new lock of a third. Nobody takes this one over: it is there for two
-    // system calls.
+  for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(20)) {
+    // One at a time: of two who saw the same stale lock, the second would remove the new lock of a third. Nobody takes
+    // this one over: it is there for two system calls.
     if (isStale(lock) && makes(removing)) {
       try {
         if (isStale(lock)) fs.rmSync(lock, { force: true });
@@ -244,7 +296,7 @@ function isStale(lock: string): boolean {
   return made !== undefined && Date.now() - made > staleMs;
 }
 
-/** Whether the file was not there and now is; only one of many hears that. */
+/** Whether this call, of many, made the file. */
 function makes(path: string): boolean {
   try {
     fs.closeSync(fs.openSync(path, 'wx', 0o600));

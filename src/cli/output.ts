@@ -1,101 +1,82 @@
-/** What the process says: the log, a command's results, refusals and progress; each thing is one line. */
+/** What the process says, each thing on one line: the log, results of commands, refusals, progress. */
 import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
-import { codeOf, reasonOf, type Log } from '../index.js';
+import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
 
-/**
- * Something that the operator gave cannot be used: the process ends with exit 2. The message is one sentence that names
- * it and the mend.
- */
+/** What the operator gave cannot be used: exit 2. The message names it and the mend. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
+}
+
+/** What some work answers. @throws Refusal of the problem, its reason and the mend; what a storage says stays. */
+export async function orRefuse<Value>(problem: string, mend: string, work: () => Value): Promise<Awaited<Value>> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Refusal || (error instanceof PetstoreError && error.code.startsWith('storage_'))) throw error;
+    throw new Refusal(`${problem} (${reasonOf(error)}); ${mend}`);
+  }
 }
 
 // The controls of ASCII and Latin-1, the line ends of Unicode, and what turns the writing direction round.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/**
- * A text without what would move a terminal's cursor or start another line: each such character as its JSON escape, so
- * that it stays what it was inside a JSON string.
- */
+/** A text in which what would move a terminal's cursor or start another line is escaped as in JSON. */
 export function printable(text: string): string {
   return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** How this program was called, for the commands that its help and its refusals name. */
+/** How this program was called. */
 export const program = basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
-/** Says something on standard error. */
 export function say(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }
 
-/**
- * Writes a command's result to standard output; resolves once it is written, or where a reader such as `head` had
- * enough.
- * @param loss What has happened that nobody hears of otherwise: then a reader that is gone is a failure, too.
- * @throws Refusal where it cannot be written; its message ends with the loss.
- */
+/** A reader such as `head` may be gone, unless there is a `loss` that nobody hears of otherwise. @throws Refusal */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
-  try {
-    await new Promise<void>((resolve, reject) =>
-      process.stdout.write(text, (error) => (error ? reject(error) : resolve())),
-    );
-  } catch (error) {
-    if (codeOf(error) === 'EPIPE' && loss === undefined) return;
-    const lost = loss ?? 'the result was shown to nobody';
-    throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
-  }
+  const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
+  if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
+  const lost = loss ?? 'the result was shown to nobody';
+  throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
 const barWidth = 30;
 const redrawMs = 100;
 
-/** How far long work is: one line of standard error that is drawn over itself on a terminal, and nothing elsewhere. */
+/** How far long work is: a line of standard error that is drawn over itself on a terminal, and nothing elsewhere. */
 export class Progress {
   #drawnAt = -Infinity;
 
-  /** Draws a bar; `done` is from 0 to 1. */
+  /** `done` is from 0 to 1. */
   show(what: string, done: number, count: number): void {
-    const full = Math.min(barWidth, Math.floor(done * barWidth));
-    const bar = '#'.repeat(full) + '-'.repeat(barWidth - full);
+    const bar = '#'.repeat(done * barWidth).padEnd(barWidth, '-');
     this.count(`${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}%`, count);
   }
 
-  /** Draws a running count, for work whose end nobody knows before it is there; not for every call. */
+  /** For work whose end nobody knows. */
   count(what: string, count: number, things = 'animals'): void {
     if (!process.stderr.isTTY || performance.now() - this.#drawnAt < redrawMs) return;
     this.#drawnAt = performance.now();
     process.stderr.write(`\r${what} ${count} ${things}`);
   }
 
-  /** Leaves an empty line for what is said next. */
   clear(): void {
     if (this.#drawnAt > -Infinity) process.stderr.write('\r\u001b[K');
   }
 }
 
 const maxBufferedBytes = 2 ** 22;
-
-/** How a line of the log is written: for people, or for programs. */
 export type LogFormat = 'text' | 'json';
 
-/**
- * A log of one line for each thing it is told. JSON has level, msg, the fields, and last the time; text, for people,
- * begins with the time of day. A field that cannot be written says so in its place. While a stream holds more than
- * 4 MiB that its reader has not taken, lines are dropped; once it has taken all, their number is logged.
- */
+/** While 4 MiB wait for the stream's reader, lines are dropped; once it has taken all, their number is logged. */
 export function logTo(stream: Writable, format: LogFormat): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
   const write: Log = (level, msg, fields) => {
-    try {
-      if (dropped > 0 || stream.writableLength > maxBufferedBytes) dropped++;
-      else stream.write(`${printable(lineOf(level, msg, membersOf(fields)))}\n`);
-    } catch {
-      // A stream that throws has no place to say so.
-    }
+    if (dropped > 0 || stream.writableLength > maxBufferedBytes) dropped++;
+    else stream.write(`${printable(lineOf(level, msg, membersOf(fields)))}\n`);
   };
   stream.on('drain', () => {
     if (dropped === 0) return;
@@ -106,7 +87,6 @@ export function logTo(stream: Writable, format: LogFormat): Log {
   return write;
 }
 
-/** The name of a field and its value in JSON. */
 type Member = readonly [name: string, json: string];
 
 function jsonLine(level: string, msg: string, members: readonly Member[]): string {
@@ -117,27 +97,25 @@ function jsonLine(level: string, msg: string, members: readonly Member[]): strin
 
 function textLine(level: string, msg: string, members: readonly Member[]): string {
   const words = [new Date().toTimeString().slice(0, 8), ...(level === 'info' ? [] : [`${level}:`]), msg];
-  // A word needs no quotes.
   for (const [name, json] of members) words.push(`${name}=${/^"[^\s"\\]+"$/.test(json) ? json.slice(1, -1) : json}`);
   return words.join(' ');
 }
 
-const own = ['level', 'msg', 'time'];
-
 function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Member[] {
   try {
-    const names = Object.keys(fields).filter((name) => !own.includes(name));
+    const names = Object.keys(fields).filter((name) => !['level', 'msg', 'time'].includes(name));
     return names.flatMap((name) => member(name, () => fields[name]));
   } catch (error) {
     return member('fields', () => unwritable(error));
   }
 }
 
-/** Each is written alone, so that one that is cyclic, or whose getter throws, costs no other; none for undefined. */
+/** Each is written alone, so that one that is cyclic, or whose getter throws, costs no other. */
 function member(name: string, read: () => unknown): readonly Member[] {
   let json: string | undefined;
   try {
-    json = JSON.stringify(read(), exactly);
+    // Ids are bigints, at which JSON.stringify throws.
+    json = JSON.stringify(read(), (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
   } catch (error) {
     json = JSON.stringify(unwritable(error));
   }
@@ -146,9 +124,4 @@ function member(name: string, read: () => unknown): readonly Member[] {
 
 function unwritable(error: unknown): string {
   return `[cannot be written: ${reasonOf(error)}]`;
-}
-
-/** Ids are bigints, which JSON.stringify throws at. */
-function exactly(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value;
 }

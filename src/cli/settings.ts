@@ -1,71 +1,58 @@
-/**
- * The options of the process: which there are, what the command line, the environment or the default says they are, and
- * their values, or the refusal of one in words that name where it came from and the rule.
- */
+/** The options of the process: which there are, and their values, or a refusal that names the source and the rule. */
 import { readFileSync } from 'node:fs';
-import { reasonOf, type TlsPair } from '../index.js';
-import { Refusal, type LogFormat } from './output.js';
+import type { TlsPair } from '../index.js';
+import { orRefuse, Refusal, type LogFormat } from './output.js';
 
-/** Every option in the order of the help: flag, variable, what stands for its value, meaning, default; '' for none. */
+/** Every option in the order of the help, by its flag: variable, what stands for its value, meaning, default. */
 const table = {
-  host: ['--host', 'HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
-  port: ['--port', 'PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
-  storage: ['--storage', 'PETSTORE_STORAGE', 'STORAGE', 'file:PATH, memory:, postgres://…', 'file:data/pets.jsonl'],
-  seed: ['--seed', 'PETSTORE_SEED', 'FILE', 'animals of JSON Lines that an empty storage begins with', ''],
-  clock: ['--clock', 'PETSTORE_CLOCK', 'TIME', 'with memory: alone: the time that it is at the start', ''],
-  apiKeys: ['', 'PETSTORE_API_KEYS', 'KEYS', 'API keys, comma between', ''],
-  keysFile: ['--keys-file', 'PETSTORE_KEYS_FILE', 'FILE', 'made by `keys add`; data/keys.json where it exists', ''],
-  plugin: ['--plugin', 'PETSTORE_PLUGINS', 'PLUGIN', 'see below; repeatable; commas in the variable', ''],
-  corsOrigin: ['--cors-origin', 'PETSTORE_CORS_ORIGINS', 'ORIGIN', 'whose pages may call; repeatable likewise', ''],
-  maxBodyBytes: ['--max-body-bytes', 'PETSTORE_MAX_BODY_BYTES', 'BYTES', 'longest request body', '65536'],
-  drain: ['--drain', 'PETSTORE_DRAIN', 'SECONDS', 'go on serving so long after SIGTERM, /readyz at 503', '0'],
-  baseUrl: ['--base-url', 'PETSTORE_BASE_URL', 'URL', 'production address, for the OpenAPI document', ''],
-  stagingBaseUrl: ['--staging-base-url', 'PETSTORE_STAGING_BASE_URL', 'URL', 'staging address, for the same', ''],
-  tlsCert: ['--tls-cert', 'PETSTORE_TLS_CERT', 'FILE', 'certificate chain in PEM; with its key it serves HTTPS', ''],
-  tlsKey: ['--tls-key', 'PETSTORE_TLS_KEY', 'FILE', 'its private key in PEM', ''],
-  log: ['--log', 'PETSTORE_LOG', 'LEVEL', 'silent, info, or requests, as with --dev', 'info'],
-  logFormat: ['--log-format', 'PETSTORE_LOG_FORMAT', 'FORMAT', 'text, as on a terminal, or json, as elsewhere', ''],
-  dev: ['--dev', '', '', 'make data/dev-key and tables once; a curl line to try, and docs', ''],
-  expires: ['--expires', '', 'TIME', 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s', ''],
-  after: ['--after', '', 'LINE', 'with `import`: go on after this line of the file', '0'],
-  salvage: ['--salvage', '', 'OUT', 'with `check`: save what is sound in a new file, list the rest', ''],
-  from: ['--from', '', 'STORAGE', 'with `copy`: the storage that is copied', ''],
-  to: ['--to', '', 'STORAGE', 'with `copy`: the storage that gets what it lacks of it', ''],
-  help: ['--help', '', '', 'print this, as -h and `help` do', ''],
-  version: ['--version', '', '', 'print the version, as -v does', ''],
-} as const satisfies Readonly<Record<string, readonly [string, string, string, string, string]>>;
+  '--host': ['HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
+  '--port': ['PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
+  '--storage': ['PETSTORE_STORAGE', 'STORAGE', 'file:PATH, memory:, postgres://…', 'file:data/pets.jsonl'],
+  '--seed': ['PETSTORE_SEED', 'FILE', 'animals of JSON Lines that an empty storage begins with', ''],
+  '--clock': ['PETSTORE_CLOCK', 'TIME', 'with memory: alone: the time that it is at the start', ''],
+  PETSTORE_API_KEYS: ['PETSTORE_API_KEYS', 'KEYS', 'API keys, comma between', ''],
+  '--keys-file': ['PETSTORE_KEYS_FILE', 'FILE', 'made by `keys add`; data/keys.json where it exists', ''],
+  '--plugin': ['PETSTORE_PLUGINS', 'PLUGIN', 'see below; repeatable; commas in the variable', ''],
+  '--cors-origin': ['PETSTORE_CORS_ORIGINS', 'ORIGIN', 'whose pages may call; repeatable likewise', ''],
+  '--max-body-bytes': ['PETSTORE_MAX_BODY_BYTES', 'BYTES', 'longest request body', '65536'],
+  '--drain': ['PETSTORE_DRAIN', 'SECONDS', 'go on serving so long after SIGTERM, /readyz at 503', '0'],
+  '--base-url': ['PETSTORE_BASE_URL', 'URL', 'production address, for the OpenAPI document', ''],
+  '--staging-base-url': ['PETSTORE_STAGING_BASE_URL', 'URL', 'staging address, for the same', ''],
+  '--tls-cert': ['PETSTORE_TLS_CERT', 'FILE', 'certificate chain in PEM; with its key it serves HTTPS', ''],
+  '--tls-key': ['PETSTORE_TLS_KEY', 'FILE', 'its private key in PEM', ''],
+  '--log': ['PETSTORE_LOG', 'LEVEL', 'silent, info, or requests, as with --dev', 'info'],
+  '--log-format': ['PETSTORE_LOG_FORMAT', 'FORMAT', 'text, as on a terminal, or json, as elsewhere', ''],
+  '--dev': ['', '', 'make data/dev-key and tables once; a curl line to try, and docs', ''],
+  '--expires': ['', 'TIME', 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s', ''],
+  '--after': ['', 'LINE', 'with `import`: go on after this line of the file', '0'],
+  '--salvage': ['', 'OUT', 'with `check`: save what is sound in a new file, list the rest', ''],
+  '--from': ['', 'STORAGE', 'with `copy`: the storage that is copied', ''],
+  '--to': ['', 'STORAGE', 'with `copy`: the storage that gets what it lacks of it', ''],
+  '--help': ['', '', 'print this, as -h and `help` do', ''],
+  '--version': ['', '', 'print the version, as -v does', ''],
+} as const satisfies Readonly<Record<string, readonly [string, string, string, string]>>;
 
-/** The name of an option. */
 export type OptionName = keyof typeof table;
 
-/** Those that may be given more than once. */
-const lists: readonly OptionName[] = ['apiKeys', 'plugin', 'corsOrigin'];
-
-const names = Object.keys(table).filter((name): name is OptionName => Object.hasOwn(table, name));
-const byFlag = new Map<string, OptionName>(names.map((name) => [table[name][0], name]));
-byFlag.delete('');
-/** What some type by habit. */
-const short = new Map<string, OptionName>([
-  ['-h', 'help'],
-  ['-v', 'version'],
-]);
+const isOption = (text: string): text is OptionName => Object.hasOwn(table, text);
+const names = Object.keys(table).filter(isOption);
+const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
 /** The options of a start: whatever has a variable, and `--dev`. */
-export const serving = names.filter((name) => table[name][1] !== '' || name === 'dev');
+export const serving = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
 /** The lines of the help on the options. */
 export function optionsHelp(): readonly string[] {
   return names.map((name) => {
-    const [flag, env, value, about, standard] = table[name];
-    const given = flag === '' ? '' : `${flag} ${value}`;
+    const [env, value, about, standard] = table[name];
+    const given = name === 'PETSTORE_API_KEYS' ? '' : `${name} ${value}`;
     return `  ${given.padEnd(25)} ${env.padEnd(27)} ${about}${standard === '' ? '' : ` (default ${standard})`}`;
   });
 }
 
-/** What an option was set to. */
+/** What an option was set to, and by what, such as `--port` or `PORT`, for the message where it is bad. */
 export interface Setting {
   readonly text: string;
-  /** What it came from, for the message where it is bad: `--port`, `PORT`. */
   readonly from: string;
 }
 
@@ -73,92 +60,77 @@ export interface Setting {
 export class Settings {
   /** What is neither a flag nor a flag's value. */
   readonly operands: readonly string[];
-  readonly #given = new Map<OptionName, string[]>();
-  readonly #environment: NodeJS.ProcessEnv;
+  readonly #given = new Map<OptionName, readonly string[]>();
 
-  /**
-   * Reads `--flag value`, `--flag=value`, and operands anywhere between; after `--` all are operands.
-   * @throws Refusal for an unknown or doubled flag, a missing value, a value where none belongs.
-   */
-  constructor(args: readonly string[], environment: NodeJS.ProcessEnv) {
-    this.#environment = environment;
-    const end = args.indexOf('--');
-    const words = end < 0 ? [...args] : args.slice(0, end);
+  /** `--flag value` or `--flag=value`, and operands anywhere between; after `--` all are operands. @throws Refusal */
+  constructor(args: readonly string[]) {
+    const words = [...args];
     const operands: string[] = [];
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
-      if (word.startsWith('-') && word !== '-') this.#take(word, words);
+      if (word === '--') operands.push(...words.splice(0));
+      else if (word.startsWith('-') && word !== '-') this.#take(word, words);
       else operands.push(word);
     }
-    this.operands = end < 0 ? operands : [...operands, ...args.slice(end + 1)];
+    this.operands = operands;
   }
 
   #take(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-    const name = byFlag.get(flag) ?? short.get(flag);
-    if (name === undefined) throw new Refusal(`unknown flag ${flag}${suggestion(flag, [...byFlag.keys()])}`);
-    const values = this.#given.get(name) ?? [];
-    if (this.#given.has(name) && !lists.includes(name)) throw new Refusal(`flag ${flag} is given twice; give it once`);
-    this.#given.set(name, values);
-    const wanted = table[name][2];
-    if (wanted === '') {
-      if (joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
-      return;
-    }
-    const value = joined ?? rest.shift();
+    const name = isOption(flag) ? flag : short[flag];
+    if (name === undefined) throw new Refusal(`unknown flag ${flag}${suggestion(flag, names)}`);
+    const before = this.#given.get(name);
+    if (before !== undefined && name !== '--plugin' && name !== '--cors-origin')
+      throw new Refusal(`flag ${flag} is given twice; give it once`);
+    const wanted = table[name][1];
+    if (wanted === '' && joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
+    const value = wanted === '' ? 'on' : (joined ?? rest.shift());
     // What looks like a flag was not meant as a value; who means it writes --flag=value.
     if (value === undefined || value === '' || (joined === undefined && value.startsWith('--')))
       throw new Refusal(`flag ${flag} needs a value; write ${flag} ${wanted}`);
-    values.push(value);
+    this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** Refuses every flag but these, of which `whose` is in need. @throws Refusal */
+  /** @throws Refusal for every flag but the known ones of `whose`. */
   refuseOthers(known: readonly OptionName[], whose: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
-    if (other !== undefined) throw new Refusal(`flag ${table[other][0]} is not for ${whose}; leave it out`);
+    if (other !== undefined) throw new Refusal(`flag ${other} is not for ${whose}; leave it out`);
   }
 
-  /** Whether a switch is on. */
   has(name: OptionName): boolean {
     return this.#given.has(name);
   }
 
   /** What an option was set to; undefined where neither a flag nor the environment did. */
   find(name: OptionName): Setting | undefined {
-    const [flag, env] = table[name];
-    const given = this.#given.get(name)?.[0];
-    if (given !== undefined) return { text: given, from: flag };
+    const [env] = table[name];
+    const [given] = this.#given.get(name) ?? [];
+    if (given !== undefined) return { text: given, from: name };
     // A variable set to nothing is how a shell or a container's file says "not set".
-    const text = this.#environment[env] ?? '';
+    const text = process.env[env] ?? '';
     return text === '' ? undefined : { text, from: env };
   }
 
-  /** The same for an option with a default. */
-  get(name: 'host' | 'port' | 'storage' | 'maxBodyBytes' | 'drain' | 'after'): Setting {
-    const [flag, , , , standard] = table[name];
-    return this.find(name) ?? { text: standard, from: flag };
+  /** The same, or else a default: that of the help, or one that is only known now. */
+  get(name: OptionName, standard: string = table[name][3]): Setting {
+    return this.find(name) ?? { text: standard, from: name };
   }
 
-  /** All values of a list; in the environment commas stand between them, and empty ones count as none. */
-  list(name: OptionName): readonly Setting[] {
-    const found = this.find(name);
-    if (found === undefined) return [];
-    const texts = this.#given.get(name) ?? found.text.split(',').map((text) => text.trim());
-    return texts.filter((text) => text !== '').map((text) => ({ text, from: found.from }));
+  /** All values of one that can be repeated, or of a variable with commas; empty ones count as none. */
+  list(name: 'PETSTORE_API_KEYS' | '--plugin' | '--cors-origin'): readonly Setting[] {
+    const { text, from } = this.get(name);
+    const texts = this.#given.get(name) ?? text.split(',').map((each) => each.trim());
+    return texts.filter((each) => each !== '').map((each) => ({ text: each, from }));
   }
-}
-
-/** `; did you mean X?` for the nearest of the known words, or else where to look. */
-export function suggestion(word: string, known: readonly string[]): string {
-  const bare = (text: string): string => text.replace(/^-+/, '');
-  const isBegun = (candidate: string): boolean => bare(word) !== '' && bare(candidate).startsWith(bare(word));
-  const near = known
-    .map((candidate) => ({ candidate, edits: isBegun(candidate) ? 1 : editsBetween(word, candidate, mostEdits) }))
-    .filter(({ edits }) => edits <= mostEdits)
-    .sort((one, other) => one.edits - other.edits)[0];
-  return near === undefined ? '; --help lists all' : `; did you mean ${near.candidate}?`;
 }
 
 const mostEdits = 2;
+
+/** `; did you mean X?` for the nearest of the known words, or else where to look. */
+export function suggestion(word: string, known: readonly string[]): string {
+  const editsTo = (other: string): number => (other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
+  const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
+  return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
+}
 
 /** How many letters must be put in, left out or changed to make one word the other; not counted beyond `most`. */
 function editsBetween(one: string, other: string, most: number): number {
@@ -169,7 +141,7 @@ function editsBetween(one: string, other: string, most: number): number {
   return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
 }
 
-/** A whole number in plain decimal digits. @throws Refusal unless it is from `least` to `most`. */
+/** @throws Refusal unless it is a whole number from `least` to `most`, in plain digits. */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
   if (number >= least && number <= most) return number;
@@ -183,7 +155,7 @@ export function readWord<Word extends string>(setting: Setting, words: readonly 
   throw bad(setting, `one of ${words.join(', ')}`);
 }
 
-/** One that may be left out. @throws Refusal unless it is an absolute http or https URL. */
+/** @throws Refusal for what is set, but is no absolute http or https URL. */
 export function readUrl(setting: Setting | undefined): string | undefined {
   if (setting === undefined || (/^https?:\/\//i.test(setting.text) && URL.canParse(setting.text))) return setting?.text;
   throw new Refusal(`${setting.from} must be an absolute URL such as https://api.example.com/v1`);
@@ -195,73 +167,58 @@ export function readHost(setting: Setting): string {
   throw bad(setting, 'an address or a host name such as 127.0.0.1 or ::1');
 }
 
-/**
- * A time of RFC 3339, such as `2030-12-05T23:59:50Z`, in milliseconds since the epoch.
- * @throws Refusal for any other, one of no calendar among them.
- */
+/** A date, or a time that names its zone, in milliseconds since the epoch; NaN for any other text. */
+export function timeOf(text: string): number {
+  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
+  const day = text.slice(0, 10);
+  // Date takes 31 February for 3 March.
+  const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
+  return isOfCalendar ? Date.parse(text) : NaN;
+}
+
+/** A time of RFC 3339 in milliseconds since the epoch. @throws Refusal for any other. */
 export function readTime(setting: Setting): number {
-  const form = /^(\d{4}-\d\d-(\d\d))T\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i;
-  const [text, day = '', dayOfMonth] = form.exec(setting.text) ?? [];
-  const time = text === undefined ? NaN : Date.parse(text.toUpperCase());
-  // A 31 June would be read as the first of July.
-  const isOfCalendar = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(dayOfMonth);
-  if (time >= 0 && isOfCalendar) return time;
+  const text = setting.text.toUpperCase();
+  const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
+  if (time >= 0) return time;
   throw bad(setting, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z');
 }
 
-const unitMs = new Map(Object.entries({ s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }));
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A length of time such as `90d`, in milliseconds. @throws Refusal unless it is a whole number of s, m, h or d. */
+/** A length of time such as `90d`, in milliseconds. @throws Refusal for any other. */
 export function readDuration(setting: Setting): number {
   const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
-  const milliseconds = Number(count) * (unitMs.get(unit) ?? NaN);
+  const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
   if (milliseconds <= 36_525 * 86_400_000) return milliseconds;
   throw bad(setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
 }
 
-/** How the log on a stream is written: for people on a terminal, unless an option says otherwise. @throws Refusal */
+/** For people on a terminal, unless an option says otherwise. @throws Refusal */
 export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream): LogFormat {
-  const standard = { text: stream.isTTY ? 'text' : 'json', from: '' };
-  return readWord(settings.find('logFormat') ?? standard, ['text', 'json']);
+  return readWord(settings.get('--log-format', stream.isTTY ? 'text' : 'json'), ['text', 'json']);
 }
 
-/**
- * Reads both files of --tls-cert and --tls-key; undefined where neither is named.
- * @throws Refusal for one without the other, or that cannot be read, is not PEM, or does not fit the other.
- */
+/** Undefined where neither file is named. @throws Refusal for one that is missing, unreadable, or does not fit. */
 export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefined> {
-  const [certFile, keyFile] = [settings.find('tlsCert'), settings.find('tlsKey')];
+  const [certFile, keyFile] = [settings.find('--tls-cert'), settings.find('--tls-key')];
   if (certFile === undefined && keyFile === undefined) return undefined;
   if (certFile === undefined) throw new Refusal(`${keyFile?.from} needs a certificate too; give --tls-cert FILE`);
   if (keyFile === undefined) throw new Refusal(`${certFile.from} needs a private key too; give --tls-key FILE`);
-  const [cert, key] = [readPem(certFile), readPem(keyFile)];
+  const read = ({ text, from }: Setting): Promise<Buffer> =>
+    orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
+  const [cert, key] = [await read(certFile), await read(keyFile)];
   // Imported only here: nobody else pays for it.
   const { createSecureContext } = await import('node:tls');
-  const [certName, keyName] = [certFile, keyFile].map(({ text, from }) => `${from} ${text}`);
-  const checks = [
-    [{ cert }, `${certName} holds no certificate in PEM; give one, its chain after it`],
-    [{ key }, `${keyName} holds no private key in PEM without a passphrase; give one`],
-    [{ cert, key }, `${keyName} is not the key of the certificate in ${certFile.text}; give the one it was made with`],
-  ] as const;
-  for (const [pair, message] of checks) {
-    try {
-      createSecureContext(pair);
-    } catch (error) {
-      throw new Refusal(`${message} (${reasonOf(error)})`);
-    }
-  }
+  const check = ({ text, from }: Setting, problem: string, mend: string, pair: Partial<TlsPair>): Promise<unknown> =>
+    orRefuse(`${from} ${text} ${problem}`, mend, () => createSecureContext(pair));
+  await check(certFile, 'holds no certificate in PEM', 'give one, its chain after it', { cert });
+  await check(keyFile, 'holds no private key in PEM without a passphrase', 'give one', { key });
+  const mismatch = `is not the key of the certificate in ${certFile.text}`;
+  await check(keyFile, mismatch, 'give the one it was made with', { cert, key });
   return { cert, key };
 }
 
-function readPem({ text, from }: Setting): Buffer {
-  try {
-    return readFileSync(text);
-  } catch (error) {
-    throw new Refusal(`${from} cannot be read (${reasonOf(error)}); name a PEM file`);
-  }
-}
-
-/** The value is cut where it is long. */
 function bad({ text, from }: Setting, rule: string): Refusal {
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
   return new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);

@@ -1,95 +1,71 @@
-/**
- * Runs a server from its options to its end: what signals, faults and a drain do to it; HTTP and storages are the
- * library's.
- */
+/** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import {
-  codeOf,
-  createPetstore,
-  detailOf,
-  largestBodyBytes,
-  reasonOf,
-  type Listening,
-  type Log,
-  type PetDraft,
-  type PetStorage,
-  type Petstore,
-  type Plugin,
-} from '../index.js';
-import { readDrafts } from './import.js';
-import { openKeys } from './live-keys.js';
+import { codeOf, createPetstore, detailOf, largestBodyBytes, reasonOf } from '../index.js';
+import type { Listening, Log, Petstore, Plugin } from '../index.js';
+import { readSeed } from './import.js';
+import { openKeys } from './keys.js';
 import { logTo, Refusal, type LogFormat } from './output.js';
 import { loadPlugins } from './plugins.js';
-import {
-  readHost,
-  readLogFormat,
-  readTime,
-  readTlsFiles,
-  readUrl,
-  readWholeNumber,
-  readWord,
-  type Settings,
-} from './settings.js';
+import { readHost, readLogFormat, readTime, readTlsFiles, readUrl, readWholeNumber, readWord } from './settings.js';
+import type { Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
-/** How long an end may take, in milliseconds, after the drain; whoever stops us waits 10 s. */
+/** After the drain; whoever stops us waits 10 s. */
 const stopTimeoutMs = 9_500;
-/** A path of more is cut in the log: each is compared with the keys. */
+/** Of a path in the log: each segment is compared with the keys. */
 const maxSegments = 20;
-/** EX_SOFTWARE of sysexits(3). */
-const faultCode = 70;
 
-/**
- * Serves until a signal; resolves once it listens. Nothing is made on the disk before all else has been found good: the
- * key of `--dev` first, then the storage.
- * @throws Refusal for what the operator gave; PetstoreError `storage_…` for a storage that cannot be used.
- */
-export async function start(_operands: readonly string[], settings: Settings): Promise<undefined> {
-  const host = readHost(settings.get('host'));
-  const port = readWholeNumber(settings.get('port'), 0, 65_535);
-  const named = await readStorage(settings.get('storage'));
-  const maxBodyBytes = readWholeNumber(settings.get('maxBodyBytes'), 1, largestBodyBytes);
-  const drainSeconds = readWholeNumber(settings.get('drain'), 0, 3_600);
-  const baseUrl = readUrl(settings.find('baseUrl'));
-  const stagingBaseUrl = readUrl(settings.find('stagingBaseUrl'));
+/** Nothing is made on the disk before all else has been found good. @throws Refusal; PetstoreError `storage_…` */
+export async function start(settings: Settings): Promise<void> {
+  const isTrial = settings.has('--dev');
+  const host = readHost(settings.get('--host'));
+  const port = readWholeNumber(settings.get('--port'), 0, 65_535);
+  const named = await readStorage(settings.get('--storage'));
+  const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
+  const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
+  const baseUrl = readUrl(settings.find('--base-url'));
+  const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const clock = readClock(settings, named);
-  const seed = settings.find('seed');
-  const drafts = seed === undefined ? [] : await readDrafts(seed.text);
+  const seed = settings.find('--seed');
+  const fill = seed && (await readSeed(seed.text));
   let tls = await readTlsFiles(settings);
-  const standardLog = { text: settings.has('dev') ? 'requests' : 'info', from: '' };
-  const logged = readWord(settings.find('log') ?? standardLog, ['silent', 'info', 'requests']);
+  const logged = readWord(settings.get('--log', isTrial ? 'requests' : 'info'), ['silent', 'info', 'requests']);
   const format = readLogFormat(settings, process.stdout);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const plugins = await loadPlugins(settings);
-  const isTrial = settings.has('dev');
   // Only before a first start: a port that is tried for a moment answers nobody, which a balancer would hear of.
-  if (isTrial || named.lasting?.isNew() === true) await tryPort(host, port, isTrial);
+  if (isTrial || named.lasting?.isNew === true) await tryPort(host, port).catch(refuse);
   const keys = await openKeys(settings, log);
 
   let petstore: Petstore | undefined;
   let listening: Listening | undefined;
   let isEnding = false;
 
-  /** Exits once `stop` has, with the first code, or the second where that rejects; a second end is at once. */
-  function end(stop: () => Promise<void>, done: number, failed: number, hurried: number): void {
-    if (isEnding) process.exit(hurried);
+  /** Where the port or the address cannot be had: the system's error with its mend. */
+  function refuse(error: unknown): never {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    const place = `port ${port} of ${host}`;
+    const code = codeOf(error) ?? '';
+    if (['EADDRNOTAVAIL', 'ENOTFOUND'].includes(code))
+      throw new Refusal(`${host} is no address of this machine; choose one with --host, such as 127.0.0.1`);
+    if (code !== 'EADDRINUSE')
+      throw new Refusal(`cannot listen on ${place} (${reasonOf(error)}); choose others with --port and --host`);
+    const free = port < 60_000 ? port + 100 : port - 100;
+    const another = isTrial ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
+    throw new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
+  }
+
+  /** Stops and exits with a code, or at once with another where it is stopping already. */
+  async function end(signal: string, code: number, hurriedCode: number): Promise<void> {
+    if (isEnding) process.exit(hurriedCode);
     isEnding = true;
-    stop().then(
-      () => process.exit(done),
-      () => process.exit(failed),
-    );
-  }
-
-  async function drain(signal: string): Promise<void> {
-    if (listening === undefined || drainSeconds === 0) return;
-    log('info', 'draining', { signal, seconds: drainSeconds });
-    petstore?.drain();
-    await wait(1_000 * drainSeconds);
-  }
-
-  async function close(signal: string): Promise<void> {
+    if (code === 0 && listening !== undefined && drainSeconds > 0) {
+      log('info', 'draining', { signal, seconds: drainSeconds });
+      petstore?.drain();
+      await wait(1_000 * drainSeconds);
+    }
     log('info', 'stopping', { signal });
     // A request, plugin or disk that hangs must not keep us from an end that somebody waits for.
     setTimeout(() => {
@@ -99,9 +75,10 @@ export async function start(_operands: readonly string[], settings: Settings): P
     try {
       // A storage that still opens is left as a crash would leave it, which costs nothing: opening may take for ever.
       await petstore?.close();
+      process.exit(code);
     } catch (error) {
       log('error', 'closing failed', { error: reasonOf(error) });
-      throw error;
+      process.exit(code || 1);
     }
   }
 
@@ -117,21 +94,21 @@ export async function start(_operands: readonly string[], settings: Settings): P
     }
   }
 
-  // The code of a second one is as a shell names the end by a signal: 128 and its number.
-  for (const [signal, number] of [['SIGINT', 2] as const, ['SIGTERM', 15] as const])
-    process.on(signal, () => end(() => drain(signal).then(() => close(signal)), 0, 1, 128 + number));
+  // A second one ends it as a shell names the end by a signal: 128 and its number.
+  process.on('SIGINT', () => void end('SIGINT', 0, 130));
+  process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
   process.on('SIGHUP', () => void reload());
   process.on('uncaughtException', (error) => {
     log('error', 'a fault of ours', { error: detailOf(error) });
     // Nothing else would say why the process is gone.
     if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
     // Nobody knows what is broken now, but requests under way and animals that wait for the disk may still be fine.
-    end(() => close('uncaughtException'), faultCode, faultCode, faultCode);
+    void end('uncaughtException', 70, 70);
   });
 
   // Servers come back after a power cut, in whatever order; a signal ends the waiting as it ends the opening.
   const storage = await named.openToServe(log, isTrial);
-  if (seed !== undefined) await begin(storage, drafts, seed.text, log);
+  await fill?.(storage, log);
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
   petstore = createPetstore({
@@ -148,9 +125,9 @@ export async function start(_operands: readonly string[], settings: Settings): P
     listening = await petstore.listen({ host, port, ...(tls && { tls }) });
   } catch (error) {
     // The signal that closed it ends the process, too.
-    if (isEnding) return undefined;
+    if (isEnding) return;
     await petstore.close();
-    throw listenRefusal(error, host, port, isTrial);
+    refuse(error);
   }
   // What a SIGHUP has read meanwhile.
   if (tls !== undefined) listening.setTls(tls);
@@ -158,81 +135,31 @@ export async function start(_operands: readonly string[], settings: Settings): P
   const readyMs = Math.round(performance.now());
   log('info', 'listening', { url, storage: named.text, pets: storage.size, readyMs, pid: process.pid });
   if (keys.devKey !== undefined) process.stdout.write(devBanner(url, keys.devKey, plugins.has('docs')));
-  return undefined;
 }
 
-/**
- * A clock that begins at `--clock` and runs on; undefined without it.
- * @throws Refusal for a storage that outlasts the process: its times would lie.
- */
+/** A clock that begins at `--clock` and runs on. @throws Refusal for a storage in which wrong times would last. */
 function readClock(settings: Settings, { text, lasting }: NamedStorage): (() => number) | undefined {
-  const setting = settings.find('clock');
+  const setting = settings.find('--clock');
   if (setting === undefined) return undefined;
-  const time = readTime(setting);
-  if (lasting !== undefined)
-    throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
-  const from = performance.now();
-  return () => Math.floor(time + performance.now() - from);
+  const from = readTime(setting) - performance.now();
+  if (lasting === undefined) return () => Math.floor(from + performance.now());
+  throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
 }
 
-/** How many animals are added at a time: they share a sync of the disk, and no storage refuses to let so many wait. */
-const seedPiece = 1_000;
-
-/** Fills an empty storage; one that holds animals is left as it is. */
-async function begin(storage: PetStorage, drafts: readonly PetDraft[], file: string, log: Log): Promise<void> {
-  if ((await storage.list({ limit: 1 })).length > 0) {
-    log('info', 'not seeded: the storage holds animals', { file });
-    return;
-  }
-  for (let at = 0; at < drafts.length; at += seedPiece)
-    await Promise.all(drafts.slice(at, at + seedPiece).map((draft) => storage.insert(draft)));
-  log('info', 'seeded', { file, pets: drafts.length });
-}
-
-/** Refuses a port that cannot be had, by having it for a moment. @throws Refusal */
-async function tryPort(host: string, port: number, isTrial: boolean): Promise<void> {
+async function tryPort(host: string, port: number): Promise<void> {
   // Closing waits for whoever has connected.
   const server = createServer((socket) => socket.destroy());
-  try {
-    await once(server.listen(port, host), 'listening');
-  } catch (error) {
-    throw listenRefusal(error, host, port, isTrial);
-  }
+  await once(server.listen(port, host), 'listening');
   await once(server.close(), 'close');
 }
 
-/**
- * Where the port or the address cannot be had, the system's error in one line with its mend; any other stays what it
- * is.
- */
-function listenRefusal(thrown: unknown, host: string, port: number, isTrial: boolean): unknown {
-  const call = thrown instanceof Error && 'syscall' in thrown ? thrown.syscall : undefined;
-  if (call !== 'listen' && call !== 'bind' && call !== 'getaddrinfo') return thrown;
-  const place = `port ${port} of ${host}`;
-  const free = port < 60_000 ? port + 100 : port - 100;
-  const another = isTrial ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
-  const elsewhere = `${host} is no address of this machine; choose one with --host, such as 127.0.0.1`;
-  const known = new Map([
-    ['EADDRINUSE', `${place} is in use; stop the program that has it, or choose another with ${another}`],
-    ['EACCES', `${place} is not permitted to this user; choose one above 1023 with --port`],
-    ['EADDRNOTAVAIL', elsewhere],
-    ['ENOTFOUND', elsewhere],
-  ]);
-  const other = `cannot listen on ${place} (${reasonOf(thrown)}); choose others with --port and --host`;
-  return new Refusal(known.get(codeOf(thrown) ?? '') ?? other);
-}
-
-/** A plugin that logs every reply: never a query nor, in a path, what is a key (C40). */
+/** Logs every reply: never a query nor, in a path, what is a key (C40). */
 function requestLog(format: LogFormat, verify: (token: string) => string | undefined): Plugin {
   const isKey = (segment: string): boolean => segment.includes('psk_') || verify(segment) !== undefined;
-  const withoutKeys = (path: string): string => {
-    const segments = path.split('/', maxSegments).map((segment) => (isKey(segment) ? '…' : segment));
-    return segments.join('/');
-  };
+  const shown = (segment: string): string => (isKey(segment) ? '…' : segment);
   return (host) =>
-    host.onReply(({ method, route, status, milliseconds, keyName: key }, source) => {
-      const { address } = source;
-      const path = source.path === route ? route : withoutKeys(source.path);
+    host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
+      const path = asked === route ? route : asked.split('/', maxSegments).map(shown).join('/');
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (format === 'json') return host.log('info', 'request', { method, path, route, status, ms, key, address });
       const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
@@ -240,14 +167,14 @@ function requestLog(format: LogFormat, verify: (token: string) => string | undef
     });
 }
 
-/** What `--dev` prints: where the docs are, and a line for a POSIX shell that adds an animal and lists them. */
+/** Where the docs are, and a line for a POSIX shell that adds an animal and lists them. */
 function devBanner(url: string, key: string, hasDocs: boolean): string {
-  // A server on all addresses is reached at its own; not every system knows the way to 0.0.0.0.
+  // Not every system knows the way to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-  // The certificate of a trial is one that nobody has signed.
+  // Nobody has signed the certificate of a trial.
   const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
   const animal = '{"name":"Rex","categoryId":1,"status":"available"}';
-  // Quoted, for some shells read the brackets of an IPv6 address as a pattern.
+  // Some shells read the brackets of an IPv6 address as a pattern.
   const add = `${curl} -H 'Content-Type: application/json' -d '${animal}' '${home}/v1/pets'`;
   return `${hasDocs ? `Page: ${home}/  Docs: ${home}/docs\n` : ''}${add} && ${curl} '${home}/v1/pets'\n`;
 }

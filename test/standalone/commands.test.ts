@@ -214,26 +214,22 @@ describe('import FILE', { concurrency: 4 }, () => {
     assertRefused(await run(['import', animals, '--storage', 'file:pets'], { cwd }), 3, /folder/);
   });
 
-  test('a file without line ends is refused before it fills the memory', async (t) => {
+  test('a file without line ends is refused', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), '');
     truncateSync(join(cwd, 'in.jsonl'), 2 ** 27);
     assertRefused(await run(['import', 'in.jsonl'], { cwd }), 2, /in\.jsonl line 1 is longer than/);
   });
 
-  const changes: readonly (readonly [string, (path: string, bytes: number) => void, RegExp])[] = [
-    [
-      'gets a bad line',
-      (path, bytes) => withDescriptor(path, (descriptor) => writeSync(descriptor, 'x', bytes - 3)),
-      /line 200000/,
-    ],
-    ['becomes shorter', (path, bytes) => truncateSync(path, bytes - 56), /another number of lines/],
+  const changes: readonly (readonly [string, (path: string, bytes: number) => void])[] = [
+    ['gets a bad line', (path, bytes) => withDescriptor(path, (descriptor) => writeSync(descriptor, 'x', bytes - 3))],
+    ['becomes shorter', (path, bytes) => truncateSync(path, bytes - 56)],
   ];
-  for (const [what, change, message] of changes) {
-    test(`a file that ${what} between the checking and the adding: exit 2, and the count is honest`, async (t) => {
+  for (const [what, change] of changes) {
+    test(`of a file that ${what} between the checking and the adding, what was checked is added`, async (t) => {
       const cwd = folder(t);
       const path = join(cwd, 'in.jsonl');
-      const count = 200_000;
+      const count = 100_000;
       const line = '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n';
       writeFileSync(path, line.repeat(count));
       // Opening says that it cut the torn tail, and then the adding begins.
@@ -245,16 +241,10 @@ describe('import FILE', { concurrency: 4 }, () => {
       );
       await until('the opening', () => importing.stderr.includes('torn tail'));
       change(path, count * line.length);
-      const { code, stderr } = await importing.ended;
-      assert.equal(code, 2, stderr);
-      assert.match(
-        stderr,
-        /in\.jsonl changed while it was imported \(.*\); \d+ animals were added, where it had 200000\n$/,
-      );
-      assert.match(stderr, message);
-      const added = Number(/(\d+) animals were added/.exec(stderr)?.[1]);
-      assert.ok(added < count);
-      assert.match((await run(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
+      assert.ok(statSync(join(cwd, 'out.jsonl')).size < count * line.length, 'it is still adding');
+      const { code, stdout } = await importing.ended;
+      assert.deepEqual([code, stdout], [0, `${count} animals added to file:out.jsonl\n`]);
+      assert.match((await run(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\n  animals  ${count} `));
     });
   }
 

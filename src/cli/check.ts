@@ -1,0 +1,72 @@
+/** The `check` command: says what a storage file holds, and saves what is sound of a damaged one. */
+import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
+import { print, Refusal, say } from './output.js';
+import type { Settings } from './settings.js';
+
+/** Runs `check FILE [--salvage OUT]`; exits 3 where a start would be refused. @throws Refusal */
+export async function check(settings: Settings, [path, ...others]: readonly string[]): Promise<void> {
+  if (path === undefined || others.length > 0) throw new Refusal('`check` needs one FILE, such as data/pets.jsonl');
+  const outPath = settings.find('--salvage')?.text;
+  try {
+    await (outPath === undefined ? tell(path) : salvage(path, outPath));
+  } catch (error) {
+    // As any file that was named and cannot be used: the mistake is on the command line.
+    throw error instanceof PetstoreError ? new Refusal(error.message) : error;
+  }
+}
+
+async function tell(path: string): Promise<void> {
+  const report = await checkFile(path);
+  const { verdict, problem, tornBytes, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes } = report;
+  const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
+  const tail = `a start copies these ${tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
+  const verdicts = {
+    sound: 'is sound',
+    torn: `has a torn tail: ${place}; ${tail}`,
+    damaged: `is damaged: ${place}; counted is what precedes it`,
+  };
+  const { none, ...statuses } = byStatus;
+  const each = Object.entries({ ...statuses, 'without a status': none }).map(([name, count]) => `${count} ${name}`);
+  await print([
+    `${path} ${verdicts[verdict]}`,
+    `  animals  ${animals} (${each.join(', ')})`,
+    ...(idempotencyKeys === 0 ? [] : [`  keys     ${idempotencyKeys} idempotency keys`]),
+    `  commits  ${commits}`,
+    `  bytes    ${bytes} (${committedBytes} committed)`,
+  ]);
+  if (verdict !== 'damaged') return;
+  const mend = `put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``;
+  say(`${path} ${place}; a start refuses this file: ${mend}`);
+  process.exitCode = 3;
+}
+
+async function salvage(path: string, outPath: string): Promise<void> {
+  const { animals, missing, leftOut } = await salvageFile(path, outPath);
+  const ids = missing.map(({ from, to }) => range(from, to));
+  await print([
+    `${animals} animals of ${path} are sound; they are in ${outPath}`,
+    ...rangesOf(leftOut).map((line) => `  left out  ${line}`),
+    ...(ids.length === 0 ? [] : [`  missing   ids ${ids.join(', ')}`]),
+  ]);
+}
+
+/** Lines that follow each other for the same reason stand together. */
+function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
+  const ranges: { readonly first: LeftOutLine; last: LeftOutLine }[] = [];
+  for (const entry of leftOut) {
+    const before = ranges.at(-1);
+    // A batch that was saved between two animals has two lines at least, and comes after the commit of the first one's.
+    const most = entry.animal === undefined ? 1 : 3;
+    if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
+    else ranges.push({ first: entry, last: entry });
+  }
+  return ranges.map(({ first, last }) => {
+    const plural = first === last ? '' : 's';
+    const animals = first.animal === undefined ? '' : `animal${plural} ${range(first.animal, last.animal)}, `;
+    return `line${plural} ${range(first.line, last.line)}: ${animals}${first.what}`;
+  });
+}
+
+function range<Place>(from: Place, to: Place): string {
+  return from === to ? `${from}` : `${from} to ${to}`;
+}
