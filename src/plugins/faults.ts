@@ -45,8 +45,10 @@ export function faultsPlugin(): Plugin {
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
     describe((document) => {
-      for (const item of Object.values(Object(document['paths'])))
-        Object.assign(Object(item), { parameters: [parameter] });
+      // In each operation: many a generator passes over the parameters of a path.
+      for (const item of Object.values<object>(Object(document['paths'])))
+        for (const operation of Object.values(item).filter((each) => 'operationId' in each))
+          operation.parameters = [...(operation.parameters ?? []), parameter];
     });
   };
 }
