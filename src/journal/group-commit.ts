@@ -24,17 +24,16 @@ const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
 /** After this long a commit counts as hung. */
 const commitTimeoutMs = 8000;
+/** After so many event-loop turns the batch is committed, though each turn may have brought more. */
+const maxGatherTurns = 4;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Caller<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (reason: unknown) => void;
 }
-
-/** After so many event-loop turns the batch is committed, though each turn may have brought more. */
-const maxGatherTurns = 4;
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Commits items in batches, one batch at a time. */
 export class GroupCommit<Item, Result extends {}> {
@@ -45,8 +44,8 @@ export class GroupCommit<Item, Result extends {}> {
   #running = false;
   #hung = false;
   #closed = false;
-  /** Those who wait in `close` until every caller has its answer. */
-  #closers: (() => void)[] = [];
+  /** What the last caller was given: callers are answered in their order. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: GroupCommitOptions<Item, Result>) {
     this.#options = options;
@@ -70,7 +69,9 @@ export class GroupCommit<Item, Result extends {}> {
       // Not at once: what else arrives in this event-loop turn joins the same batch.
       setImmediate(() => void this.#run());
     }
-    return new Promise((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
+    const result = new Promise<Result>((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
+    this.#last = result;
+    return result;
   }
 
   /** How many items wait for a commit that has not begun. */
@@ -86,8 +87,7 @@ export class GroupCommit<Item, Result extends {}> {
   /** Refuses from now on; resolves when every caller before has its answer. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (!this.#running || this.#hung) return;
-    await new Promise<void>((resolve) => this.#closers.push(resolve));
+    await this.#last.catch(() => undefined);
   }
 
   /** Counts an item in. @throws PetstoreError `unavailable`, and whatever `bytesOf` throws. */
@@ -112,7 +112,6 @@ export class GroupCommit<Item, Result extends {}> {
       await this.#gather();
     } while (this.#waiting.length > 0);
     this.#running = false;
-    this.#allAnswered();
   }
 
   /**
@@ -151,7 +150,6 @@ export class GroupCommit<Item, Result extends {}> {
     const waiting = this.#takeWaiting();
     for (const { item } of waiting) this.#options.abandoned(item);
     for (const caller of [...batch, ...waiting]) caller.reject(error);
-    this.#allAnswered();
   }
 
   #takeWaiting(): readonly Caller<Item, Result>[] {
@@ -159,9 +157,5 @@ export class GroupCommit<Item, Result extends {}> {
     this.#waiting = [];
     this.#waitingBytes = 0;
     return taken;
-  }
-
-  #allAnswered(): void {
-    for (const resolve of this.#closers.splice(0)) resolve();
   }
 }

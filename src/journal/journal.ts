@@ -7,10 +7,11 @@ import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { createFile, errnoOf, syncFolder, unusable, writeAll, type Disk, type FileFacts } from './disk.js';
+import { closedError } from '../memory/index.js';
+import { createFile, failedBy, syncFolder, unless, unusable, writeAll, type Disk, type FileFacts } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, type Locking } from './lock.js';
-import { replay, type Progress } from './replay.js';
+import { replay } from './replay.js';
 
 /** What a journal is opened with. */
 export interface OpenJournalOptions {
@@ -36,57 +37,32 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, dirname(path));
     const end = await recover(path, descriptor, options, accept);
-    const identity = await disk.factsOf(descriptor);
-    return new Journal({ path, descriptor, disk, log, identity }, end);
+    return new Journal({ path, descriptor, disk, log }, end);
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(() => undefined);
     throw isHeldElsewhere(error) ? inUse(path, undefined) : unusable(path, error);
   }
 }
 
-/**
- * Opens a file to read and to append to; makes it with mode 600 where missing, and its folder with mode 700. Its name
- * outlasts a power cut only after `syncFolder`. `lockFlags` are further `O_` flags.
- */
+/** Opens a file to read and to append to; makes it with mode 600 where missing. Its name is not synced by that. */
 async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<number> {
   const flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | lockFlags;
-  try {
-    return await disk.open(path, flags, 0);
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error;
-  }
+  const there = await unless('ENOENT', disk.open(path, flags, 0));
+  if (there !== undefined) return there;
   await makeFolder(disk, dirname(path));
-  try {
-    return await disk.open(path, flags | constants.O_CREAT | constants.O_EXCL, 0o600);
-  } catch (error) {
-    // Another process was faster; the lock will tell which of us may have it.
-    if (errnoOf(error) === 'EEXIST') return disk.open(path, flags, 0);
-    throw error;
-  }
+  const made = await unless('EEXIST', disk.open(path, flags | constants.O_CREAT | constants.O_EXCL, 0o600));
+  // Where another process was faster, the lock will tell which of us may have it.
+  return made ?? disk.open(path, flags, 0);
 }
 
 /** Makes a folder and those above it where missing. (Node's own recursive `mkdir` never ends below /proc.) */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  const missing: string[] = [];
-  for (let path = folder; await isMissing(disk, path); path = dirname(path)) missing.unshift(path);
-  for (const path of missing) {
-    await disk.makeFolder(path, 0o700).catch((error: unknown) => {
-      // Another process that starts may make the same folder.
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    });
-    // A new folder is a name in the one above it.
-    await syncFolder(disk, dirname(path));
-  }
-}
-
-async function isMissing(disk: Disk, path: string): Promise<boolean> {
-  try {
-    await disk.factsAt(path);
-    return false;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return true;
-    throw error;
-  }
+  if ((await unless('ENOENT', disk.factsAt(folder))) !== undefined) return;
+  await makeFolder(disk, dirname(folder));
+  // Another process that starts may make the same folder.
+  await unless('EEXIST', disk.makeFolder(folder, 0o700));
+  // A new folder is a name in the one above it.
+  await syncFolder(disk, dirname(folder));
 }
 
 /** Replays, sets a torn tail aside, commits what has no commit; answers the size of the file then. */
@@ -96,7 +72,13 @@ async function recover(
   { disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` }: OpenJournalOptions,
   accept: AcceptLine,
 ): Promise<number> {
-  const found = await replay(disk, descriptor, accept, tellEachSecond(path, log, clock));
+  let toldAt = clock();
+  const found = await replay(disk, descriptor, accept, (read, size) => {
+    const now = clock();
+    if (now - toldAt < 1_000) return;
+    toldAt = now;
+    log('info', 'reading the storage file', { file: path, read, size });
+  });
   const { problem, end, committedEnd, tornTail } = found;
   if (problem !== undefined) {
     const { line, byte, what } = problem;
@@ -114,7 +96,7 @@ async function recover(
   let closing = '';
   if (end > committedEnd) {
     const newline = found.endsInLine ? '\n' : '';
-    closing = newline + commitLine({ from: committedEnd, crc32: crc32(newline, found.crc32) });
+    closing = newline + commitLine(committedEnd, crc32(newline, found.crc32));
     await writeAll(disk, descriptor, Buffer.from(closing, 'latin1'));
   }
   // Even where nothing was written: who wrote it may have died before its own fdatasync.
@@ -122,43 +104,21 @@ async function recover(
   return end + closing.length;
 }
 
-/** Says once a second how far a long start has come. */
-function tellEachSecond(path: string, log: Log, clock: () => number): Progress {
-  let toldAt = clock();
-  return (read, size) => {
-    const now = clock();
-    if (now - toldAt < 1_000) return;
-    toldAt = now;
-    log('info', 'reading the storage file', { file: path, read, size });
-  };
-}
-
 /** Writes a torn tail to `FILE.torn-TIME` and resolves, once it is on the disk, to that path. */
 async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: number): Promise<string> {
   const name = `${path}.torn-${new Date(sinceEpochMs).toISOString().replaceAll(':', '-')}`;
-  for (let number = 0; ; number++) {
-    const copy = number === 0 ? name : `${name}-${number}`;
-    try {
-      await createFile(disk, copy, (descriptor) => writeAll(disk, descriptor, tail));
-      return copy;
-    } catch (error) {
-      // What stands there may be the only copy of an earlier tail.
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    }
+  for (let copy = name, number = 1; ; copy = `${name}-${number++}`) {
+    const making = createFile(disk, copy, (descriptor) => writeAll(disk, descriptor, tail)).then(() => copy);
+    // What stands there may be the only copy of an earlier tail.
+    if ((await unless('EEXIST', making)) !== undefined) return copy;
   }
 }
 
 /** An open, locked file of which every byte is read, sound and on the disk; closing it ends the lock. */
-interface JournalFile {
+interface JournalFile extends Pick<OpenJournalOptions, 'disk' | 'log'> {
   readonly path: string;
   readonly descriptor: number;
-  readonly disk: Disk;
-  readonly log: Log;
-  readonly identity: FileFacts;
 }
-
-/** What undoing the write mends, and time may mend for good. */
-const fullErrnos = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 const probeMs = 1000;
 
@@ -169,14 +129,16 @@ export class Journal {
   readonly #file: JournalFile;
   /** The file's size in bytes. */
   #end: number;
-  /** `full` is tried again by itself; `broken` lasts until a restart. */
-  #state: 'sound' | 'full' | 'broken' | 'closed' = 'sound';
-  #reason = '';
+  /** Why nothing can be appended. */
+  #failure: PetstoreError | undefined;
+  /** A full disk is tried again by itself; any other failure lasts until a restart. */
+  #isFull = false;
   /** Ends with the last use of the file under way; a probe and a batch must not write at once. */
   #turn: Promise<void> = Promise.resolve();
   /** How many appends are under way or wait for their turn. */
   #appends = 0;
   #probe: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor(file: JournalFile, end: number) {
     this.#file = file;
@@ -199,23 +161,24 @@ export class Journal {
    * @throws PetstoreError `unavailable`.
    */
   async checkReady(): Promise<void> {
-    if (this.#state !== 'sound') throw this.#unavailable();
+    if (this.#failure !== undefined) throw this.#failure;
     // A batch under way checks the file itself, and may hang with its disk: readiness does not wait for it.
     if (this.#appends > 0) return;
     await this.#inTurn(async () => {
-      if (this.#state !== 'sound') throw this.#unavailable();
+      if (this.#failure !== undefined) throw this.#failure;
       await this.#orBroken(this.#checkUntouched());
     });
   }
 
   /** Takes no more lines, and lets go of the file when the write under way has ended. */
-  async close(): Promise<void> {
-    await this.#turn;
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
-    this.#reason = 'The storage is closed.';
-    clearTimeout(this.#probe);
-    await this.#file.disk.close(this.#file.descriptor);
+  close(): Promise<void> {
+    this.#closing ??= this.#inTurn(async () => {
+      this.#failure = closedError();
+      this.#isFull = false;
+      clearTimeout(this.#probe);
+      await this.#file.disk.close(this.#file.descriptor);
+    });
+    return this.#closing;
   }
 
   #inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
@@ -225,7 +188,7 @@ export class Journal {
   }
 
   async #append(lines: readonly string[]): Promise<number> {
-    if (this.#state === 'broken' || this.#state === 'closed') throw this.#unavailable();
+    if (this.#failure !== undefined && !this.#isFull) throw this.#failure;
     const { disk, descriptor, path, log } = this.#file;
     const bytes = batchBytes(lines, this.#end);
     await this.#orBroken(this.#checkUntouched());
@@ -242,8 +205,9 @@ export class Journal {
     }
     await this.#orBroken(this.#checkSize(this.#end + bytes.length));
     this.#end += bytes.length;
-    if (this.#state === 'full') {
-      this.#state = 'sound';
+    if (this.#isFull) {
+      this.#isFull = false;
+      this.#failure = undefined;
       clearTimeout(this.#probe);
       log('info', 'the disk has room again', { file: path });
     }
@@ -253,10 +217,7 @@ export class Journal {
   /** What a failed append makes of the journal; `from` is the file's size from before the call that failed. */
   async #undo(error: unknown, from: number): Promise<PetstoreError> {
     const { disk, descriptor } = this.#file;
-    const size = await disk.factsOf(descriptor).then(
-      (facts) => facts.size,
-      () => undefined,
-    );
+    const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
     if (size !== from) {
       // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well,
       // whatever is on the disk. Nor may the next start read from memory, and serve, what the disk never took; a disk
@@ -264,27 +225,29 @@ export class Journal {
       await disk.truncate(descriptor, this.#end).catch(() => undefined);
       return this.#fail('broken', error);
     }
-    if (!fullErrnos.has(errnoOf(error) ?? '')) return this.#fail('broken', error);
+    // What undoing the write mends, and time may mend for good.
+    if (!failedBy(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return this.#fail('broken', error);
     await this.#orBroken(disk.truncate(descriptor, this.#end));
     return this.#fail('full', error);
   }
 
   /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
   async #checkUntouched(): Promise<void> {
-    const { disk, path, identity } = this.#file;
-    const [, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
-    if (atPath.dev !== identity.dev || atPath.ino !== identity.ino)
+    const { disk, path } = this.#file;
+    const [ours, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
+    if (atPath.dev !== ours.dev || atPath.ino !== ours.ino)
       throw new Error('another program put another file in its place');
   }
 
   /** Before a batch and after it: what another program writes in between makes a file that would not start again. */
-  async #checkSize(expected: number): Promise<void> {
-    const { disk, descriptor } = this.#file;
-    const { size } = await disk.factsOf(descriptor);
-    if (size !== expected) throw new Error(`another program changed its size from ${expected} to ${size} bytes`);
+  async #checkSize(expected: number): Promise<FileFacts> {
+    const facts = await this.#file.disk.factsOf(this.#file.descriptor);
+    if (facts.size !== expected)
+      throw new Error(`another program changed its size from ${expected} to ${facts.size} bytes`);
+    return facts;
   }
 
-  async #orBroken(step: Promise<void>): Promise<void> {
+  async #orBroken(step: Promise<unknown>): Promise<void> {
     try {
       await step;
     } catch (error) {
@@ -295,26 +258,17 @@ export class Journal {
   #fail(state: 'full' | 'broken', cause: unknown): PetstoreError {
     const { log, path } = this.#file;
     const fields = { file: path, error: reasonOf(cause) };
-    this.#reason = state === 'full' ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    if (state === 'broken')
-      log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
-    else if (this.#state !== 'full') log('warn', 'the disk is full: nothing is added until there is room', fields);
-    this.#state = state;
-    this.#probeLater();
-    return this.#unavailable(cause);
-  }
-
-  /** While full, tries an empty commit from time to time, so that readiness comes back without anyone adding. */
-  #probeLater(): void {
     clearTimeout(this.#probe);
-    if (this.#state !== 'full') return;
-    this.#probe = setTimeout(() => {
-      // If it fails, that has armed the next probe.
-      this.append([]).catch(() => undefined);
-    }, probeMs).unref();
-  }
-
-  #unavailable(cause?: unknown): PetstoreError {
-    return new PetstoreError('unavailable', this.#reason, cause === undefined ? {} : { cause });
+    if (state === 'broken') {
+      log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
+    } else {
+      if (!this.#isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
+      // An empty commit, so that readiness comes back without anyone adding; if it fails, that arms the next.
+      this.#probe = setTimeout(() => void this.append([]).catch(nothing), probeMs).unref();
+    }
+    this.#isFull = state === 'full';
+    const reason = this.#isFull ? 'The disk is full.' : 'The storage file cannot be written any more.';
+    this.#failure = new PetstoreError('unavailable', reason, { cause });
+    return this.#failure;
   }
 }

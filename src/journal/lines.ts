@@ -8,21 +8,14 @@ import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk } from './disk.js';
 
-/** What follows each batch: the offset where the batch began and the CRC-32 of its bytes. */
-interface CommitLine {
-  readonly from: number;
-  readonly crc32: number;
-}
-
 /** No commit line is longer, in bytes, its newline included: an offset has at most 16 digits. */
 const maxCommitLineBytes = 64;
-
 const commitHead = '{"commit":{"from":';
 const commitPattern = /^\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
-/** The commit line of a batch, newline included; pure ASCII. */
-export function commitLine(commit: CommitLine): string {
-  return `${commitHead}${commit.from},"crc32":"${commit.crc32.toString(16).padStart(8, '0')}"}}\n`;
+/** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes; pure ASCII. */
+export function commitLine(from: number, sum: number): string {
+  return `${commitHead}${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
 }
 
 /** The bytes of lines followed by their commit line, for a file that is `from` bytes long. */
@@ -31,23 +24,32 @@ export function batchBytes(lines: readonly string[], from: number): Buffer {
   const size = body.length;
   const bytes = Buffer.allocUnsafe(size + maxCommitLineBytes);
   bytes.write(body, 0, 'latin1');
-  const commit = commitLine({ from, crc32: crc32(bytes.subarray(0, size)) });
+  const commit = commitLine(from, crc32(bytes.subarray(0, size)));
   return bytes.subarray(0, size + bytes.write(commit, size, 'latin1'));
 }
 
-/** The commit that the line at an offset is, in exactly the text that we write; or undefined. */
-function readCommitLine(text: string, from: number): CommitLine | undefined {
-  // Its third letter tells almost every other line apart, at no cost.
-  if (text[from + 2] !== 'c') return undefined;
-  const match = commitPattern.exec(text.slice(from, from + maxCommitLineBytes));
-  return match === null ? undefined : { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) };
+/** What a commit line says. */
+export interface Commit {
+  readonly from: number;
+  readonly crc32: number;
+  /** Where it ends in its text, after its newline. */
+  readonly end: number;
 }
 
-/** The first commit line in a text, wherever it stands in a line, and where it ends, after its newline. */
-export function findCommitLine(text: string): { readonly from: number; readonly end: number } | undefined {
+/** The commit that the line at an offset is, in exactly the text that we write; or undefined. */
+function readCommitLine(text: string, at: number): Commit | undefined {
+  // Its third letter tells almost every other line apart, at no cost.
+  if (text[at + 2] !== 'c') return undefined;
+  const [line, from, sum = ''] = commitPattern.exec(text.slice(at, at + maxCommitLineBytes)) ?? [];
+  if (line === undefined) return undefined;
+  return { from: Number(from), crc32: Number.parseInt(sum, 16), end: at + line.length };
+}
+
+/** The first commit in a text, wherever it stands in a line. */
+export function findCommit(text: string): Commit | undefined {
   for (let at = text.indexOf(commitHead); at >= 0; at = text.indexOf(commitHead, at + 1)) {
-    const match = commitPattern.exec(text.slice(at, at + maxCommitLineBytes));
-    if (match !== null) return { from: Number(match[1]), end: at + match[0].length };
+    const commit = readCommitLine(text, at);
+    if (commit !== undefined) return commit;
   }
   return undefined;
 }
@@ -69,13 +71,9 @@ function readIdempotencyLine(
 ): { readonly once: InsertOnce; readonly end: number } | undefined {
   // Its fifth letter tells every animal's line apart, at no cost.
   if (text[from + 4] !== 'e') return undefined;
-  const [line, key, body, at] = recordPattern.exec(text.slice(from, from + maxRecordBytes)) ?? [];
-  if (line === undefined || key === undefined || body === undefined) return undefined;
-  return { once: { key, body, at: Number(at) }, end: from + line.length };
+  const [line, key = '', body = '', at] = recordPattern.exec(text.slice(from, from + maxRecordBytes)) ?? [];
+  return line === undefined ? undefined : { once: { key, body, at: Number(at) }, end: from + line.length };
 }
-
-/** A longer line is not read to its end, so that a file of something else cannot fill the memory. */
-const maxLineBytes = maxTextBytes;
 
 /**
  * A line of a text, by offsets in it. It and an idempotency record before it are read as one, so that neither is ever
@@ -91,8 +89,7 @@ export interface Line {
   /** Where the next line begins. */
   readonly end: number;
   readonly once: InsertOnce | undefined;
-  /** What it says, where it is a commit line. */
-  readonly commit: CommitLine | undefined;
+  readonly commit: Commit | undefined;
 }
 
 /** The line that begins at an offset. */
@@ -113,7 +110,7 @@ export type AcceptLine = (line: string, once?: InsertOnce) => void;
 
 /** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it, if anything is. */
 export function offerLine(text: string, { textFrom, textTo, once }: Line, accept: AcceptLine): string | undefined {
-  if (textTo - textFrom > maxLineBytes) return `a line of more than ${maxLineBytes} bytes`;
+  if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
   // A part of a text takes 32 bytes of memory, and keeps all of it there: most of it is animals, which are kept.
   const line = text.slice(textFrom, textTo);
   // As an editor may leave it between or after what a person wrote.
@@ -140,7 +137,8 @@ export interface Lines {
 
 /**
  * An open file by its whole lines, a mebibyte at a time and more for a longer line. A record comes together with the
- * line after it. Only the end of the file and a line over `maxLineBytes` are cut.
+ * line after it. Only the end of the file and a line over `maxTextBytes` are cut: a file of something else must not
+ * fill the memory.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, size: number): AsyncGenerator<Lines, void> {
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
@@ -149,7 +147,7 @@ export async function* wholeLines(disk: Disk, descriptor: number, size: number):
     const count = await disk.read(descriptor, buffer.subarray(held, size - at), at + held);
     held += count;
     const whole = endOfWholeLines(buffer.subarray(0, held));
-    const end = count === 0 || (whole === 0 && held > maxLineBytes) ? held : whole;
+    const end = count === 0 || (whole === 0 && held > maxTextBytes) ? held : whole;
     if (end > 0) yield { bytes: buffer.subarray(0, end), text: buffer.toString('latin1', 0, end), at };
     if (count === 0) return;
     buffer.copyWithin(0, end, held);

@@ -6,14 +6,14 @@ import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+import { failedBy } from './disk.js';
 
 /** How a platform locks files. */
 export interface Locking {
   /** `O_` flags to open the file with; where these take the lock, opening fails as `isHeldElsewhere` says. */
   readonly openFlags: number;
   /**
-   * Takes the open file for this descriptor alone, until that is closed; another one of this same process is refused
-   * too.
+   * Takes the open file for this descriptor alone, even within this process, until that is closed.
    * @throws PetstoreError `storage_in_use`, or `storage_unusable` where the system cannot lock it.
    */
   lock(descriptor: number, path: string): Promise<void>;
@@ -39,12 +39,12 @@ export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
 
 /** Whether opening failed because another process has the file: EBUSY is Windows' word for it. */
 export function isHeldElsewhere(error: unknown): boolean {
-  return ['EAGAIN', 'EBUSY'].includes(codeOf(error) ?? '');
+  return failedBy(error, 'EAGAIN', 'EBUSY');
 }
 
 /**
- * Node has no flock(2). Its lock belongs to the open file, which a child shares, not to the process that asked for it,
- * so a child may take it for us and end. False where another has it.
+ * Node has no flock(2). Its lock belongs to the open file, which a child shares, so a child may take it for us and end.
+ * False where another has it.
  */
 function takesLock(flock: string, descriptor: number, path: string): boolean {
   const { status, stderr, error } = spawnSync(flock, ['-n', '3'], {
@@ -61,17 +61,15 @@ function takesLock(flock: string, descriptor: number, path: string): boolean {
 }
 
 /** The pid of the process that holds a flock on the file of this descriptor; undefined where /proc does not show it. */
-async function ownerOf(descriptor: number): Promise<number | undefined> {
+async function ownerOf(descriptor: number): Promise<string | undefined> {
   const file = await stat(`/proc/self/fd/${descriptor}`).catch(() => undefined);
-  if (file === undefined) return undefined;
-  const pids = (await namesIn('/proc')).filter((name) => /^[0-9]+$/.test(name));
-  for (const pid of pids) {
+  for (const pid of (await namesIn('/proc')).filter((name) => /^[0-9]+$/.test(name))) {
     for (const number of await namesIn(`/proc/${pid}/fd`)) {
       const opened = await stat(`/proc/${pid}/fd/${number}`).catch(() => undefined);
-      if (opened?.ino !== file.ino || opened.dev !== file.dev) continue;
+      if (opened === undefined || opened.ino !== file?.ino || opened.dev !== file.dev) continue;
       // The pid in this entry is the dead `flock` program's; that it stands here tells whose open file has the lock.
       const info = await readFile(`/proc/${pid}/fdinfo/${number}`, 'utf8').catch(() => '');
-      if (/^lock:.*FLOCK/m.test(info)) return Number(pid);
+      if (/^lock:.*FLOCK/m.test(info)) return pid;
     }
   }
   return undefined;
@@ -83,7 +81,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 }
 
 /** The refusal of a file that the process of this pid has (F4); undefined is one that cannot be told. */
-export function inUse(path: string, owner: number | undefined): PetstoreError {
+export function inUse(path: string, owner: string | undefined): PetstoreError {
   const who = owner === undefined ? 'another process' : `process ${owner}`;
   return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);
 }

@@ -1,7 +1,7 @@
 /** Reads a journal from its beginning and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
 import type { Disk } from './disk.js';
-import { findCommitLine, offerLine, readLine, wholeLines, type AcceptLine, type Lines } from './lines.js';
+import { findCommit, offerLine, readLine, wholeLines, type AcceptLine, type Commit } from './lines.js';
 
 /** Why a journal is not sound all through. */
 export interface ReplayProblem {
@@ -32,15 +32,15 @@ export interface Replay {
   readonly tornTail?: Buffer;
 }
 
-/** Is told between two mebibytes how many of the file's bytes have been read. */
-export type Progress = (read: number, size: number) => void;
-
-/** Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. */
+/**
+ * Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes.
+ * @param onProgress Is told between two mebibytes how many of the file's bytes have been read.
+ */
 export async function replay(
   disk: Disk,
   descriptor: number,
   accept: AcceptLine,
-  onProgress?: Progress,
+  onProgress?: (read: number, size: number) => void,
 ): Promise<Replay> {
   const facts = await disk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
@@ -51,32 +51,26 @@ export async function replay(
   let end = 0;
   let sum = 0;
   let endsInLine = false;
-  /** Whether anything but blank lines has been read. */
-  let hasOurs = false;
   let problem: Omit<ReplayProblem, 'kind'> | undefined;
-  const acceptOurs: AcceptLine = (line, once) => {
-    accept(line, once);
-    hasOurs = true;
-  };
-  /** Answers whether to go on. */
-  const read = ({ bytes, text, at }: Lines): boolean => {
+  /** Whether nothing but blank lines has been read without a problem. */
+  let isFirst = true;
+  for await (const { bytes, text, at } of wholeLines(disk, descriptor, size)) {
+    onProgress?.(at, size);
+    let next = 0;
+    // The sum is taken of long stretches: a call for each line would cost more than reading it.
     let sumFrom = 0;
-    // In long stretches: a call for each line would cost more than reading it.
-    const sumTo = (to: number): void => {
-      sum = crc32(bytes.subarray(sumFrom, to), sum);
-      sumFrom = to;
-    };
-    for (let next = 0; next < text.length; ) {
+    while (next < text.length) {
       const line = readLine(text, next);
-      const { from, once, commit } = line;
+      const { once, commit, textFrom } = line;
       lines += once === undefined ? 1 : 2;
-      if (once !== undefined || commit !== undefined) hasOurs = true;
-      if (commit !== undefined) sumTo(from);
-      const what = commit === undefined ? offerLine(text, line, acceptOurs) : commitProblem(commit, committedEnd, sum);
+      if (commit !== undefined) {
+        sum = crc32(bytes.subarray(sumFrom, next), sum);
+        sumFrom = next;
+      }
+      const what = commit === undefined ? offerLine(text, line, accept) : commitProblem(commit, committedEnd, sum);
       if (what !== undefined) {
-        sumTo(from);
-        problem = { line: lines, byte: at + line.textFrom, what };
-        return false;
+        problem = { line: lines, byte: at + textFrom, what };
+        break;
       }
       next = line.end;
       end = at + next;
@@ -88,27 +82,22 @@ export async function replay(
         sumFrom = next;
       }
     }
-    sumTo(bytes.length);
-    return true;
-  };
-  for await (const piece of wholeLines(disk, descriptor, size)) {
-    onProgress?.(piece.at, size);
-    if (!read(piece)) break;
+    sum = crc32(bytes.subarray(sumFrom, next), sum);
+    isFirst &&= text.slice(0, problem === undefined ? next : problem.byte - at).trim() === '';
+    if (problem !== undefined) break;
   }
   const found = { size, commits, committedEnd, end, crc32: sum, endsInLine };
   if (problem === undefined) return found;
-  const tail = size - end > maxTornBytes ? undefined : await readRange(disk, descriptor, end, size);
-  const scene = { from: problem.byte, batchFrom: committedEnd, blockBytes: blksize, isAllThereIs: !hasOurs };
-  if (tail === undefined || !explainedByCrash(tail.toString('latin1', problem.byte - end), scene))
-    return { ...found, problem: { kind: 'damaged', ...problem } };
-  return { ...found, problem: { kind: 'torn', ...problem }, tornTail: tail };
+  if (size - end <= maxTornBytes) {
+    const tornTail = await readRange(disk, descriptor, end, size);
+    const rest = tornTail.toString('latin1', problem.byte - end);
+    const scene = { from: problem.byte, batchFrom: committedEnd, blockBytes: blksize, isFirst };
+    if (explainedByCrash(rest, scene)) return { ...found, problem: { kind: 'torn', ...problem }, tornTail };
+  }
+  return { ...found, problem: { kind: 'damaged', ...problem } };
 }
 
-function commitProblem(
-  commit: { readonly from: number; readonly crc32: number },
-  committedEnd: number,
-  sum: number,
-): string | undefined {
+function commitProblem(commit: Commit, committedEnd: number, sum: number): string | undefined {
   if (commit.from !== committedEnd)
     return `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
   return commit.crc32 === sum ? undefined : 'a commit whose checksum does not fit the lines before it';
@@ -127,28 +116,18 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
   return bytes;
 }
 
-/** Where a journal is no longer sound. Offsets and sizes are in bytes. */
-interface CrashScene {
-  /** Where the first bad line begins. */
-  readonly from: number;
-  /** Where the unfinished batch began. */
-  readonly batchFrom: number;
-  /** The size of the disk's blocks. */
-  readonly blockBytes: number;
-  /** Whether nothing of ours stands before: no commit, no record, no animal. */
-  readonly isAllThereIs: boolean;
-}
-
 /**
  * Whether a crash explains the rest of a file from the beginning of its first bad line.
  *
  * A crash cuts the last batch only. Mostly its commit line is then missing or broken, so none stands in the rest. The
- * disk may also write a batch's blocks in any order: then that batch's own commit line stands at the very end and a
- * block before it is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be
- * cut.
+ * disk may also write a batch's blocks in any order: then its commit line stands at the very end and a block before it
+ * is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
  */
-function explainedByCrash(rest: string, scene: CrashScene): boolean {
-  const { from, batchFrom, blockBytes, isAllThereIs } = scene;
+function explainedByCrash(
+  rest: string,
+  scene: { readonly from: number; readonly batchFrom: number; readonly blockBytes: number; readonly isFirst: boolean },
+): boolean {
+  const { from, batchFrom, blockBytes, isFirst } = scene;
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
   // Zeros begin where a block or the batch does, and go on to the end of that block, or of the file.
@@ -158,13 +137,13 @@ function explainedByCrash(rest: string, scene: CrashScene): boolean {
     firstZero >= 0 &&
     (gapFrom === batchFrom || gapFrom % blockBytes === 0) &&
     /^\0*$/.test(rest.slice(firstZero, gapTo));
-  if (isAllThereIs) {
+  if (isFirst) {
     // Somebody named a file of something else: it begins otherwise, or with a whole line that is no animal.
     const isBegunByUs = heads.some((head) => head.startsWith(rest.slice(0, head.length)));
     if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;
     if ((firstLine.length < rest.length && firstZero < 0) || goesOnAfterObject(firstLine)) return false;
   }
-  const commit = findCommitLine(rest);
+  const commit = findCommit(rest);
   return commit === undefined || (hasGap && commit.end === rest.length && commit.from === batchFrom);
 }
 
@@ -176,8 +155,8 @@ const heads = [
 ] as const;
 
 /**
- * Whether a line goes on after its whole object, and not with a missing block. No write of ours is cut like that: it is
- * where somebody ended lines otherwise, or took the newlines out, and all that was acknowledged stands in this line.
+ * Whether a line goes on after its whole object, and not with a missing block. No write of ours is cut like that:
+ * somebody replaced the newlines or took them out, and all that was acknowledged stands in this line.
  */
 function goesOnAfterObject(line: string): boolean {
   let depth = 0;

@@ -1,12 +1,12 @@
 /**
  * The storage that forgets: its animals are gone with the process. Its catalogue, texts by id and by status, also
- * answers for storages that keep them elsewhere too; nothing there costs more with more animals but by a binary search.
+ * serves storages that keep them elsewhere too; more animals make nothing there slower but by a binary search.
  */
 import { checkNames } from '../errors.js';
-import { checkDraft, checkQuery, petJson, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
+import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage, Texts } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
-import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
+import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
@@ -26,7 +26,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   const checkOpen = (): void => {
     if (closed) throw closedError();
   };
-  const pets = memoryRecords<PetDraft>(catalogue, { json: petJson, statusOf: (draft) => draft.status }, checkOpen);
+  const pets = memoryRecords(catalogue, petKind, checkOpen);
   const keys = new IdempotencyKeys();
   const texts: Required<PetTexts> = {
     ...pets,
@@ -69,11 +69,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
 }
 
 /** Records of one kind in a catalogue. */
-function memoryRecords<Draft>(
-  catalogue: Catalogue,
-  { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>,
-  checkOpen: () => void,
-) {
+function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: KeptKind<Draft>, checkOpen: () => void) {
   return {
     insert: (draft: Draft): StoredText => {
       checkOpen();
@@ -93,10 +89,7 @@ function memoryRecords<Draft>(
   } satisfies Texts<Draft, PetQuery>;
 }
 
-/**
- * A page ends after so many bytes of texts, though more of them be asked for: its reply is one string, and the engine
- * makes none of 512 MiB. The text that goes past it may be as long as a line of a journal.
- */
+/** Where a page of long texts ends, in bytes: its reply is one string, and the engine makes none of 512 MiB. */
 const maxPageBytes = 64 * 2 ** 20;
 
 /** Animals by ascending id. */
@@ -140,22 +133,19 @@ export class Catalogue {
   page(query: PetQuery): TextPage {
     checkQuery(query);
     const { limit, status, after } = query;
+    const positions = status === undefined ? undefined : (this.#byStatus.get(status) ?? []);
+    const matches = positions?.length ?? this.size;
     const start = after === undefined ? 0 : countAtMost(this.#ids, this.size, after);
-    if (status === undefined) return this.#pageOf(limit, this.size - start, (index) => start + index);
-    const positions = this.#byStatus.get(status) ?? [];
-    const from = countAtMost(positions, positions.length, start - 1);
-    return this.#pageOf(limit, positions.length - from, (index) => positions[from + index] ?? 0);
-  }
-
-  /** The first of so many matches, whose positions are given by index. */
-  #pageOf(limit: number, matches: number, positionAt: (index: number) => number): TextPage {
+    const from = positions === undefined ? start : countAtMost(positions, matches, start - 1);
+    const positionAt = (match: number): number => (positions === undefined ? match : (positions[match] ?? 0));
     const texts: string[] = [];
-    for (let bytes = 0; texts.length < Math.min(limit, matches) && bytes < maxPageBytes; ) {
-      const text = this.#texts[positionAt(texts.length)] ?? '';
+    let to = from;
+    for (let bytes = 0; to < Math.min(from + limit, matches) && bytes < maxPageBytes; to++) {
+      const text = this.#texts[positionAt(to)] ?? '';
       bytes += text.length;
       texts.push(text);
     }
-    return texts.length < matches ? { texts, next: this.#ids[positionAt(texts.length - 1)] ?? 0n } : { texts };
+    return to < matches ? { texts, next: this.#ids[positionAt(to - 1)] ?? 0n } : { texts };
   }
 }
 

@@ -6,15 +6,15 @@ import { inspect } from 'node:util';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { int64Max, isInt64 } from '../int64.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
+import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
 /**
  * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps
- * no idempotency keys, `insertOnce` rejects with `invalid_parameter`: a key that is ignored would promise what nobody
- * keeps.
+ * no idempotency keys, `insertOnce` rejects with `invalid_parameter`: to ignore a key would promise what nobody keeps.
  */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
-  const texts = storage.texts ?? madeTexts(storage);
+  const { texts } = storage;
+  if (texts === undefined) return madeTexts(storage);
   return {
     insert: (draft) => texts.insert(draft),
     insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
@@ -28,17 +28,24 @@ async function refuseKey(): Promise<never> {
   throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
 }
 
-function madeTexts(storage: PetStorage): PetTexts {
-  const { insertOnce } = storage;
+function madeTexts(storage: PetStorage): Required<PetTexts> {
   return {
     insert: async (draft) => textOf(await storage.insert(draft)),
-    ...(insertOnce && { insertOnce: async (draft, once) => textOf(await insertOnce.call(storage, draft, once)) }),
+    insertOnce: async (draft, once) => textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
       // Who writes JavaScript may answer null.
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
-    list: (query) => textPage(storage, query),
+    list: async (query) => {
+      checkQuery(query);
+      const pets = await storage.list({ ...query, limit: query.limit + 1 });
+      if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
+      const shown = pets.slice(0, query.limit).map(textOf);
+      const texts = shown.map(({ json }) => json);
+      const last = shown.at(-1);
+      return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
+    },
   };
 }
 
@@ -69,36 +76,24 @@ export function petsOf(
   texts: Required<PetTexts>,
 ): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
   return {
-    insert: async (draft: PetDraft): Promise<Pet> => parsePet((await texts.insert(draft)).json),
+    insert: async (draft) => parsePet((await texts.insert(draft)).json),
     insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
     get: async (id) => {
       const json = await texts.get(id);
       return json === undefined ? undefined : parsePet(json);
     },
-    list: (query) => petsIn(texts, query),
+    list: async (query) => {
+      checkQuery(query);
+      const pets: Pet[] = [];
+      // A page of long texts ends before its limit.
+      for (let after = query.after; ; ) {
+        const page: TextPage = await texts.list({ ...query, limit: query.limit - pets.length, after });
+        for (const text of page.texts) pets.push(parsePet(text));
+        if (page.next === undefined || pets.length >= query.limit) return pets;
+        after = page.next;
+      }
+    },
   };
-}
-
-/** All that a query asks for: a page of long texts ends before its limit. */
-async function petsIn(texts: PetTexts, query: PetQuery): Promise<readonly Pet[]> {
-  checkQuery(query);
-  const pets: Pet[] = [];
-  for (let after = query.after; ; ) {
-    const page = await texts.list({ ...query, limit: query.limit - pets.length, after });
-    for (const text of page.texts) pets.push(parsePet(text));
-    if (page.next === undefined || pets.length >= query.limit) return pets;
-    after = page.next;
-  }
-}
-
-async function textPage(storage: PetStorage, query: PetQuery): Promise<TextPage> {
-  checkQuery(query);
-  const pets = await storage.list({ ...query, limit: query.limit + 1 });
-  if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
-  const shown = pets.slice(0, query.limit).map(textOf);
-  const texts = shown.map(({ json }) => json);
-  const last = shown.at(-1);
-  return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
 }
 
 /** The longest JSON text of a record, in bytes: no animal's is longer (see `checkDraft`). */
@@ -109,13 +104,22 @@ export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   /** What a list can be narrowed to. */
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /**
-   * About how many bytes a draft holds while it waits. @throws what `json` throws, before it is in a batch with others
-   */
+  /** About how many bytes a draft holds while it waits. @throws for a draft against the rules */
   readonly bytesOf: (draft: Draft) => number;
 }
 
-/** A plugin's kind, of whose texts nothing is believed: another line in a journal would be damage to the next start. */
+/** The kind of the animals. */
+export const petKind: KeptKind<PetDraft> = {
+  json: petJson,
+  statusOf: (draft) => draft.status,
+  bytesOf: (draft) => {
+    checkDraft(draft);
+    // A text of two bytes a char, and what goes with it.
+    return 2 * draft.name.length + 128;
+  },
+};
+
+/** A plugin's kind, whose texts are checked: another line in a journal would be damage to the next start. */
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
@@ -131,7 +135,7 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
   return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
 }
 
-/** Whether a name can follow a storage file's own; `FILE.lock` is what other programs call their lock of a file. */
+/** Whether a name can follow a storage file's own; other programs call their lock of a file `FILE.lock`. */
 export function isRecordName(name: string): boolean {
   return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
 }
@@ -165,9 +169,8 @@ export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
   });
-  texts.catch(() => undefined);
   const opened = opening.then(() => undefined);
-  opened.catch(() => undefined);
+  for (const promise of [texts, opened]) promise.catch(() => undefined);
   return {
     opened,
     insert: async (draft) => (await texts).insert(draft),
