@@ -43,35 +43,28 @@ export interface FileReport {
 }
 
 /**
- * Reads a storage file to its end, or to what is wrong. A server may be at work on it: its last write may then look
- * torn.
+ * Reads a storage file to its end, or to what is wrong. The last write of a server at work on it may look torn.
  * @throws PetstoreError `storage_unusable` where the file cannot be read.
  */
 export async function checkFile(path: string): Promise<FileReport> {
-  return reading(path, async (descriptor) => {
-    const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
-    let idempotencyKeys = 0;
-    const count = petLines((_id, status, _json, once) => {
-      byStatus[status ?? 'none']++;
-      if (once !== undefined) idempotencyKeys++;
-    });
-    const { problem, commits, size, committedEnd, end } = await replay(nodeDisk, descriptor, count);
-    return {
-      verdict: problem?.kind ?? 'sound',
-      ...(problem && { problem }),
-      animals: byStatus.available + byStatus.pending + byStatus.sold + byStatus.none,
-      byStatus,
-      idempotencyKeys,
-      commits,
-      bytes: size,
-      committedBytes: committedEnd,
-      tornBytes: problem?.kind === 'torn' ? size - end : 0,
-    };
+  const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
+  let animals = 0;
+  let idempotencyKeys = 0;
+  const count = petLines((_id, status, _json, once) => {
+    byStatus[status ?? 'none']++;
+    animals++;
+    if (once !== undefined) idempotencyKeys++;
   });
+  const found = await reading(path, (descriptor) => replay(nodeDisk, descriptor, count));
+  const { problem, commits, size: bytes, committedEnd: committedBytes, end } = found;
+  const verdict: FileReport['verdict'] = problem?.kind ?? 'sound';
+  const tornBytes = verdict === 'torn' ? bytes - end : 0;
+  const counts = { animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
+  return { verdict, ...(problem && { problem }), ...counts };
 }
 
 /** Opens a file to read it. @throws PetstoreError `storage_unusable` */
-async function reading<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
+export async function reading<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
   try {
     // Without O_NONBLOCK a pipe of this name would be waited for.
     return await withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
@@ -108,32 +101,12 @@ export interface LeftOutLine {
  * written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
-  const { stretches, leftOut } = await reading(path, survey);
-  const lastCommit = stretches.findLastIndex(({ commit }) => commit !== undefined);
-  const batches: (readonly SoundLine[])[] = [];
-  const ids: bigint[] = [];
-  let lastId = 0n;
-  let greatestId = 0n;
-  for (const [index, { lines, commit }] of stretches.entries()) {
-    const isSound = commit === 'fits' || index === lastCommit + 1;
-    const unsound = isSound ? undefined : commit === undefined ? 'without a commit' : 'the checksum does not fit';
-    const kept = lines.filter(({ number, id }) => {
-      if (id > greatestId) greatestId = id;
-      const why = unsound ?? (id <= lastId ? `after animal ${lastId}` : undefined);
-      if (why !== undefined) leftOut.push({ line: number, animal: id, what: why });
-      else ids.push((lastId = id));
-      return why === undefined;
-    });
-    for (let from = 0; from < kept.length; from += maxBatch) batches.push(kept.slice(from, from + maxBatch));
-  }
+  const { batches, ...report } = await reading(path, survey);
   try {
     await createFile(nodeDisk, outPath, async (descriptor) => {
       let size = 0;
       for (const batch of batches) {
-        const bytes = batchBytes(
-          batch.map(({ text }) => text),
-          size,
-        );
+        const bytes = batchBytes(batch, size);
         await writeAll(nodeDisk, descriptor, bytes);
         size += bytes.length;
       }
@@ -141,11 +114,7 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
   } catch (error) {
     throw unusable(outPath, error);
   }
-  return {
-    animals: ids.length,
-    missing: gapsIn([...ids, greatestId + 1n]),
-    leftOut: leftOut.sort((one, other) => one.line - other.line),
-  };
+  return report;
 }
 
 /** How many animals share a commit in the new file: what follows no commit may be more than one text can hold. */
@@ -153,50 +122,66 @@ const maxBatch = 1_000;
 
 /** An animal's line, and before it its idempotency record where it has one. */
 interface SoundLine {
-  readonly number: number;
-  readonly id: bigint;
+  readonly line: number;
+  readonly animal: bigint;
   readonly text: string;
 }
 
-/** Animals up to a commit, to a line that is no animal, which may have been a commit once, or to the end. */
-interface Stretch {
-  readonly lines: readonly SoundLine[];
-  /** Whether the checksum of the commit fits; undefined where none ends it. */
-  readonly commit: 'fits' | 'differs' | undefined;
-}
-
-/** All that is in an open file: its stretches, and the lines that are no animals. */
-async function survey(
-  descriptor: number,
-): Promise<{ readonly stretches: readonly Stretch[]; readonly leftOut: LeftOutLine[] }> {
+/** Tells the sound animals of an open file, in batches, from the rest. */
+async function survey(descriptor: number): Promise<SalvageReport & { readonly batches: readonly string[][] }> {
   const facts = await nodeDisk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
-  const stretches: Stretch[] = [];
+  const batches: string[][] = [];
+  const missing: { from: bigint; to: bigint }[] = [];
   const leftOut: LeftOutLine[] = [];
-  let lines: SoundLine[] = [];
+  let animals = 0;
+  let lastId = 0n;
+  let greatestId = 0n;
+  const leaveOut = (lines: readonly SoundLine[], what: string): void => {
+    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
+  };
+  const keep = (lines: readonly SoundLine[]): void => {
+    const texts: string[] = [];
+    for (const line of lines) {
+      if (line.animal <= lastId) {
+        leaveOut([line], `after animal ${lastId}`);
+        continue;
+      }
+      if (line.animal > lastId + 1n) missing.push({ from: lastId + 1n, to: line.animal - 1n });
+      lastId = line.animal;
+      texts.push(line.text);
+    }
+    animals += texts.length;
+    for (let from = 0; from < texts.length; from += maxBatch) batches.push(texts.slice(from, from + maxBatch));
+  };
+
+  // What follows the last commit, and then each line that is no animal, which may have been a commit once.
+  let stretches: SoundLine[][] = [[]];
   let sum = 0;
   let number = 0;
-  const endStretch = (commit: Stretch['commit']): void => {
-    stretches.push({ lines, commit });
-    lines = [];
-    sum = 0;
-  };
   for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, facts.size)) {
     for (let next = 0; next < text.length; ) {
       const line = readLine(text, next);
-      const { from, textFrom, end, once, commit } = line;
-      next = end;
+      const { from, textFrom, once, commit } = line;
+      next = line.end;
       number += once === undefined ? 1 : 2;
       if (commit !== undefined) {
-        endStretch(commit.crc32 === sum ? 'fits' : 'differs');
+        const last = stretches.pop() ?? [];
+        leaveOut(stretches.flat(), 'without a commit');
+        if (commit.crc32 === sum) keep(last);
+        else leaveOut(last, 'the checksum does not fit');
+        stretches = [[]];
+        sum = 0;
         continue;
       }
-      const record = text.slice(from, textFrom);
       // Each line by itself: whether ids grow is judged when it is known which lines are sound.
-      const take = petLines((id, _status, json) => lines.push({ number, id, text: record + json }));
+      const take = petLines((animal, _status, json) => {
+        if (animal > greatestId) greatestId = animal;
+        stretches.at(-1)?.push({ line: number, animal, text: text.slice(from, textFrom) + json });
+      });
       const what = offerLine(text, line, take);
       if (what === undefined) {
-        sum = crc32(bytes.subarray(from, end), sum);
+        sum = crc32(bytes.subarray(from, next), sum);
         continue;
       }
       if (once !== undefined) {
@@ -205,19 +190,13 @@ async function survey(
         next = textFrom;
       }
       leftOut.push({ line: number, what });
-      endStretch(undefined);
+      stretches.push([]);
+      sum = 0;
     }
   }
-  endStretch(undefined);
-  return { stretches, leftOut };
-}
-
-function gapsIn(ids: readonly bigint[]): SalvageReport['missing'] {
-  let expected = 1n;
-  const gaps: { from: bigint; to: bigint }[] = [];
-  for (const id of ids) {
-    if (id > expected) gaps.push({ from: expected, to: id - 1n });
-    expected = id + 1n;
-  }
-  return gaps;
+  const [uncommitted = [], ...others] = stretches;
+  keep(uncommitted);
+  leaveOut(others.flat(), 'without a commit');
+  if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
+  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
 }

@@ -19,13 +19,13 @@ import {
   closedError,
   IdempotencyKeys,
   keptKindOf,
+  petKind,
   petsOf,
   RecordNames,
   recordsWhenOpen,
   type KeptKind,
   type KeyUse,
 } from '../memory/index.js';
-import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { Commit, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines, type TakePet } from './record-lines.js';
 
@@ -119,20 +119,9 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   };
 }
 
-function journalOptions({ log, clock, disk }: FileStorageOptions): OpenJournalOptions {
-  const locking = lockingOn(process.platform);
-  return { disk: disk ?? nodeDisk, locking, log: log ?? (() => undefined), clock: clock ?? Date.now };
+function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.now }: FileStorageOptions) {
+  return { disk, locking: lockingOn(process.platform), log, clock };
 }
-
-const petKind: KeptKind<PetDraft> = {
-  json: petJson,
-  statusOf: (draft) => draft.status,
-  bytesOf: (draft) => {
-    checkDraft(draft);
-    // A text of two bytes a char, and what goes with it.
-    return 2 * draft.name.length + 128;
-  },
-};
 
 /** How long closing waits for a disk that hangs before the process may end without it. */
 const hungCloseMs = 1000;
@@ -163,24 +152,22 @@ async function openFileRecords<Draft>(
     if (once !== undefined) keys.restore(once, { id, json });
   });
   const journal = await openJournal(path, options, keep);
+  const watchers: ((commit: Commit) => void)[] = [];
+  let closed = false;
+  const endUse = ({ use }: Add<Draft>): void => {
+    if (use !== undefined) keys.drop(use);
+  };
   const commits = new GroupCommit<Add<Draft>, StoredText>({
-    commit,
-    abandoned: ({ use }) => use && keys.drop(use),
+    commit: (adds) =>
+      append(adds).catch((error: unknown) => {
+        // Maybe long after its client was told that the disk does not answer.
+        for (const add of adds) endUse(add);
+        throw error;
+      }),
+    abandoned: endUse,
     bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use === undefined ? 0 : keyedBytes),
     hung,
   });
-  const watchers: ((commit: Commit) => void)[] = [];
-  let closing: Promise<unknown> | undefined;
-
-  /** A key's use ends with its commit, maybe long after its client was told that the disk does not answer. */
-  async function commit(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
-    try {
-      return await append(adds);
-    } catch (error) {
-      for (const { use } of adds) if (use !== undefined) keys.drop(use);
-      throw error;
-    }
-  }
 
   /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
   async function append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
@@ -199,19 +186,15 @@ async function openFileRecords<Draft>(
       catalogue.add(stored.id, status, stored.json);
       if (use !== undefined) keys.keep(use, stored);
     }
-    tell({ count: records.length, syncMilliseconds });
-    return records.map(({ stored }) => stored);
-  }
-
-  /** These records are kept: a watcher that fails must not make their adding fail. */
-  function tell(told: Commit): void {
     for (const watch of watchers) {
       try {
-        watch(told);
+        watch({ count: records.length, syncMilliseconds });
       } catch (error) {
+        // These records are kept: their adding must not fail.
         options.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
+    return records.map(({ stored }) => stored);
   }
 
   /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */
@@ -222,13 +205,8 @@ async function openFileRecords<Draft>(
   }
 
   function opened(): Catalogue {
-    if (closing !== undefined) throw closedError();
+    if (closed) throw closedError();
     return catalogue;
-  }
-
-  async function close(): Promise<void> {
-    await commits.close();
-    await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
   }
 
   return {
@@ -255,8 +233,9 @@ async function openFileRecords<Draft>(
       await journal.checkReady();
     },
     close: async () => {
-      closing ??= close();
-      await closing;
+      closed = true;
+      await commits.close();
+      await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
     },
   };
 }

@@ -83,13 +83,12 @@ export const anyRecords: RecordKind<string> = {
   json: (id, rest) => `{"id":${id}${rest}`,
   parse: (json) => {
     const value = parseJson(json);
-    const id = idOf(value);
+    const number = value instanceof Map ? value.get('id') : undefined;
+    const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     const others = value instanceof Map ? [...value].filter(([name]) => name !== 'id') : [];
     if (id === undefined || id < 1n || others.length === 0) throw noRecord();
-    return {
-      id,
-      draft: written.test(json) ? json.slice(`{"id":${id}`.length) : toByteString(`,${membersText(others)}}`),
-    };
+    if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
+    return { id, draft: toByteString(`,${membersText(others)}}`) };
   },
 };
 
@@ -101,15 +100,8 @@ export function idOfText(json: string): bigint {
 }
 
 function noRecord(): PetstoreError {
-  return new PetstoreError(
-    'invalid_body',
-    'a record must be an object with an id from 1 to 9223372036854775807, and more',
-  );
-}
-
-function idOf(value: JsonValue): bigint | undefined {
-  const number = value instanceof Map ? value.get('id') : undefined;
-  return number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
+  const message = 'a record must be an object with an id from 1 to 9223372036854775807, and more';
+  return new PetstoreError('invalid_body', message);
 }
 
 function membersText(members: Iterable<readonly [string, JsonValue]>): string {
