@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { nodeDisk, readLine, wholeLines } from '../journal/index.js';
+import { nodeDisk, replay, type AcceptLine } from '../journal/index.js';
 import { parseJson } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
 import { parsePet } from '../pet.js';
@@ -59,9 +59,10 @@ async function copyTexts(
   name: string | undefined,
   from: PetStorage,
   to: CopyTarget,
-  progress: CopyProgress = () => undefined,
+  progress?: CopyProgress,
 ): Promise<CopyReport> {
   const source = new Tally();
+  const copy = new Tally();
   const ours = pagesOf(await textsIn(from, name));
   // What cannot be read is told before anything is made.
   let { value: wanted = [] } = await ours.next();
@@ -82,7 +83,7 @@ async function copyTexts(
     }
     wanted = wanted.slice(texts.length);
     source.add(texts);
-    progress('comparing', source.count);
+    progress?.('comparing', source.count);
   }
 
   const present = source.count;
@@ -90,7 +91,7 @@ async function copyTexts(
   const adopt = async (texts: readonly StoredText[]): Promise<void> => {
     await target.adopt(texts);
     source.add(texts);
-    progress('copying', source.count);
+    progress?.('copying', source.count);
   };
   try {
     if (wanted.length > 0) await adopt(wanted);
@@ -99,12 +100,11 @@ async function copyTexts(
     await target.close();
   }
 
-  const copy = new Tally();
   for await (const texts of pagesIn(to, name)) {
     copy.add(texts);
-    progress('checking', copy.count);
+    progress?.('checking', copy.count);
   }
-  const [sha256, copied] = [source.digest(), copy.digest()];
+  const [sha256, copied] = [source.hash.digest('hex'), copy.hash.digest('hex')];
   if (copy.count !== source.count || copied !== sha256) {
     throw new PetstoreError(
       'storage_damaged',
@@ -126,16 +126,11 @@ async function textsIn(storage: PetStorage, name: string | undefined): Promise<P
 /** Counts what passes, and takes its digest. */
 class Tally {
   count = 0;
-  readonly #hash = createHash('sha256');
+  readonly hash = createHash('sha256');
 
   add(texts: readonly StoredText[]): void {
-    for (const { json } of texts) this.#hash.update(`${json}\n`, 'latin1');
+    for (const { json } of texts) this.hash.update(`${json}\n`, 'latin1');
     this.count += texts.length;
-  }
-
-  /** To be asked for once. */
-  digest(): string {
-    return this.#hash.digest('hex');
   }
 }
 
@@ -143,10 +138,8 @@ class Tally {
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
-type Pages = AsyncGenerator<readonly StoredText[], undefined>;
-
 /** All texts, a page at a time: the same texts make the same pages, and so the same commits. */
-async function* pagesOf(texts: Pick<Texts<never>, 'list'>): Pages {
+async function* pagesOf(texts: Pick<Texts<never>, 'list'>): AsyncGenerator<readonly StoredText[], undefined> {
   // The first page cannot know how long the texts are.
   let limit = 16;
   for (let after: bigint | undefined = 0n; after !== undefined; ) {
@@ -160,10 +153,10 @@ async function* pagesOf(texts: Pick<Texts<never>, 'list'>): Pages {
 }
 
 /** The pages of what was copied. */
-async function* pagesIn(to: CopyTarget, name: string | undefined): Pages {
+async function* pagesIn(to: CopyTarget, name: string | undefined) {
   const storage = await to.open();
   try {
-    return yield* pagesOf(await textsIn(storage, name));
+    yield* pagesOf(await textsIn(storage, name));
   } finally {
     await storage.close();
   }
@@ -171,8 +164,7 @@ async function* pagesIn(to: CopyTarget, name: string | undefined): Pages {
 
 /**
  * The names of the records that plugins keep beside the file at a path: those of files named so whose first line,
- * commits aside, is a record, but not one with all that an animal has and no more, as it is in a copy that somebody
- * made of the file itself.
+ * commits aside, is a record with more than an animal has, which would be in a copy of the file itself.
  * @param log Is told of every other file that is named so and holds something.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
@@ -197,17 +189,12 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
-  return reading(path, async (descriptor) => {
-    for await (const { text } of wholeLines(nodeDisk, descriptor, facts.size)) {
-      for (let next = 0; next < text.length; ) {
-        const { textFrom, textTo, end, commit } = readLine(text, next);
-        const line = text.slice(textFrom, textTo);
-        if (commit === undefined && line.trim() !== '') return line;
-        next = end;
-      }
-    }
-    return undefined;
-  });
+  let first: string | undefined;
+  const take: AcceptLine = (line) => {
+    first ??= line;
+  };
+  await reading(path, (descriptor) => replay(nodeDisk, descriptor, take));
+  return first;
 }
 
 /** Why a line is no record of a plugin; undefined for one. */
@@ -217,15 +204,11 @@ function whyNoRecord(line: string): string | undefined {
   } catch (error) {
     return `its first line is no record: ${reasonOf(error)}`;
   }
-  return isWholePet(line) ? 'its first line is an animal' : undefined;
-}
-
-/** Whether a line says all that an animal says and no more. */
-function isWholePet(line: string): boolean {
   try {
     const value = parseJson(line);
-    return value instanceof Map && value.size === Object.keys(parsePet(line)).length;
+    const isMore = value instanceof Map && value.size > Object.keys(parsePet(line)).length;
+    return isMore ? undefined : 'its first line is an animal';
   } catch {
-    return false;
+    return undefined;
   }
 }

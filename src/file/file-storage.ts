@@ -50,7 +50,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
   const whole = resolve(path);
   const journal = journalOptions(options);
   const pets = await openFileRecords(whole, journal, petKind, petLines);
-  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
+  /** What is kept beside the animals, from the moment that somebody asks for it. */
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
@@ -80,12 +80,10 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     },
     ready: async () => {
       await pets.ready();
-      for (const opening of beside) {
-        const records = await opening.catch((cause: unknown) => {
-          throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
-        });
-        await records.ready();
-      }
+      const others = await Promise.all(beside).catch((cause: unknown) => {
+        throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
+      });
+      for (const records of others) await records.ready();
     },
     close: async () => {
       // What failed to open has nothing to close.
@@ -96,10 +94,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
   };
 }
 
-/**
- * Opens the file at a path, making it where missing, to copy animals to its end, or the file beside it for the records
- * of a name. @throws as `fileStorage`
- */
+/** Opens a storage's file, or that of the records of a name beside it, to copy to its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
   const keep: TakePet = (id) => (lastId = id);
@@ -123,7 +118,7 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
   return { disk, locking: lockingOn(process.platform), log, clock };
 }
 
-/** How long closing waits for a disk that hangs before the process may end without it. */
+/** How long closing waits for a disk that hangs. */
 const hungCloseMs = 1000;
 const hung = 'The disk does not answer.';
 /** About how many bytes a key and its record hold. */
@@ -135,10 +130,7 @@ interface Add<Draft> {
   readonly use: KeyUse | undefined;
 }
 
-/**
- * One kind of records in one file, with the members of a {@link PetStorage} that concern it; `lines` hands each record
- * of the file on. @throws as `openJournal`.
- */
+/** One kind of records in one file, with the members of a {@link PetStorage} for it. @throws as `openJournal` */
 async function openFileRecords<Draft>(
   path: string,
   options: OpenJournalOptions,
@@ -169,7 +161,7 @@ async function openFileRecords<Draft>(
     hung,
   });
 
-  /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
+  /** Gives ids only now, so that a batch that fails leaves no gap; readers see only what is durable. */
   async function append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
     const firstId = nextId(adds.length);
     const batch: string[] = [];
@@ -197,7 +189,7 @@ async function openFileRecords<Draft>(
     return records.map(({ stored }) => stored);
   }
 
-  /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */
+  /** @throws PetstoreError `unavailable` where not so many ids are left: a file by hand may hold the last one. */
   function nextId(count: number): bigint {
     const { lastId } = catalogue;
     if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');

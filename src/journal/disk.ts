@@ -121,15 +121,11 @@ export async function writeAll(disk: Disk, descriptor: number, bytes: Uint8Array
   }
 }
 
-/**
- * Opens a file, with mode 600 where the flags make it, and closes it in any case. @throws what the disk and `use` throw
- */
-export async function withFile<Result>(
-  disk: Disk,
-  path: string,
-  flags: number,
-  use: (descriptor: number) => Promise<Result>,
-): Promise<Result> {
+/** What is done with an open file. */
+type Use<Result> = (descriptor: number) => Promise<Result>;
+
+/** Opens a file, with mode 600 where the flags make it, and closes it in any case. */
+export async function withFile<Result>(disk: Disk, path: string, flags: number, use: Use<Result>): Promise<Result> {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
     return await use(descriptor);
@@ -141,13 +137,8 @@ export async function withFile<Result>(
 /**
  * Makes a file with mode 600, which must not be there yet, and resolves once what `write` puts into it and its name
  * are on the medium. Where that fails it is gone: half of it would stand in the way of a second try.
- * @throws what the disk and `write` throw
  */
-export async function createFile(
-  disk: Disk,
-  path: string,
-  write: (descriptor: number) => Promise<void>,
-): Promise<void> {
+export async function createFile(disk: Disk, path: string, write: Use<void>): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {

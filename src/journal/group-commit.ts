@@ -7,7 +7,7 @@ import { PetstoreError } from '../errors.js';
 
 /** What is committed, and how. */
 export interface GroupCommitOptions<Item, Result> {
-  /** Commits a batch, never two at once; answers one result an item, in order. If it rejects, so does each caller. */
+  /** Commits a batch, never two at once; answers one result an item, in order, or rejects for all. */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Is told each item that will never be committed: refused, or given up while it waited. */
   readonly abandoned: (item: Item) => void;
@@ -17,10 +17,9 @@ export interface GroupCommitOptions<Item, Result> {
   readonly hung: string;
 }
 
-/** How much may wait: more is refused at once (C48). */
+/** How much may wait, and how long the oldest of it: more is refused at once (C48). */
 const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
-/** How long the oldest that waits may have waited for others to be let in after it. */
 const maxAgeMs = 2000;
 /** After this long a commit counts as hung. */
 const commitTimeoutMs = 8000;
@@ -53,9 +52,8 @@ export class GroupCommit<Item, Result extends {}> {
 
   /**
    * Adds an item to the next batch and resolves to its own result.
-   * @throws PetstoreError `unavailable` at once where too much waits, a commit hangs, or after `close`; also later,
-   * where the commit turns out to hang (the item may still be committed, F10). Else whatever `bytesOf` or `commit`
-   * threw.
+   * @throws PetstoreError `unavailable` where too much waits, a commit hangs (the item may still be committed, F10), or
+   * after `close`; else whatever `bytesOf` or `commit` threw.
    */
   add(item: Item): Promise<Result> {
     try {
@@ -74,12 +72,10 @@ export class GroupCommit<Item, Result extends {}> {
     return result;
   }
 
-  /** How many items wait for a commit that has not begun. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /** Whether a commit has been under way for longer than its time limit. */
   get hung(): boolean {
     return this.#hung;
   }
@@ -90,7 +86,6 @@ export class GroupCommit<Item, Result extends {}> {
     await this.#last.catch(() => undefined);
   }
 
-  /** Counts an item in. @throws PetstoreError `unavailable`, and whatever `bytesOf` throws. */
   #admit(item: Item): void {
     if (this.#closed) throw new PetstoreError('unavailable', 'The storage is closed.');
     if (this.#hung) throw new PetstoreError('unavailable', this.#options.hung);
@@ -115,8 +110,8 @@ export class GroupCommit<Item, Result extends {}> {
   }
 
   /**
-   * Callers that were just answered mostly add again at once, and join those who wait: one full batch costs hardly more
-   * than each of two halves. So this goes on for event-loop turns until one brings no item; a turn takes microseconds.
+   * Callers that were just answered mostly add again at once: one full batch costs hardly more than each of two halves.
+   * So event-loop turns, of microseconds, go by until one brings no item.
    */
   async #gather(): Promise<void> {
     await turn();
@@ -143,7 +138,7 @@ export class GroupCommit<Item, Result extends {}> {
     }
   }
 
-  /** Answers everyone while the commit goes on: settling a promise a second time, when it ends, does nothing. */
+  /** Answers everyone while the commit goes on: a promise that is settled again, when it ends, stays as it is. */
   #giveUp(batch: readonly Caller<Item, Result>[]): void {
     this.#hung = true;
     const error = new PetstoreError('unavailable', this.#options.hung);

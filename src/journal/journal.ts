@@ -44,7 +44,7 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
   }
 }
 
-/** Opens a file to read and to append to; makes it with mode 600 where missing. Its name is not synced by that. */
+/** Opens a file to read and to append to; makes it where missing (F8). Its name is not synced by that. */
 async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<number> {
   const flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | lockFlags;
   const there = await unless('ENOENT', disk.open(path, flags, 0));
@@ -96,7 +96,7 @@ async function recover(
   let closing = '';
   if (end > committedEnd) {
     const newline = found.endsInLine ? '\n' : '';
-    closing = newline + commitLine(committedEnd, crc32(newline, found.crc32));
+    closing = newline + commitLine(committedEnd, crc32(newline, found.sum));
     await writeAll(disk, descriptor, Buffer.from(closing, 'latin1'));
   }
   // Even where nothing was written: who wrote it may have died before its own fdatasync.
@@ -114,14 +114,13 @@ async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: nu
   }
 }
 
-/** An open, locked file of which every byte is read, sound and on the disk; closing it ends the lock. */
+/** An open, locked file, all of it on the disk. */
 interface JournalFile extends Pick<OpenJournalOptions, 'disk' | 'log'> {
   readonly path: string;
   readonly descriptor: number;
 }
 
 const probeMs = 1000;
-
 const nothing = (): void => undefined;
 
 /** An open journal. Append one batch at a time. */
@@ -135,7 +134,6 @@ export class Journal {
   #isFull = false;
   /** Ends with the last use of the file under way; a probe and a batch must not write at once. */
   #turn: Promise<void> = Promise.resolve();
-  /** How many appends are under way or wait for their turn. */
   #appends = 0;
   #probe: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
@@ -146,8 +144,8 @@ export class Journal {
   }
 
   /**
-   * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1), to the
-   * milliseconds that the disk took for its write and sync. Lines are byte strings. No lines write a commit line alone.
+   * Resolves once the lines, byte strings without newlines, are on the disk together with their commit line (F1), to
+   * the milliseconds that the disk took for it.
    * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
    */
   append(lines: readonly string[]): Promise<number> {
@@ -155,11 +153,7 @@ export class Journal {
     return this.#inTurn(() => this.#append(lines).finally(() => this.#appends--));
   }
 
-  /**
-   * Resolves while appending can be expected to succeed: looks at the file too, so that what another program did to it
-   * is found before the next animal comes.
-   * @throws PetstoreError `unavailable`.
-   */
+  /** Looks at the file, too, for what another program did to it. @throws PetstoreError `unavailable` */
   async checkReady(): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     // A batch under way checks the file itself, and may hang with its disk: readiness does not wait for it.
@@ -214,14 +208,13 @@ export class Journal {
     return performance.now() - startedAt;
   }
 
-  /** What a failed append makes of the journal; `from` is the file's size from before the call that failed. */
+  /** What a failed append makes of the journal; `from` is the file's size before the call that failed. */
   async #undo(error: unknown, from: number): Promise<PetstoreError> {
     const { disk, descriptor } = this.#file;
     const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
     if (size !== from) {
-      // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well,
-      // whatever is on the disk. Nor may the next start read from memory, and serve, what the disk never took; a disk
-      // that does not even undo this must be mounted anew.
+      // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well. Nor
+      // may the next start read from memory, and serve, what the disk never took.
       await disk.truncate(descriptor, this.#end).catch(() => undefined);
       return this.#fail('broken', error);
     }

@@ -13,7 +13,7 @@ const maxCommitLineBytes = 64;
 const commitHead = '{"commit":{"from":';
 const commitPattern = /^\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
-/** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes; pure ASCII. */
+/** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes. */
 export function commitLine(from: number, sum: number): string {
   return `${commitHead}${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
 }
@@ -28,15 +28,14 @@ export function batchBytes(lines: readonly string[], from: number): Buffer {
   return bytes.subarray(0, size + bytes.write(commit, size, 'latin1'));
 }
 
-/** What a commit line says. */
+/** What a commit line says, and where it ends in its text. */
 export interface Commit {
   readonly from: number;
   readonly crc32: number;
-  /** Where it ends in its text, after its newline. */
   readonly end: number;
 }
 
-/** The commit that the line at an offset is, in exactly the text that we write; or undefined. */
+/** The commit that the line at an offset is, in exactly our text. */
 function readCommitLine(text: string, at: number): Commit | undefined {
   // Its third letter tells almost every other line apart, at no cost.
   if (text[at + 2] !== 'c') return undefined;
@@ -59,32 +58,17 @@ const recordPattern =
 /** No record is longer, in bytes, its newline included. */
 const maxRecordBytes = 192;
 
-/** A record's line, without its newline; pure ASCII. */
+/** The line of an idempotency record, without its newline. */
 export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
-/** The record whose line begins at an offset, in exactly our text, and where the next line begins; or undefined. */
-function readIdempotencyLine(
-  text: string,
-  from: number,
-): { readonly once: InsertOnce; readonly end: number } | undefined {
-  // Its fifth letter tells every animal's line apart, at no cost.
-  if (text[from + 4] !== 'e') return undefined;
-  const [line, key = '', body = '', at] = recordPattern.exec(text.slice(from, from + maxRecordBytes)) ?? [];
-  return line === undefined ? undefined : { once: { key, body, at: Number(at) }, end: from + line.length };
-}
-
-/**
- * A line of a text, by offsets in it. It and an idempotency record before it are read as one, so that neither is ever
- * kept or cut without the other.
- */
+/** A line by offsets in its text; one with an idempotency record before it, so that both are kept or both are cut. */
 export interface Line {
   /** Where it begins, or the record before it. */
   readonly from: number;
-  /** Where it begins itself. */
   readonly textFrom: number;
-  /** Where its text ends: at its newline, or at the end of the text. */
+  /** Where it ends, without its newline. */
   readonly textTo: number;
   /** Where the next line begins. */
   readonly end: number;
@@ -94,21 +78,19 @@ export interface Line {
 
 /** The line that begins at an offset. */
 export function readLine(text: string, from: number): Line {
-  const record = readIdempotencyLine(text, from);
-  const textFrom = record?.end ?? from;
+  // Its fifth letter tells every animal's line apart, at no cost.
+  const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
+  const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
+  const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
-  const end = newline < 0 ? textTo : newline + 1;
-  return { from, textFrom, textTo, end, once: record?.once, commit: readCommitLine(text, from) };
+  return { from, textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit: readCommitLine(text, from) };
 }
 
-/**
- * Takes one line, a byte string without its newline, and the idempotency record before it.
- * @throws PetstoreError with what is wrong with the line.
- */
+/** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError for a wrong one */
 export type AcceptLine = (line: string, once?: InsertOnce) => void;
 
-/** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it, if anything is. */
+/** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it. */
 export function offerLine(text: string, { textFrom, textTo, once }: Line, accept: AcceptLine): string | undefined {
   if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
   // A part of a text takes 32 bytes of memory, and keeps all of it there: most of it is animals, which are kept.
@@ -125,22 +107,12 @@ export function offerLine(text: string, { textFrom, textTo, once }: Line, accept
   }
 }
 
-/** Whole lines of a file. */
-export interface Lines {
-  /** Used again for the next ones. */
-  readonly bytes: Buffer;
-  /** The same as a byte string. */
-  readonly text: string;
-  /** Their offset in the file. */
-  readonly at: number;
-}
-
 /**
- * An open file by its whole lines, a mebibyte at a time and more for a longer line. A record comes together with the
- * line after it. Only the end of the file and a line over `maxTextBytes` are cut: a file of something else must not
- * fill the memory.
+ * An open file by its whole lines, a mebibyte at a time and more for a longer line: as bytes, whose memory is used
+ * again, and as a byte string, with their offset. A record comes together with the line after it. Only the end of the
+ * file and a line over `maxTextBytes` are cut: a file of something else must not fill the memory.
  */
-export async function* wholeLines(disk: Disk, descriptor: number, size: number): AsyncGenerator<Lines, void> {
+export async function* wholeLines(disk: Disk, descriptor: number, size: number) {
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
   let at = 0;
   for (let held = 0; ; ) {

@@ -1,7 +1,4 @@
-/**
- * Keeps a file to one process (F4), by the kernel's lock on the file itself, which ends with the process however it
- * ends.
- */
+/** Keeps a file to one process (F4), by the kernel's lock on it, which ends with the process however that ends. */
 import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -42,10 +39,7 @@ export function isHeldElsewhere(error: unknown): boolean {
   return failedBy(error, 'EAGAIN', 'EBUSY');
 }
 
-/**
- * Node has no flock(2). Its lock belongs to the open file, which a child shares, so a child may take it for us and end.
- * False where another has it.
- */
+/** Whether a child could lock our open file, which it shares with us, before it ended: Node has no flock(2). */
 function takesLock(flock: string, descriptor: number, path: string): boolean {
   const { status, stderr, error } = spawnSync(flock, ['-n', '3'], {
     stdio: ['ignore', 'ignore', 'pipe', descriptor],
@@ -75,12 +69,12 @@ async function ownerOf(descriptor: number): Promise<string | undefined> {
   return undefined;
 }
 
-/** Another user's processes are closed to us, and any process may end while we look. */
+/** Another user's processes are closed to us, and any may end while we look. */
 async function namesIn(folder: string): Promise<readonly string[]> {
   return readdir(folder).catch(() => []);
 }
 
-/** The refusal of a file that the process of this pid has (F4); undefined is one that cannot be told. */
+/** The refusal of a file that the process of this pid has, or one that cannot be told. */
 export function inUse(path: string, owner: string | undefined): PetstoreError {
   const who = owner === undefined ? 'another process' : `process ${owner}`;
   return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);

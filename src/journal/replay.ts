@@ -15,25 +15,9 @@ export interface ReplayProblem {
   readonly what: string;
 }
 
-/** What a journal holds. Offsets and sizes are in bytes. */
-export interface Replay {
-  readonly size: number;
-  readonly commits: number;
-  /** Where the last sound commit line ends. */
-  readonly committedEnd: number;
-  /** Where the accepted lines end: all of the file unless there is a problem. */
-  readonly end: number;
-  /** The CRC-32 of what was accepted after the last commit. */
-  readonly crc32: number;
-  /** Whether the last accepted line has no newline. */
-  readonly endsInLine: boolean;
-  readonly problem?: ReplayProblem;
-  /** What follows the accepted lines, where that is torn. */
-  readonly tornTail?: Buffer;
-}
-
 /**
- * Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes.
+ * Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. Answers where
+ * the last sound commit and the accepted lines end, the CRC-32 of what is between, and what follows, where it is torn.
  * @param onProgress Is told between two mebibytes how many of the file's bytes have been read.
  */
 export async function replay(
@@ -41,7 +25,7 @@ export async function replay(
   descriptor: number,
   accept: AcceptLine,
   onProgress?: (read: number, size: number) => void,
-): Promise<Replay> {
+) {
   const facts = await disk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
   const { size, blksize } = facts;
@@ -57,7 +41,7 @@ export async function replay(
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, size)) {
     onProgress?.(at, size);
     let next = 0;
-    // The sum is taken of long stretches: a call for each line would cost more than reading it.
+    // Summed in long stretches: a call for each line would cost more than reading it.
     let sumFrom = 0;
     while (next < text.length) {
       const line = readLine(text, next);
@@ -86,15 +70,15 @@ export async function replay(
     isFirst &&= text.slice(0, problem === undefined ? next : problem.byte - at).trim() === '';
     if (problem !== undefined) break;
   }
-  const found = { size, commits, committedEnd, end, crc32: sum, endsInLine };
-  if (problem === undefined) return found;
-  if (size - end <= maxTornBytes) {
-    const tornTail = await readRange(disk, descriptor, end, size);
-    const rest = tornTail.toString('latin1', problem.byte - end);
+  let tornTail: Buffer | undefined;
+  if (problem !== undefined && size - end <= maxTornBytes) {
+    const tail = await readRange(disk, descriptor, end, size);
+    const rest = tail.toString('latin1', problem.byte - end);
     const scene = { from: problem.byte, batchFrom: committedEnd, blockBytes: blksize, isFirst };
-    if (explainedByCrash(rest, scene)) return { ...found, problem: { kind: 'torn', ...problem }, tornTail };
+    if (explainedByCrash(rest, scene)) tornTail = tail;
   }
-  return { ...found, problem: { kind: 'damaged', ...problem } };
+  const kind: ReplayProblem['kind'] = tornTail === undefined ? 'damaged' : 'torn';
+  return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
 }
 
 function commitProblem(commit: Commit, committedEnd: number, sum: number): string | undefined {
@@ -155,8 +139,8 @@ const heads = [
 ] as const;
 
 /**
- * Whether a line goes on after its whole object, and not with a missing block. No write of ours is cut like that:
- * somebody replaced the newlines or took them out, and all that was acknowledged stands in this line.
+ * Whether a line goes on after its whole object, and not with a missing block: somebody took the newlines out, and all
+ * that was acknowledged stands in this line.
  */
 function goesOnAfterObject(line: string): boolean {
   let depth = 0;

@@ -22,10 +22,7 @@ export interface KeyUse extends InsertOnce {
   next: KeyUse | undefined;
 }
 
-/**
- * Refuses what a program, not a client, hands over: it would be a record that no start can read.
- * @throws TypeError that names the member.
- */
+/** Refuses what a program hands over and no start could read. @throws TypeError that names the member. */
 export function checkOnce(once: InsertOnce): void {
   if (typeof once !== 'object' || once === null)
     throw new TypeError('what makes an insert count once must be an object');
@@ -50,15 +47,11 @@ export class IdempotencyKeys {
   /** What stands before the oldest. */
   #gone = this.#newest;
 
-  /** How many keys it holds. */
   get size(): number {
     return this.#uses.size;
   }
 
-  /**
-   * The use of a key: the first one with its animal; or a new one, under way until `keep` or `drop` ends it.
-   * @throws PetstoreError `idempotency_in_flight` or `idempotency_mismatch`.
-   */
+  /** The first use of a key with its animal; or a new one, under way until `keep` or `drop`. @throws PetstoreError */
   begin(once: InsertOnce): KeyUse {
     this.#forgetExpired(once.at);
     const known = this.#uses.get(once.key);
@@ -68,22 +61,17 @@ export class IdempotencyKeys {
     return known;
   }
 
-  /** Ends a use that added an animal. */
   keep(use: KeyUse, added: StoredText): void {
     use.added = added;
     this.#newest.next = use;
     this.#newest = use;
   }
 
-  /** Ends a use that added nothing: the key is new again. */
   drop(use: KeyUse): void {
     this.#uses.delete(use.key);
   }
 
-  /**
-   * Takes in a key that was kept before; of two uses the later counts. What has expired is told by later keys, never by
-   * this machine's clock, which may be wrong.
-   */
+  /** Takes in a key that was kept before. Later keys tell what has expired: this machine's clock may be wrong. */
   restore(once: InsertOnce, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);

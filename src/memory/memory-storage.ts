@@ -1,10 +1,10 @@
 /**
  * The storage that forgets: its animals are gone with the process. Its catalogue, texts by id and by status, also
- * serves storages that keep them elsewhere too; more animals make nothing there slower but by a binary search.
+ * serves storages that keep them elsewhere too.
  */
 import { checkNames } from '../errors.js';
 import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage, Texts } from '../storage.js';
+import type { PetQuery, PetStorage, PetTexts, RecordKind, StoredText, TextPage } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
 import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
 
@@ -20,19 +20,37 @@ export interface MemoryStorageOptions {
  */
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
-  const catalogue = new Catalogue();
   const names = new RecordNames();
+  const keys = new IdempotencyKeys();
   let closed = false;
   const checkOpen = (): void => {
     if (closed) throw closedError();
   };
-  const pets = memoryRecords(catalogue, petKind, checkOpen);
-  const keys = new IdempotencyKeys();
+
+  function recordsOf<Draft>({ json, statusOf }: KeptKind<Draft>) {
+    const catalogue = new Catalogue();
+    const opened = (): Catalogue => {
+      checkOpen();
+      return catalogue;
+    };
+    return {
+      catalogue,
+      insert: (draft: Draft): StoredText => {
+        const id = opened().lastId + 1n;
+        const text = json(id, draft);
+        catalogue.add(id, statusOf(draft), text);
+        return { id, json: text };
+      },
+      get: (id: bigint) => opened().get(id),
+      list: (query: PetQuery) => opened().page(query),
+    };
+  }
+
+  const { catalogue, insert, get, list } = recordsOf(petKind);
   const texts: Required<PetTexts> = {
-    ...pets,
     insert: (draft) => {
       checkDraft(draft);
-      return pets.insert(draft);
+      return insert(draft);
     },
     insertOnce: (draft, once) => {
       checkDraft(draft);
@@ -40,12 +58,19 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       checkOpen();
       const use = keys.begin(once);
       if (use.added !== undefined) return use.added;
-      const added = pets.insert(draft);
+      const added = insert(draft);
       keys.keep(use, added);
       return added;
     },
+    get,
+    list,
   };
   for (const draft of options.pets ?? []) texts.insert(draft);
+  const open = async <Draft>(name: string, kind: RecordKind<Draft>) => {
+    names.take(name);
+    checkOpen();
+    return recordsOf(keptKindOf(kind));
+  };
   return {
     ...petsOf(texts),
     texts,
@@ -53,40 +78,12 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
     get size() {
       return catalogue.size;
     },
-    records: (name, kind) => {
-      const open = async () => {
-        names.take(name);
-        checkOpen();
-        return memoryRecords(new Catalogue(), keptKindOf(kind), checkOpen);
-      };
-      return recordsWhenOpen(open());
-    },
+    records: (name, kind) => recordsWhenOpen(open(name, kind)),
     ready: async () => checkOpen(),
     close: async () => {
       closed = true;
     },
   };
-}
-
-/** Records of one kind in a catalogue. */
-function memoryRecords<Draft>(catalogue: Catalogue, { json, statusOf }: KeptKind<Draft>, checkOpen: () => void) {
-  return {
-    insert: (draft: Draft): StoredText => {
-      checkOpen();
-      const id = catalogue.lastId + 1n;
-      const text = json(id, draft);
-      catalogue.add(id, statusOf(draft), text);
-      return { id, json: text };
-    },
-    get: (id) => {
-      checkOpen();
-      return catalogue.get(id);
-    },
-    list: (query) => {
-      checkOpen();
-      return catalogue.page(query);
-    },
-  } satisfies Texts<Draft, PetQuery>;
 }
 
 /** Where a page of long texts ends, in bytes: its reply is one string, and the engine makes none of 512 MiB. */
@@ -96,12 +93,10 @@ const maxPageBytes = 64 * 2 ** 20;
 export class Catalogue {
   /** Eight bytes each, where an array of bigints takes four times as many. */
   #ids = new BigInt64Array(1024);
-  /** The text of the id at the same position. */
   readonly #texts: string[] = [];
   /** The positions of each status, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(petStatuses.map((status) => [status, []]));
 
-  /** How many animals it holds. */
   get size(): number {
     return this.#texts.length;
   }
@@ -111,7 +106,7 @@ export class Catalogue {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
-  /** Adds the text of an animal after the others: `id` must be above `lastId`. */
+  /** `id` must be above `lastId`. */
   add(id: bigint, status: PetStatus | undefined, text: string): void {
     if (status !== undefined) this.#byStatus.get(status)?.push(this.size);
     if (this.size === this.#ids.length) {
@@ -123,7 +118,6 @@ export class Catalogue {
     this.#texts.push(text);
   }
 
-  /** The text of an id, or undefined. */
   get(id: bigint): string | undefined {
     const position = countAtMost(this.#ids, this.size, id) - 1;
     return this.#ids[position] === id ? this.#texts[position] : undefined;
