@@ -8,54 +8,23 @@ import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk } from './disk.js';
 
-/** No commit line is longer, in bytes, its newline included: an offset has at most 16 digits. */
-const maxCommitLineBytes = 64;
-const commitHead = '{"commit":{"from":';
-const commitPattern = /^\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
+/** A commit line, of at most 64 bytes, in exactly our text. */
+export const commitPattern = /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
 /** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes. */
 export function commitLine(from: number, sum: number): string {
-  return `${commitHead}${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
+  return `{"commit":{"from":${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
 }
 
 /** The bytes of lines followed by their commit line, for a file that is `from` bytes long. */
 export function batchBytes(lines: readonly string[], from: number): Buffer {
-  const body = lines.length === 0 ? '' : `${lines.join('\n')}\n`;
-  const size = body.length;
-  const bytes = Buffer.allocUnsafe(size + maxCommitLineBytes);
-  bytes.write(body, 0, 'latin1');
-  const commit = commitLine(from, crc32(bytes.subarray(0, size)));
-  return bytes.subarray(0, size + bytes.write(commit, size, 'latin1'));
+  const body = Buffer.from(lines.length === 0 ? '' : `${lines.join('\n')}\n`, 'latin1');
+  return Buffer.concat([body, Buffer.from(commitLine(from, crc32(body)))]);
 }
 
-/** What a commit line says, and where it ends in its text. */
-export interface Commit {
-  readonly from: number;
-  readonly crc32: number;
-  readonly end: number;
-}
-
-/** The commit that the line at an offset is, in exactly our text. */
-function readCommitLine(text: string, at: number): Commit | undefined {
-  // Its third letter tells almost every other line apart, at no cost.
-  if (text[at + 2] !== 'c') return undefined;
-  const [line, from, sum = ''] = commitPattern.exec(text.slice(at, at + maxCommitLineBytes)) ?? [];
-  if (line === undefined) return undefined;
-  return { from: Number(from), crc32: Number.parseInt(sum, 16), end: at + line.length };
-}
-
-/** The first commit in a text, wherever it stands in a line. */
-export function findCommit(text: string): Commit | undefined {
-  for (let at = text.indexOf(commitHead); at >= 0; at = text.indexOf(commitHead, at + 1)) {
-    const commit = readCommitLine(text, at);
-    if (commit !== undefined) return commit;
-  }
-  return undefined;
-}
-
+/** A record's line, of at most 192 bytes, in exactly our text. */
 const recordPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
-/** No record is longer, in bytes, its newline included. */
 const maxRecordBytes = 192;
 
 /** The line of an idempotency record, without its newline. */
@@ -73,18 +42,22 @@ export interface Line {
   /** Where the next line begins. */
   readonly end: number;
   readonly once: InsertOnce | undefined;
-  readonly commit: Commit | undefined;
+  /** What it says, where it is a commit line. */
+  readonly commit: { readonly from: number; readonly crc32: number } | undefined;
 }
 
 /** The line that begins at an offset. */
 export function readLine(text: string, from: number): Line {
-  // Its fifth letter tells every animal's line apart, at no cost.
+  // One letter tells almost every animal's line apart, at no cost.
   const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
   const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
+  const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
+  const commit =
+    match?.index === 0 ? { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) } : undefined;
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
-  return { from, textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit: readCommitLine(text, from) };
+  return { from, textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
 }
 
 /** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError for a wrong one */

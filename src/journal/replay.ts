@@ -1,7 +1,7 @@
 /** Reads a journal from its beginning and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
 import type { Disk } from './disk.js';
-import { findCommit, offerLine, readLine, wholeLines, type AcceptLine, type Commit } from './lines.js';
+import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 
 /** Why a journal is not sound all through. */
 export interface ReplayProblem {
@@ -47,11 +47,15 @@ export async function replay(
       const line = readLine(text, next);
       const { once, commit, textFrom } = line;
       lines += once === undefined ? 1 : 2;
-      if (commit !== undefined) {
+      let what: string | undefined;
+      if (commit === undefined) what = offerLine(text, line, accept);
+      else {
         sum = crc32(bytes.subarray(sumFrom, next), sum);
         sumFrom = next;
+        if (commit.from !== committedEnd)
+          what = `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
+        else if (commit.crc32 !== sum) what = 'a commit whose checksum does not fit the lines before it';
       }
-      const what = commit === undefined ? offerLine(text, line, accept) : commitProblem(commit, committedEnd, sum);
       if (what !== undefined) {
         problem = { line: lines, byte: at + textFrom, what };
         break;
@@ -74,17 +78,10 @@ export async function replay(
   if (problem !== undefined && size - end <= maxTornBytes) {
     const tail = await readRange(disk, descriptor, end, size);
     const rest = tail.toString('latin1', problem.byte - end);
-    const scene = { from: problem.byte, batchFrom: committedEnd, blockBytes: blksize, isFirst };
-    if (explainedByCrash(rest, scene)) tornTail = tail;
+    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isFirst)) tornTail = tail;
   }
   const kind: ReplayProblem['kind'] = tornTail === undefined ? 'damaged' : 'torn';
   return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
-}
-
-function commitProblem(commit: Commit, committedEnd: number, sum: number): string | undefined {
-  if (commit.from !== committedEnd)
-    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
-  return commit.crc32 === sum ? undefined : 'a commit whose checksum does not fit the lines before it';
 }
 
 /** More than any write of ours takes: a batch of 16 MiB of drafts, of the longest texts. */
@@ -101,7 +98,7 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
 }
 
 /**
- * Whether a crash explains the rest of a file from the beginning of its first bad line.
+ * Whether a crash explains the rest of a file, which begins with its first bad line, at `from`.
  *
  * A crash cuts the last batch only. Mostly its commit line is then missing or broken, so none stands in the rest. The
  * disk may also write a batch's blocks in any order: then its commit line stands at the very end and a block before it
@@ -109,9 +106,11 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
  */
 function explainedByCrash(
   rest: string,
-  scene: { readonly from: number; readonly batchFrom: number; readonly blockBytes: number; readonly isFirst: boolean },
+  from: number,
+  batchFrom: number,
+  blockBytes: number,
+  isFirst: boolean,
 ): boolean {
-  const { from, batchFrom, blockBytes, isFirst } = scene;
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
   // Zeros begin where a block or the batch does, and go on to the end of that block, or of the file.
@@ -127,16 +126,14 @@ function explainedByCrash(
     if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;
     if ((firstLine.length < rest.length && firstZero < 0) || goesOnAfterObject(firstLine)) return false;
   }
-  const commit = findCommit(rest);
-  return commit === undefined || (hasGap && commit.end === rest.length && commit.from === batchFrom);
+  const commit = commitPattern.exec(rest);
+  if (commit === null) return true;
+  return hasGap && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
 }
 
 /** What our first write begins with, whichever it is. */
-const heads = [
-  '{"commit":{"from":',
-  '{"idempotency":{"key":"',
-  ...Array.from('123456789', (digit) => `{"id":${digit}`),
-] as const;
+const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
+const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
 
 /**
  * Whether a line goes on after its whole object, and not with a missing block: somebody took the newlines out, and all
