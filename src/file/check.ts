@@ -14,7 +14,6 @@ import {
   unusable,
   wholeLines,
   withFile,
-  writeAll,
   type ReplayProblem,
 } from '../journal/index.js';
 import type { PetStatus } from '../pet.js';
@@ -102,18 +101,9 @@ export interface LeftOutLine {
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
   const { batches, ...report } = await reading(path, survey);
-  try {
-    await createFile(nodeDisk, outPath, async (descriptor) => {
-      let size = 0;
-      for (const batch of batches) {
-        const bytes = batchBytes(batch, size);
-        await writeAll(nodeDisk, descriptor, bytes);
-        size += bytes.length;
-      }
-    });
-  } catch (error) {
+  await createFile(nodeDisk, outPath, batches).catch((error: unknown) => {
     throw unusable(outPath, error);
-  }
+  });
   return report;
 }
 
@@ -128,10 +118,11 @@ interface SoundLine {
 }
 
 /** Tells the sound animals of an open file, in batches, from the rest. */
-async function survey(descriptor: number): Promise<SalvageReport & { readonly batches: readonly string[][] }> {
+async function survey(descriptor: number): Promise<SalvageReport & { readonly batches: readonly Buffer[] }> {
   const facts = await nodeDisk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
-  const batches: string[][] = [];
+  const batches: Buffer[] = [];
+  let outSize = 0;
   const missing: { from: bigint; to: bigint }[] = [];
   const leftOut: LeftOutLine[] = [];
   let animals = 0;
@@ -152,7 +143,11 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
       texts.push(line.text);
     }
     animals += texts.length;
-    for (let from = 0; from < texts.length; from += maxBatch) batches.push(texts.slice(from, from + maxBatch));
+    for (let from = 0; from < texts.length; from += maxBatch) {
+      const batch = batchBytes(texts.slice(from, from + maxBatch), outSize);
+      batches.push(batch);
+      outSize += batch.length;
+    }
   };
 
   // What follows the last commit, and then each line that is no animal, which may have been a commit once.

@@ -62,24 +62,17 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
   }
 
-  return {
-    ...petsOf(pets),
-    texts: pets,
+  const { ready, close } = pets;
+  // Into the same object, for a copy's getters would stand still.
+  return Object.assign(pets, petsOf(pets.texts), {
     durable: true,
-    get size() {
-      return pets.size;
-    },
-    get waiting() {
-      return pets.waiting;
-    },
-    onCommit: (watcher) => pets.onCommit(watcher),
-    records: (name, kind) => {
+    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = openBeside(name, kind);
       beside.push(opening);
-      return recordsWhenOpen(opening);
+      return recordsWhenOpen(opening.then(({ texts }) => texts));
     },
     ready: async () => {
-      await pets.ready();
+      await ready();
       const others = await Promise.all(beside).catch((cause: unknown) => {
         throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
       });
@@ -88,10 +81,10 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     close: async () => {
       // What failed to open has nothing to close.
       const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
-      closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
+      closing ??= Promise.all([close(), ...beside.map(closeOpened)]);
       await closing;
     },
-  };
+  });
 }
 
 /** Opens a storage's file, or that of the records of a name beside it, to copy to its end. @throws as `fileStorage` */
@@ -209,15 +202,17 @@ async function openFileRecords<Draft>(
       return commits.waiting;
     },
     onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
-    insert: (draft: Draft) => commits.add({ draft, use: undefined }),
-    insertOnce: (draft: Draft, once: InsertOnce) => {
-      checkOnce(once);
-      opened();
-      const use = keys.begin(once);
-      return use.added ?? commits.add({ draft, use });
+    texts: {
+      insert: (draft: Draft) => commits.add({ draft, use: undefined }),
+      insertOnce: (draft: Draft, once: InsertOnce) => {
+        checkOnce(once);
+        opened();
+        const use = keys.begin(once);
+        return use.added ?? commits.add({ draft, use });
+      },
+      get: (id: bigint) => opened().get(id),
+      list: (query: PetQuery) => opened().page(query),
     },
-    get: (id: bigint) => opened().get(id),
-    list: (query: PetQuery) => opened().page(query),
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', hung);

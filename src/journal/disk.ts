@@ -90,26 +90,19 @@ export const nodeDisk: Disk = {
   remove: promisify(fs.unlink),
 };
 
-/** The name of the errno of a system error, `ENOENT` and the like; undefined for anything else. */
-function errnoOf(error: unknown): string | undefined {
-  // The one of ours that libuv has no name for: its `code` is a sentence.
-  const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
-  return isQuota ? 'EDQUOT' : codeOf(error);
-}
-
 /** Whether something failed with one of these errnos. */
 export function failedBy(error: unknown, ...errnos: readonly string[]): boolean {
-  return errnos.includes(errnoOf(error) ?? '');
+  // The one of ours that libuv has no name for: its `code` is a sentence.
+  const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
+  return errnos.includes(isQuota ? 'EDQUOT' : (codeOf(error) ?? ''));
 }
 
-/** What a step comes to; undefined where it fails with this errno. @throws what else it fails with */
-export async function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
-  try {
-    return await step;
-  } catch (error) {
-    if (failedBy(error, errno)) return undefined;
-    throw error;
-  }
+/** What a step comes to; undefined where it fails with this errno. */
+export function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
+  return step.catch((error: unknown) => {
+    if (!failedBy(error, errno)) throw error;
+    return undefined;
+  });
 }
 
 /** Writes on where the disk took only a part. */
@@ -121,11 +114,8 @@ export async function writeAll(disk: Disk, descriptor: number, bytes: Uint8Array
   }
 }
 
-/** What is done with an open file. */
-type Use<Result> = (descriptor: number) => Promise<Result>;
-
 /** Opens a file, with mode 600 where the flags make it, and closes it in any case. */
-export async function withFile<Result>(disk: Disk, path: string, flags: number, use: Use<Result>): Promise<Result> {
+export async function withFile<T>(disk: Disk, path: string, flags: number, use: (file: number) => Promise<T>) {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
     return await use(descriptor);
@@ -135,14 +125,14 @@ export async function withFile<Result>(disk: Disk, path: string, flags: number, 
 }
 
 /**
- * Makes a file with mode 600, which must not be there yet, and resolves once what `write` puts into it and its name
- * are on the medium. Where that fails it is gone: half of it would stand in the way of a second try.
+ * Makes a file with mode 600, which must not be there yet, and resolves once its bytes and its name are on the medium.
+ * Where that fails it is gone: half of it would stand in the way of a second try.
  */
-export async function createFile(disk: Disk, path: string, write: Use<void>): Promise<void> {
+export async function createFile(disk: Disk, path: string, pieces: readonly Uint8Array[]): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {
-      await write(descriptor);
+      for (const piece of pieces) await writeAll(disk, descriptor, piece);
       await disk.sync(descriptor);
       await syncFolder(disk, dirname(path));
     } catch (error) {
@@ -174,9 +164,8 @@ const mends: readonly (readonly [mend: string, ...errnos: string[]])[] = [
 /** A `storage_unusable` for whatever was thrown; a PetstoreError stays what it is. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
-  const [mend] = mends.find(([, ...errnos]) => failedBy(thrown, ...errnos)) ?? [
-    'see to the disk, or name another file',
-  ];
+  const known = mends.find(([, ...errnos]) => failedBy(thrown, ...errnos));
+  const mend = known?.[0] ?? 'see to the disk, or name another file';
   const message = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
   return new PetstoreError('storage_unusable', message, { cause: thrown });
 }

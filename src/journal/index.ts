@@ -6,7 +6,6 @@ export {
   nodeDisk,
   unusable,
   withFile,
-  writeAll,
   type Disk,
   type FileFacts,
 } from './disk.js';

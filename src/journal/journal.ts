@@ -108,7 +108,7 @@ async function recover(
 async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: number): Promise<string> {
   const name = `${path}.torn-${new Date(sinceEpochMs).toISOString().replaceAll(':', '-')}`;
   for (let copy = name, number = 1; ; copy = `${name}-${number++}`) {
-    const making = createFile(disk, copy, (descriptor) => writeAll(disk, descriptor, tail)).then(() => copy);
+    const making = createFile(disk, copy, [tail]).then(() => copy);
     // What stands there may be the only copy of an earlier tail.
     if ((await unless('EEXIST', making)) !== undefined) return copy;
   }
