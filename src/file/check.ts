@@ -35,7 +35,7 @@ export interface FileReport {
   readonly commits: number;
   /** The size of the file. */
   readonly bytes: number;
-  /** How many bytes, from the beginning, are covered by a sound commit; those commits included. */
+  /** How many bytes are covered by a sound commit; those commits included. */
   readonly committedBytes: number;
   /** How many bytes a start would set aside. */
   readonly tornBytes: number;
@@ -76,7 +76,7 @@ export async function reading<Result>(path: string, use: (descriptor: number) =>
 export interface SalvageReport {
   /** How many the new file has. */
   readonly animals: number;
-  /** Ids that are in no sound line, up to the greatest that any line has; whether they were ever given is unknown. */
+  /** Ids that are in no sound line, up to the greatest in any line; whether they were ever given is unknown. */
   readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
   /** Lines that were left out, in their order, and why. */
   readonly leftOut: readonly LeftOutLine[];
@@ -93,11 +93,9 @@ export interface LeftOutLine {
 }
 
 /**
- * Writes every sound animal of a file to a new one, made with mode 600: those under a commit whose checksum fits, and
- * after the last commit, where no checksum is, those up to the first line that is no animal. Only the checksum of a
- * commit line counts: a line that is gone has moved the offset.
- * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, not
- * written.
+ * Writes every sound animal of a file to a new one, made with mode 600: those under a commit whose checksum fits,
+ * wherever that says that it began, and after the last commit those up to the first line that is no animal.
+ * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
   const { batches, ...report } = await reading(path, survey);
@@ -107,10 +105,10 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
   return report;
 }
 
-/** How many animals share a commit in the new file: what follows no commit may be more than one text can hold. */
+/** How many animals share a commit in the new file: what follows no commit may be more than a text can hold. */
 const maxBatch = 1_000;
 
-/** An animal's line, and before it its idempotency record where it has one. */
+/** An animal's line, after its idempotency record. */
 interface SoundLine {
   readonly line: number;
   readonly animal: bigint;

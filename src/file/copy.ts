@@ -36,8 +36,8 @@ export interface CopyReport {
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
 
 /**
- * Copies what `to` lacks of the animals of `from`. It may be begun again after it was cut off. Nobody else may add to
- * `to` meanwhile; what is added to `from` may be left out. Idempotency keys are not copied.
+ * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add to `to` meanwhile;
+ * what is added to `from` may be left out. Idempotency keys are not copied.
  * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not, `storage_damaged` where in
  * the end they are not the same, and whatever opening, reading and writing them throws.
  */

@@ -1,6 +1,6 @@
 /**
- * Reads the records of a journal line by line, in order, for whatever replays a file: animals, records of a plugin, and
- * records of which nobody knows the kind, as they are copied.
+ * Reads the lines of a journal, for whatever replays a file: animals, records of a plugin, and records of which nobody
+ * knows the kind, as they are copied.
  */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
@@ -10,7 +10,7 @@ import { JsonNumber, parseJson, toByteString, type JsonValue } from '../json.js'
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
-/** Takes an animal of the journal: its id, its status, its one JSON text, and the idempotency record before it. */
+/** Takes an animal of the journal, and the idempotency record before it. */
 export type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: InsertOnce | undefined) => void;
 
 const beforeId = '{"id":';
@@ -32,10 +32,7 @@ const byLastLetter: ReadonlyMap<string | undefined, PetStatus> = new Map(
   petStatuses.map((status) => [status.at(-1), status]),
 );
 
-/**
- * An `AcceptLine` that hands on each animal. A line that a person wrote in another order, with white space, escapes or
- * more members is handed on in our own text.
- */
+/** Hands on each animal, in our own text where a person wrote it otherwise. */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
   return (line, once) => {
@@ -51,7 +48,7 @@ export function petLines(take: TakePet): AcceptLine {
   };
 }
 
-/** The same for records of another kind, which have no status. */
+/** The same for records of another kind. */
 export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);
@@ -75,10 +72,7 @@ function inOrder(take: TakePet): TakePet {
 /** What we and plugins write: on one line, the id first. */
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
-/**
- * Records as they stand; the draft is what stands after the id. A line that a person wrote with other members or white
- * space before the id's end is taken in the text that we would write.
- */
+/** Records as they stand, or in our own text where a person wrote them; the draft is what follows the id. */
 export const anyRecords: RecordKind<string> = {
   json: (id, rest) => `{"id":${id}${rest}`,
   parse: (json) => {
@@ -92,7 +86,7 @@ export const anyRecords: RecordKind<string> = {
   },
 };
 
-/** The id that a text as we write it begins with. @throws PetstoreError `invalid_body` for a text that does not. */
+/** The id that a text as we write it begins with. @throws PetstoreError `invalid_body` */
 export function idOfText(json: string): bigint {
   const id = parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '');
   if (id === undefined) throw noRecord();

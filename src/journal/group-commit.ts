@@ -21,7 +21,7 @@ export interface GroupCommitOptions<Item, Result> {
 const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
-/** After this long a commit counts as hung. */
+/** When a commit counts as hung. */
 const commitTimeoutMs = 8000;
 /** After so many event-loop turns the batch is committed, though each turn may have brought more. */
 const maxGatherTurns = 4;

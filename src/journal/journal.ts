@@ -29,15 +29,15 @@ export interface OpenJournalOptions {
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3: the file is untouched).
  */
 export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine): Promise<Journal> {
-  const { disk, locking, log } = options;
+  const { disk, locking } = options;
   let descriptor: number | undefined;
   try {
     descriptor = await openOrMake(disk, path, locking.openFlags);
     await locking.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, dirname(path));
-    const end = await recover(path, descriptor, options, accept);
-    return new Journal({ path, descriptor, disk, log }, end);
+    const file = { ...options, path, descriptor };
+    return new Journal(file, await recover(file, accept));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(() => undefined);
     throw isHeldElsewhere(error) ? inUse(path, undefined) : unusable(path, error);
@@ -57,7 +57,7 @@ async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<
 
 /** Makes a folder and those above it where missing. (Node's own recursive `mkdir` never ends below /proc.) */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  if ((await unless('ENOENT', disk.factsAt(folder))) !== undefined) return;
+  if (await unless('ENOENT', disk.factsAt(folder))) return;
   await makeFolder(disk, dirname(folder));
   // Another process that starts may make the same folder.
   await unless('EEXIST', disk.makeFolder(folder, 0o700));
@@ -66,12 +66,8 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 }
 
 /** Replays, sets a torn tail aside, commits what has no commit; answers the size of the file then. */
-async function recover(
-  path: string,
-  descriptor: number,
-  { disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` }: OpenJournalOptions,
-  accept: AcceptLine,
-): Promise<number> {
+async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
+  const { path, descriptor, disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = file;
   let toldAt = clock();
   const found = await replay(disk, descriptor, accept, (read, size) => {
     const now = clock();
@@ -82,7 +78,6 @@ async function recover(
   const { problem, end, committedEnd, tornTail } = found;
   if (problem !== undefined) {
     const { line, byte, what } = problem;
-    // One line for the operator, who must decide: nothing here can know which animals are gone.
     if (tornTail === undefined) {
       const where = `${path} line ${line}, byte ${byte}`;
       throw new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: ${mend}`);
@@ -90,8 +85,8 @@ async function recover(
     const copy = await setAside(disk, path, tornTail, clock());
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
-    const fields = { file: path, line, byte, bytes: tornTail.length, what, copy };
-    log('warn', 'a torn tail was cut off the storage file', fields);
+    const told = { file: path, line, byte, bytes: tornTail.length, what, copy };
+    log('warn', 'a torn tail was cut off the storage file', told);
   }
   let closing = '';
   if (end > committedEnd) {
@@ -110,12 +105,12 @@ async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: nu
   for (let copy = name, number = 1; ; copy = `${name}-${number++}`) {
     const making = createFile(disk, copy, [tail]).then(() => copy);
     // What stands there may be the only copy of an earlier tail.
-    if ((await unless('EEXIST', making)) !== undefined) return copy;
+    if (await unless('EEXIST', making)) return copy;
   }
 }
 
-/** An open, locked file, all of it on the disk. */
-interface JournalFile extends Pick<OpenJournalOptions, 'disk' | 'log'> {
+/** An open and locked file. */
+interface JournalFile extends OpenJournalOptions {
   readonly path: string;
   readonly descriptor: number;
 }
@@ -126,7 +121,6 @@ const nothing = (): void => undefined;
 /** An open journal. Append one batch at a time. */
 export class Journal {
   readonly #file: JournalFile;
-  /** The file's size in bytes. */
   #end: number;
   /** Why nothing can be appended. */
   #failure: PetstoreError | undefined;
@@ -164,7 +158,7 @@ export class Journal {
     });
   }
 
-  /** Takes no more lines, and lets go of the file when the write under way has ended. */
+  /** Lets go of the file when the write under way has ended. */
   close(): Promise<void> {
     this.#closing ??= this.#inTurn(async () => {
       this.#failure = closedError();
@@ -224,7 +218,7 @@ export class Journal {
     return this.#fail('full', error);
   }
 
-  /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
+  /** Our file must be the one at its path, with only what we wrote in it, or a backup would miss animals. */
   async #checkUntouched(): Promise<void> {
     const { disk, path } = this.#file;
     const [ours, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);

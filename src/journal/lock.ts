@@ -2,17 +2,14 @@
 import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+import { PetstoreError, reasonOf } from '../errors.js';
 import { failedBy } from './disk.js';
 
 /** How a platform locks files. */
 export interface Locking {
   /** `O_` flags to open the file with; where these take the lock, opening fails as `isHeldElsewhere` says. */
   readonly openFlags: number;
-  /**
-   * Takes the open file for this descriptor alone, even within this process, until that is closed.
-   * @throws PetstoreError `storage_in_use`, or `storage_unusable` where the system cannot lock it.
-   */
+  /** Takes the file for this open descriptor alone. @throws PetstoreError `storage_in_use`, `storage_unusable` */
   lock(descriptor: number, path: string): Promise<void>;
 }
 
@@ -23,15 +20,12 @@ const UV_FS_O_EXLOCK = 0x1000_0000;
 
 /** The way of a platform; `flock` is the program that a Linux locks by. */
 export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
-  if (['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform))
-    return { openFlags: O_EXLOCK | constants.O_NONBLOCK, lock: async () => undefined };
-  if (platform === 'win32') return { openFlags: UV_FS_O_EXLOCK, lock: async () => undefined };
-  return {
-    openFlags: 0,
-    lock: async (descriptor, path) => {
-      if (!takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
-    },
+  const isBsd = ['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform);
+  const openFlags = isBsd ? O_EXLOCK | constants.O_NONBLOCK : platform === 'win32' ? UV_FS_O_EXLOCK : 0;
+  const lock: Locking['lock'] = async (descriptor, path) => {
+    if (openFlags === 0 && !takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
   };
+  return { openFlags, lock };
 }
 
 /** Whether opening failed because another process has the file: EBUSY is Windows' word for it. */
@@ -47,10 +41,9 @@ function takesLock(flock: string, descriptor: number, path: string): boolean {
   });
   if (status === 0 || status === 1) return status === 0;
   const reason = reasonOf(error ?? (stderr || 'it was killed'));
-  const mend =
-    codeOf(error) === 'ENOENT'
-      ? 'there is no program flock on this system; install the package util-linux, which has it'
-      : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
+  const mend = failedBy(error, 'ENOENT')
+    ? 'there is no program flock on this system; install the package util-linux, which has it'
+    : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
   throw new PetstoreError('storage_unusable', `${path} cannot be locked: ${mend}`, { cause: error });
 }
 
