@@ -1,6 +1,6 @@
 /**
- * Looks at a storage file for the command `check`: tells what it holds and whether a start would succeed, and saves
- * what is sound of a damaged one into a new one. The file stays as it is, and no lock is taken.
+ * Looks at a storage file for the command `check`: tells what it holds and whether it would start, and saves what is
+ * sound into a new one. The file stays as it is, and no lock is taken.
  */
 import { constants } from 'node:fs';
 import { crc32 } from 'node:zlib';
@@ -42,8 +42,8 @@ export interface FileReport {
 }
 
 /**
- * Reads a storage file to its end, or to what is wrong. The last write of a server at work on it may look torn.
- * @throws PetstoreError `storage_unusable` where the file cannot be read.
+ * Reads a file to its end, or to what is wrong. The last write of a server at work may look torn.
+ * @throws PetstoreError `storage_unusable` where it cannot be read.
  */
 export async function checkFile(path: string): Promise<FileReport> {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
@@ -63,13 +63,9 @@ export async function checkFile(path: string): Promise<FileReport> {
 }
 
 /** Opens a file to read it. @throws PetstoreError `storage_unusable` */
-export async function reading<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
-  try {
-    // Without O_NONBLOCK a pipe of this name would be waited for.
-    return await withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
-  } catch (error) {
-    throw unusable(path, error);
-  }
+export function reading<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
+  // Without O_NONBLOCK a pipe of this name would be waited for.
+  return orUnusable(path, withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use));
 }
 
 /** What was saved, and what was not. */
@@ -99,10 +95,12 @@ export interface LeftOutLine {
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
   const { batches, ...report } = await reading(path, survey);
-  await createFile(nodeDisk, outPath, batches).catch((error: unknown) => {
-    throw unusable(outPath, error);
-  });
+  await orUnusable(outPath, createFile(nodeDisk, outPath, batches));
   return report;
+}
+
+function orUnusable<Result>(path: string, step: Promise<Result>): Promise<Result> {
+  return step.catch((error: unknown) => Promise.reject(unusable(path, error)));
 }
 
 /** How many animals share a commit in the new file: what follows no commit may be more than a text can hold. */
@@ -120,9 +118,9 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
   const facts = await nodeDisk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
   const batches: Buffer[] = [];
-  let outSize = 0;
   const missing: { from: bigint; to: bigint }[] = [];
   const leftOut: LeftOutLine[] = [];
+  let outSize = 0;
   let animals = 0;
   let lastId = 0n;
   let greatestId = 0n;
@@ -173,10 +171,8 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
         stretches.at(-1)?.push({ line: number, animal, text: text.slice(from, textFrom) + json });
       });
       const what = offerLine(text, line, take);
-      if (what === undefined) {
-        sum = crc32(bytes.subarray(from, next), sum);
-        continue;
-      }
+      sum = what === undefined ? crc32(bytes.subarray(from, next), sum) : 0;
+      if (what === undefined) continue;
       if (once !== undefined) {
         // Without the line after it, which may be sound.
         number--;
@@ -184,7 +180,6 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
       }
       leftOut.push({ line: number, what });
       stretches.push([]);
-      sum = 0;
     }
   }
   const [uncommitted = [], ...others] = stretches;

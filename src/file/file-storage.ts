@@ -111,17 +111,13 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
   return { disk, locking: lockingOn(process.platform), log, clock };
 }
 
-/** How long closing waits for a disk that hangs. */
-const hungCloseMs = 1000;
 const hung = 'The disk does not answer.';
+const hungCloseMs = 1000;
 /** About how many bytes a key and its record hold. */
 const keyedBytes = 512;
 
 /** What is to be added, and by which use of which idempotency key. */
-interface Add<Draft> {
-  readonly draft: Draft;
-  readonly use: KeyUse | undefined;
-}
+type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 
 /** One kind of records in one file, with the members of a {@link PetStorage} for it. @throws as `openJournal` */
 async function openFileRecords<Draft>(
@@ -189,10 +185,10 @@ async function openFileRecords<Draft>(
     return lastId + 1n;
   }
 
-  function opened(): Catalogue {
+  const opened = (): Catalogue => {
     if (closed) throw closedError();
     return catalogue;
-  }
+  };
 
   return {
     get size() {

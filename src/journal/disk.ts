@@ -1,6 +1,4 @@
-/**
- * The few file functions that a journal is built on, so that a test can fail any call; and the words for a failed one.
- */
+/** The few file functions that a journal is built on, so that a test can fail any call; and the words for that. */
 import fs, { constants, type Stats } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
@@ -65,8 +63,8 @@ export function appendInSteps(disk: typeof steps): Disk['append'] {
 
 /**
  * How a platform appends. To a descriptor of `O_DSYNC` each write is as though an fdatasync followed it (POSIX.1-2017,
- * `open`; open(2) of Linux, Synchronized I/O), by one way to a thread and back instead of two. macOS has the flag too,
- * but leaves in the disk's cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
+ * `open`; open(2) of Linux), by one way to a thread and back instead of two. macOS has the flag too, but leaves in the
+ * disk's cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
  */
 export function appendingOn(platform: NodeJS.Platform): Pick<Disk, 'append' | 'appendFlags'> {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
@@ -83,7 +81,7 @@ export const nodeDisk: Disk = {
   sync: promisify(fs.fsync),
   truncate: promisify(fs.ftruncate),
   // At once, for each batch asks: the kernel has these in memory even of a frozen disk, and a way to a thread and back
-  // costs forty times as much. A network's file system may have to ask its server.
+  // costs forty times as much.
   factsOf: async (descriptor) => fs.fstatSync(descriptor),
   factsAt: async (path) => fs.statSync(path),
   makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
@@ -124,10 +122,7 @@ export async function withFile<T>(disk: Disk, path: string, flags: number, use: 
   }
 }
 
-/**
- * Makes a file with mode 600, which must not be there yet, and resolves once its bytes and its name are on the medium.
- * Where that fails it is gone: half of it would stand in the way of a second try.
- */
+/** Makes a new file with mode 600, bytes and name on the medium; none where that fails, for the next try's sake. */
 export async function createFile(disk: Disk, path: string, pieces: readonly Uint8Array[]): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
@@ -142,7 +137,7 @@ export async function createFile(disk: Disk, path: string, pieces: readonly Uint
   });
 }
 
-/** Makes the names in a folder outlast a power cut; Windows does that by itself and can open no folder. */
+/** Makes the names in a folder outlast a power cut; Windows does that by itself. */
 export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   if (process.platform === 'win32') return;
   await withFile(disk, folder, constants.O_RDONLY, (descriptor) => disk.sync(descriptor));

@@ -1,7 +1,4 @@
-/**
- * The storage that forgets: its animals are gone with the process. Its catalogue, texts by id and by status, also
- * serves storages that keep them elsewhere too.
- */
+/** The storage that forgets; and its catalogue, texts by id and by status, which serves lasting storages too. */
 import { checkNames } from '../errors.js';
 import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetQuery, PetStorage, PetTexts, RecordKind, StoredText, TextPage } from '../storage.js';
@@ -94,7 +91,7 @@ export class Catalogue {
   /** Eight bytes each, where an array of bigints takes four times as many. */
   #ids = new BigInt64Array(1024);
   readonly #texts: string[] = [];
-  /** The positions of each status, ascending. */
+  /** Their positions, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(petStatuses.map((status) => [status, []]));
 
   get size(): number {

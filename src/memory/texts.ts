@@ -1,7 +1,4 @@
-/**
- * What storages of texts have in common: the step between animals and JSON texts in both directions, how one kind of
- * records is kept, and a plugin's own records.
- */
+/** What storages of texts have in common: from animals to JSON texts and back, and how a kind of records is kept. */
 import { inspect } from 'node:util';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { int64Max, isInt64 } from '../int64.js';
@@ -9,8 +6,8 @@ import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, typ
 import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
 /**
- * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps
- * no idempotency keys, `insertOnce` rejects with `invalid_parameter`: to ignore a key would promise what nobody keeps.
+ * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where it keeps no
+ * idempotency keys, `insertOnce` rejects with `invalid_parameter` (C57).
  */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
   const { texts } = storage;
@@ -49,10 +46,7 @@ function madeTexts(storage: PetStorage): Required<PetTexts> {
   };
 }
 
-/**
- * The text of what a storage answered as an animal; a status of null counts as absent.
- * @throws TypeError that says what it answered, where that is none: it must never become JSON (C49).
- */
+/** The text of what a storage answered as an animal. @throws TypeError where it is none, before it is JSON (C49) */
 function textOf(answer: Pet): StoredText {
   try {
     if (typeof answer !== 'object' || answer === null) throw new TypeError('an animal must be an object');
@@ -71,7 +65,7 @@ function inOneLine(answer: unknown): string {
   return inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
 }
 
-/** The face of animals of whatever keeps texts: the half of a `PetStorage` that needs no more than those. */
+/** The face of animals of whatever keeps texts. */
 export function petsOf(
   texts: Required<PetTexts>,
 ): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
@@ -96,7 +90,7 @@ export function petsOf(
   };
 }
 
-/** The longest JSON text of a record, in bytes: no animal's is longer (see `checkDraft`). */
+/** The longest JSON text of a record, in bytes; no animal's is longer. */
 export const maxTextBytes = 128 * 2 ** 20;
 
 /** How one kind of records is kept. */
@@ -119,17 +113,14 @@ export const petKind: KeptKind<PetDraft> = {
   },
 };
 
-/** A plugin's kind, whose texts are checked: another line in a journal would be damage to the next start. */
+/** A plugin's kind, whose texts are checked: another line would be damage to the next start. */
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
     if (text.length > maxTextBytes)
       throw new TypeError(`the JSON text of a record must not be longer than ${maxTextBytes} bytes`);
-    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) {
-      throw new TypeError(
-        'the JSON text of a record must be a byte string on one line, an object whose first member is id',
-      );
-    }
+    const rule = 'the JSON text of a record must be a byte string on one line, an object whose first member is id';
+    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) throw new TypeError(rule);
     return text;
   };
   return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
@@ -144,10 +135,7 @@ export function isRecordName(name: string): boolean {
 export class RecordNames {
   readonly #taken = new Set<string>();
 
-  /**
-   * Takes a name (see {@link isRecordName}).
-   * @throws TypeError for another, PetstoreError `storage_in_use` for one that is taken.
-   */
+  /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for one that is taken. */
   take(name: string): void {
     if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
     if (this.#taken.has(name))
@@ -156,15 +144,12 @@ export class RecordNames {
   }
 }
 
-/** What every use of a closed storage rejects with. */
+/** What a closed storage rejects with. */
 export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/**
- * Records that can be used while they still open: calls wait for it; where they could not be opened, they reject with
- * `unavailable` (C48), the reason being the `cause`.
- */
+/** Records that can be used while they open; where that fails, every use rejects with `unavailable` (C48). */
 export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
