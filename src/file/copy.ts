@@ -1,6 +1,6 @@
 /**
- * Copies animals, and what plugins keep beside them, from any storage to any other, ids kept: what is there already is
- * compared, what is missing is added, and in the end all of it is read again.
+ * Copies animals, and what plugins keep beside them, from any storage to any other, ids kept: compares what is there
+ * already, adds what is missing, and reads all of it again.
  */
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
@@ -42,20 +42,11 @@ export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: n
  * the end they are not the same, and whatever opening, reading and writing them throws.
  */
 export async function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport> {
-  return copyTexts(undefined, from, to, progress);
+  return copyRecords(undefined, from, to, progress);
 }
 
-/** The same for what a plugin keeps under a name, as `PetStorage.records` has it; to be asked for once of a `from`. */
+/** The same for what a plugin keeps under a name, once of a `from`; without a name, for the animals. */
 export async function copyRecords(
-  name: string,
-  from: PetStorage,
-  to: CopyTarget,
-  progress?: CopyProgress,
-): Promise<CopyReport> {
-  return copyTexts(name, from, to, progress);
-}
-
-async function copyTexts(
   name: string | undefined,
   from: PetStorage,
   to: CopyTarget,
@@ -75,11 +66,9 @@ async function copyTexts(
     }
     const other = texts.find(({ json }, index) => json !== wanted[index]?.json);
     if (other !== undefined) {
-      const one = name === undefined ? 'animal' : `record of ${name}`;
-      throw new PetstoreError(
-        'storage_unusable',
-        `the ${one} of id ${other.id} is not the one that is to be copied; copy to an empty storage`,
-      );
+      const one = `the ${name === undefined ? 'animal' : `record of ${name}`} of id ${other.id}`;
+      const message = `${one} is not the one that is to be copied; copy to an empty storage`;
+      throw new PetstoreError('storage_unusable', message);
     }
     wanted = wanted.slice(texts.length);
     source.add(texts);
@@ -104,14 +93,13 @@ async function copyTexts(
     copy.add(texts);
     progress?.('checking', copy.count);
   }
+  const { count } = source;
   const [sha256, copied] = [source.hash.digest('hex'), copy.hash.digest('hex')];
-  if (copy.count !== source.count || copied !== sha256) {
-    throw new PetstoreError(
-      'storage_damaged',
-      `the copy is not the same: ${copy.count} of SHA-256 ${copied}, where ${source.count} of ${sha256} were read`,
-    );
+  if (copy.count !== count || copied !== sha256) {
+    const both = `${copy.count} of SHA-256 ${copied}, where ${count} of ${sha256} were read`;
+    throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
   }
-  return { count: source.count, present, sha256 };
+  return { count, present, sha256 };
 }
 
 /** A storage's animals, or its records of a name. */
@@ -123,7 +111,6 @@ async function textsIn(storage: PetStorage, name: string | undefined): Promise<P
   return records;
 }
 
-/** Counts what passes, and takes its digest. */
 class Tally {
   count = 0;
   readonly hash = createHash('sha256');
@@ -169,12 +156,10 @@ async function* pagesIn(to: CopyTarget, name: string | undefined) {
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
-  const files = (await readdir(folder)).filter((name) => name.startsWith(prefix));
+  const files = await readdir(folder);
+  const names = files.flatMap((file) => (file.startsWith(prefix) ? [file.slice(prefix.length)] : []));
   const found: string[] = [];
-  for (const name of files
-    .map((file) => file.slice(prefix.length))
-    .filter(isRecordName)
-    .sort()) {
+  for (const name of names.filter(isRecordName).sort()) {
     const file = `${folder}/${prefix}${name}`;
     const line = await firstLineOf(file);
     if (line === undefined) continue;
@@ -190,9 +175,7 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
   let first: string | undefined;
-  const take: AcceptLine = (line) => {
-    first ??= line;
-  };
+  const take: AcceptLine = (line) => void (first ??= line);
   await reading(path, (descriptor) => replay(nodeDisk, descriptor, take));
   return first;
 }

@@ -3,16 +3,8 @@ import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max } from '../int64.js';
-import {
-  GroupCommit,
-  idempotencyLine,
-  lockingOn,
-  nodeDisk,
-  openJournal,
-  type AcceptLine,
-  type Disk,
-  type OpenJournalOptions,
-} from '../journal/index.js';
+import type { AcceptLine, Disk, OpenJournalOptions } from '../journal/index.js';
+import { GroupCommit, idempotencyLine, lockingOn, nodeDisk, openJournal } from '../journal/index.js';
 import {
   Catalogue,
   checkOnce,

@@ -27,10 +27,8 @@ const canonicalOf = (letters: string): RegExp =>
 const inAscii = canonicalOf(String.raw`\x20!#-[\]-\x7f`);
 const inUtf8 = canonicalOf(String.raw`\x20!#-[\]-\xff`);
 
-/** The statuses by their last letters, all different. */
-const byLastLetter: ReadonlyMap<string | undefined, PetStatus> = new Map(
-  petStatuses.map((status) => [status.at(-1), status]),
-);
+/** The last letters of the statuses are all different. */
+const byLastLetter = new Map(petStatuses.map((status) => [status.at(-1), status]));
 
 /** Hands on each animal, in our own text where a person wrote it otherwise. */
 export function petLines(take: TakePet): AcceptLine {
@@ -69,6 +67,8 @@ function inOrder(take: TakePet): TakePet {
   };
 }
 
+const rule = 'a record must be an object with an id from 1 to 9223372036854775807, and more';
+const noRecord = new PetstoreError('invalid_body', rule);
 /** What we and plugins write: on one line, the id first. */
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
@@ -80,7 +80,7 @@ export const anyRecords: RecordKind<string> = {
     const number = value instanceof Map ? value.get('id') : undefined;
     const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     const others = value instanceof Map ? [...value].filter(([name]) => name !== 'id') : [];
-    if (id === undefined || id < 1n || others.length === 0) throw noRecord();
+    if (id === undefined || id < 1n || others.length === 0) throw noRecord;
     if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
     return { id, draft: toByteString(`,${membersText(others)}}`) };
   },
@@ -89,13 +89,8 @@ export const anyRecords: RecordKind<string> = {
 /** The id that a text as we write it begins with. @throws PetstoreError `invalid_body` */
 export function idOfText(json: string): bigint {
   const id = parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '');
-  if (id === undefined) throw noRecord();
+  if (id === undefined) throw noRecord;
   return id;
-}
-
-function noRecord(): PetstoreError {
-  const message = 'a record must be an object with an id from 1 to 9223372036854775807, and more';
-  return new PetstoreError('invalid_body', message);
 }
 
 function membersText(members: Iterable<readonly [string, JsonValue]>): string {

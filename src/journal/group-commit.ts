@@ -90,14 +90,11 @@ export class GroupCommit<Item, Result extends {}> {
     if (this.#closed) throw new PetstoreError('unavailable', 'The storage is closed.');
     if (this.#hung) throw new PetstoreError('unavailable', this.#options.hung);
     const bytes = this.#options.bytesOf(item);
-    if (this.#waiting.length === 0) this.#oldestAt = performance.now();
-    else if (
-      this.#waiting.length >= maxItems ||
-      this.#waitingBytes + bytes > maxBytes ||
-      performance.now() - this.#oldestAt > maxAgeMs
-    ) {
+    const count = this.#waiting.length;
+    const now = performance.now();
+    if (count === 0) this.#oldestAt = now;
+    else if (count >= maxItems || this.#waitingBytes + bytes > maxBytes || now - this.#oldestAt > maxAgeMs)
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
-    }
     this.#waitingBytes += bytes;
   }
 
