@@ -130,13 +130,11 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
   const keep = (lines: readonly SoundLine[]): void => {
     const texts: string[] = [];
     for (const line of lines) {
-      if (line.animal <= lastId) {
-        leaveOut([line], `after animal ${lastId}`);
-        continue;
-      }
-      if (line.animal > lastId + 1n) missing.push({ from: lastId + 1n, to: line.animal - 1n });
-      lastId = line.animal;
-      texts.push(line.text);
+      const { animal, text } = line;
+      if (animal <= lastId) leaveOut([line], `after animal ${lastId}`);
+      else texts.push(text);
+      if (animal > lastId + 1n) missing.push({ from: lastId + 1n, to: animal - 1n });
+      if (animal > lastId) lastId = animal;
     }
     animals += texts.length;
     for (let from = 0; from < texts.length; from += maxBatch) {

@@ -139,8 +139,7 @@ export class Journal {
 
   /**
    * Resolves once the lines, byte strings without newlines, are on the disk together with their commit line (F1), to
-   * the milliseconds that the disk took for it.
-   * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
+   * the milliseconds that the disk took for it. @throws PetstoreError `unavailable` (F5, F6)
    */
   append(lines: readonly string[]): Promise<number> {
     this.#appends++;
@@ -222,24 +221,19 @@ export class Journal {
   async #checkUntouched(): Promise<void> {
     const { disk, path } = this.#file;
     const [ours, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
-    if (atPath.dev !== ours.dev || atPath.ino !== ours.ino)
-      throw new Error('another program put another file in its place');
+    const isOurs = atPath.dev === ours.dev && atPath.ino === ours.ino;
+    if (!isOurs) throw new Error('another program put another file in its place');
   }
 
   /** Before a batch and after it: what another program writes in between makes a file that would not start again. */
   async #checkSize(expected: number): Promise<FileFacts> {
     const facts = await this.#file.disk.factsOf(this.#file.descriptor);
-    if (facts.size !== expected)
-      throw new Error(`another program changed its size from ${expected} to ${facts.size} bytes`);
-    return facts;
+    if (facts.size === expected) return facts;
+    throw new Error(`another program changed its size from ${expected} to ${facts.size} bytes`);
   }
 
-  async #orBroken(step: Promise<unknown>): Promise<void> {
-    try {
-      await step;
-    } catch (error) {
-      throw this.#fail('broken', error);
-    }
+  #orBroken(step: Promise<unknown>): Promise<unknown> {
+    return step.catch((error: unknown) => Promise.reject(this.#fail('broken', error)));
   }
 
   #fail(state: 'full' | 'broken', cause: unknown): PetstoreError {

@@ -2,7 +2,7 @@
 import { PetstoreError } from '../errors.js';
 import type { InsertOnce, StoredText } from '../storage.js';
 
-/** How long a key is kept from its first use. */
+/** How long a key is kept. */
 export const keptMs = 86_400_000;
 /** A record has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;

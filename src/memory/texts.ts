@@ -66,9 +66,7 @@ function inOneLine(answer: unknown): string {
 }
 
 /** The face of animals of whatever keeps texts. */
-export function petsOf(
-  texts: Required<PetTexts>,
-): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
+export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, keyof PetTexts>> {
   return {
     insert: async (draft) => parsePet((await texts.insert(draft)).json),
     insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
