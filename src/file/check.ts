@@ -21,7 +21,7 @@ import { petLines } from './record-lines.js';
 
 /** What a storage file holds. */
 export interface FileReport {
-  /** `sound` and `torn` start; a start sets a torn tail aside. `damaged` does not (F3). */
+  /** `sound` and `torn` start (F2); `damaged` does not (F3). */
   readonly verdict: 'sound' | 'torn' | 'damaged';
   /** Where and why it is not sound. */
   readonly problem?: ReplayProblem;
@@ -31,11 +31,11 @@ export interface FileReport {
   readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
   /** How many of them have an idempotency record, expired ones included. */
   readonly idempotencyKeys: number;
-  /** How many commit lines, one after each batch that went to the disk together. */
+  /** How many batches went to the disk. */
   readonly commits: number;
   /** The size of the file. */
   readonly bytes: number;
-  /** How many bytes are covered by a sound commit; those commits included. */
+  /** How many bytes sound commits cover, themselves included. */
   readonly committedBytes: number;
   /** How many bytes a start would set aside. */
   readonly tornBytes: number;
@@ -72,7 +72,7 @@ export function reading<Result>(path: string, use: (descriptor: number) => Promi
 export interface SalvageReport {
   /** How many the new file has. */
   readonly animals: number;
-  /** Ids that are in no sound line, up to the greatest in any line; whether they were ever given is unknown. */
+  /** Ids that are in no sound line, up to the greatest in any line. */
   readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
   /** Lines that were left out, in their order, and why. */
   readonly leftOut: readonly LeftOutLine[];
@@ -150,8 +150,9 @@ async function survey(descriptor: number): Promise<SalvageReport & { readonly ba
   let number = 0;
   for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, facts.size)) {
     for (let next = 0; next < text.length; ) {
-      const line = readLine(text, next);
-      const { from, textFrom, once, commit } = line;
+      const from = next;
+      const line = readLine(text, from);
+      const { textFrom, once, commit } = line;
       next = line.end;
       number += once === undefined ? 1 : 2;
       if (commit !== undefined) {

@@ -14,7 +14,7 @@ import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../sto
 import { reading } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
-/** A storage that can be copied to, in both of its roles; never in both at once. */
+/** A storage that can be copied to, in one of its roles at a time. */
 export interface CopyTarget {
   /** As a storage, to be read and compared. */
   readonly open: () => Promise<PetStorage>;
@@ -28,7 +28,7 @@ export interface CopyReport {
   readonly count: number;
   /** How many of them were there before. */
   readonly present: number;
-  /** The SHA-256 of every text, each followed by a newline, in hexadecimal digits. */
+  /** The SHA-256 of all texts, each with a newline, in hexadecimal digits. */
   readonly sha256: string;
 }
 
@@ -121,7 +121,7 @@ class Tally {
   }
 }
 
-/** How many texts share a commit; fewer where they are long: about so many bytes are held, and waited for, at once. */
+/** How many texts share a commit; fewer where they are long, for about so many bytes are held at once. */
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
@@ -170,7 +170,7 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
   return found;
 }
 
-/** The first line of a file that is neither blank nor a commit; undefined where there is none. */
+/** The first line of a file that is neither blank nor a commit. */
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;

@@ -23,7 +23,7 @@ import { anyRecords, petLines, recordLines, type TakePet } from './record-lines.
 
 /** What a file storage may be given. */
 export interface FileStorageOptions {
-  /** Is told of a torn tail and of every change of state. @defaultValue nobody */
+  /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
   /** Milliseconds since the epoch: the time in the name of a torn tail's copy. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -32,8 +32,8 @@ export interface FileStorageOptions {
 }
 
 /**
- * Opens the storage in a file of JSON Lines, made where missing (F8), and resolves once all of its animals are read and
- * on the disk. One process at a time has the file. Records of a plugin's own are in `PATH.NAME`.
+ * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all of
+ * its animals are read and on the disk. Records of a plugin's own are in `PATH.NAME`.
  * @throws PetstoreError in one line: `storage_unusable` where it cannot be made, read or written (F7), `storage_in_use`
  * where another process has it (F4), `storage_damaged` where it holds what no crash explains (F3).
  */

@@ -9,8 +9,8 @@ import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**
- * A disk, by numeric descriptors. What may take long is asynchronous: a disk that freezes must not freeze the readers
- * of what is in memory. Each rejects with Node's system error, whose `code` is the errno's name.
+ * A disk, by numeric descriptors; asynchronous, for one that freezes must not freeze the readers of what is in memory.
+ * Each function rejects with Node's system error, whose `code` is the errno's name.
  */
 export interface Disk {
   /** Opens with the `O_` flags of `fs.constants`; `mode` counts for a file that this call creates. */
@@ -24,13 +24,13 @@ export interface Disk {
   /** `O_` flags, beside `O_APPEND`, that a file must be opened with for `append`. */
   readonly appendFlags: number;
   /**
-   * Writes at the end of a file, and resolves once these bytes and the file's size are on the medium, to how many bytes
-   * went, maybe fewer. Where it rejects and the file has grown, the bytes were written and their sync has failed.
+   * Writes at the end of a file and resolves, once these bytes and the file's size are on the medium, to how many went,
+   * maybe fewer. Where it rejects and the file has grown, the sync has failed.
    */
   append(descriptor: number, bytes: Uint8Array): Promise<number>;
   /** Resolves once the file's bytes and size are on the medium. */
   datasync(descriptor: number): Promise<void>;
-  /** As `datasync`, with everything else that a file or folder has. */
+  /** As `datasync`, with all else that a file or folder has. */
   sync(descriptor: number): Promise<void>;
   /** Cuts a file off at a size. */
   truncate(descriptor: number, size: number): Promise<void>;

@@ -1,7 +1,4 @@
-/**
- * The text of a journal: the lines that it adds to those it is given, a commit after each batch and an idempotency
- * record before a line; and reading a file of any size by its whole lines.
- */
+/** The text of a journal: the lines that it adds to those it is given; and reading a file by its whole lines. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { maxTextBytes } from '../memory/index.js';
@@ -33,9 +30,8 @@ export function idempotencyLine({ key, body, at }: InsertOnce): string {
 }
 
 /** A line by offsets in its text; one with an idempotency record before it, so that both are kept or both are cut. */
-export interface Line {
-  /** Where it begins, or the record before it. */
-  readonly from: number;
+interface Line {
+  /** Where it begins, after the record. */
   readonly textFrom: number;
   /** Where it ends, without its newline. */
   readonly textTo: number;
@@ -46,7 +42,7 @@ export interface Line {
   readonly commit: { readonly from: number; readonly crc32: number } | undefined;
 }
 
-/** The line that begins at an offset. */
+/** The line that begins at an offset, or whose record does. */
 export function readLine(text: string, from: number): Line {
   // One letter tells almost every animal's line apart, at no cost.
   const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
@@ -57,7 +53,7 @@ export function readLine(text: string, from: number): Line {
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
-  return { from, textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
+  return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
 }
 
 /** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError for a wrong one */

@@ -11,10 +11,7 @@ export interface MemoryStorageOptions {
   readonly pets?: Iterable<PetDraft>;
 }
 
-/**
- * A storage whose animals are gone with the process.
- * @throws TypeError for an option that is unknown, and for a draft against the rules.
- */
+/** A storage whose animals are gone with the process. @throws TypeError for an unknown option or a wrong draft */
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
   const names = new RecordNames();
