@@ -107,11 +107,7 @@ function orUnusable<Result>(path: string, step: Promise<Result>): Promise<Result
 const maxBatch = 1_000;
 
 /** An animal's line, after its idempotency record. */
-interface SoundLine {
-  readonly line: number;
-  readonly animal: bigint;
-  readonly text: string;
-}
+type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
 
 /** Tells the sound animals of an open file, in batches, from the rest. */
 async function survey(descriptor: number): Promise<SalvageReport & { readonly batches: readonly Buffer[] }> {

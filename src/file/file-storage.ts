@@ -82,10 +82,10 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
 /** Opens a storage's file, or that of the records of a name beside it, to copy to its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
-  const keep: TakePet = (id) => (lastId = id);
   const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
   const lines = records === undefined ? petLines : recordLines(anyRecords);
-  const journal = await openJournal(whole, journalOptions({}), lines(keep));
+  const accept = lines((id) => (lastId = id));
+  const journal = await openJournal(whole, journalOptions({}), accept);
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {

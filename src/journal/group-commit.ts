@@ -37,7 +37,7 @@ interface Caller<Item, Result> {
 /** Commits items in batches, one batch at a time. */
 export class GroupCommit<Item, Result extends {}> {
   readonly #options: GroupCommitOptions<Item, Result>;
-  #waiting: Caller<Item, Result>[] = [];
+  readonly #waiting: Caller<Item, Result>[] = [];
   #waitingBytes = 0;
   #oldestAt = 0;
   #running = false;
@@ -145,9 +145,7 @@ export class GroupCommit<Item, Result extends {}> {
   }
 
   #takeWaiting(): readonly Caller<Item, Result>[] {
-    const taken = this.#waiting;
-    this.#waiting = [];
     this.#waitingBytes = 0;
-    return taken;
+    return this.#waiting.splice(0);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A journal: lines that only grow, in a file of its own, for storages in files. Opening it locks the file, replays it,
- * sets aside what a crash tore and puts all of it on the disk (F2). Lines and their commit line go out in one write
- * with its fdatasync (F1), and whatever goes wrong turns the journal full (F5) or broken (F6).
+ * A journal: lines that only grow, for storages in files. Opening it locks the file, replays it, sets aside what a
+ * crash tore and puts all of it on the disk (F2). Lines and their commit line go out in one write with its fdatasync
+ * (F1), and whatever goes wrong turns the journal full (F5) or broken (F6).
  */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -78,10 +78,8 @@ async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
   const { problem, end, committedEnd, tornTail } = found;
   if (problem !== undefined) {
     const { line, byte, what } = problem;
-    if (tornTail === undefined) {
-      const where = `${path} line ${line}, byte ${byte}`;
-      throw new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: ${mend}`);
-    }
+    const message = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`;
+    if (tornTail === undefined) throw new PetstoreError('storage_damaged', message);
     const copy = await setAside(disk, path, tornTail, clock());
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
@@ -110,10 +108,7 @@ async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: nu
 }
 
 /** An open and locked file. */
-interface JournalFile extends OpenJournalOptions {
-  readonly path: string;
-  readonly descriptor: number;
-}
+type JournalFile = OpenJournalOptions & { readonly path: string; readonly descriptor: number };
 
 const probeMs = 1000;
 const nothing = (): void => undefined;

@@ -60,11 +60,11 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
     list,
   };
   for (const draft of options.pets ?? []) texts.insert(draft);
-  const open = async <Draft>(name: string, kind: RecordKind<Draft>) => {
+  async function open<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
     checkOpen();
     return recordsOf(keptKindOf(kind));
-  };
+  }
   return {
     ...petsOf(texts),
     texts,
