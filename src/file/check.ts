@@ -25,13 +25,13 @@ export interface FileReport {
   readonly verdict: 'sound' | 'torn' | 'damaged';
   /** Where and why it is not sound. */
   readonly problem?: ReplayProblem;
-  /** How many animals stand before the problem; all of them where there is none. */
+  /** How many animals stand before the problem, if any. */
   readonly animals: number;
   /** The same by status, `none` for those without. */
   readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
   /** How many of them have an idempotency record, expired ones included. */
   readonly idempotencyKeys: number;
-  /** How many batches went to the disk. */
+  /** How many commit lines, one for each batch. */
   readonly commits: number;
   /** The size of the file. */
   readonly bytes: number;

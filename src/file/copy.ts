@@ -139,7 +139,6 @@ async function* pagesOf(texts: Pick<Texts<never>, 'list'>): AsyncGenerator<reado
   return undefined;
 }
 
-/** The pages of what was copied. */
 async function* pagesIn(to: CopyTarget, name: string | undefined) {
   const storage = await to.open();
   try {

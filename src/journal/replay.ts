@@ -9,7 +9,7 @@ export interface ReplayProblem {
   readonly kind: 'torn' | 'damaged';
   /** Counted from 1. */
   readonly line: number;
-  /** Where the line begins. */
+  /** The offset of the line's first byte. */
   readonly byte: number;
   /** A sentence without its full stop. */
   readonly what: string;
