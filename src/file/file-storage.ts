@@ -3,35 +3,27 @@ import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max } from '../json.js';
-import {
-  GroupCommit,
-  idempotencyLine,
-  lockingOn,
-  nodeDisk,
-  openJournal,
-  type AcceptLine,
-  type Disk,
-  type OpenJournalOptions,
-} from '../journal/index.js';
+import type { AcceptLine, Disk, OpenJournalOptions } from '../journal/index.js';
+import { GroupCommit, idempotencyLine, lockingOn, nodeDisk, openJournal } from '../journal/index.js';
 import {
   Catalogue,
   checkOnce,
   closedError,
   IdempotencyKeys,
   keptKindOf,
+  petKind,
   petsOf,
   RecordNames,
   recordsWhenOpen,
   type KeptKind,
   type KeyUse,
 } from '../memory/index.js';
-import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { Commit, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines, type TakePet } from './record-lines.js';
 
 /** What a file storage may be given. */
 export interface FileStorageOptions {
-  /** Is told of a torn tail and of every change of state. @defaultValue nobody */
+  /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
   /** Milliseconds since the epoch: the time in the name of a torn tail's copy. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -40,8 +32,8 @@ export interface FileStorageOptions {
 }
 
 /**
- * Opens the storage in a file of JSON Lines, made where missing (F8), and resolves once all of its animals are read and
- * on the disk. One process at a time has the file. Records of a plugin's own are in `PATH.NAME`.
+ * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all of
+ * its animals are read and on the disk. Records of a plugin's own are in `PATH.NAME`.
  * @throws PetstoreError in one line: `storage_unusable` where it cannot be made, read or written (F7), `storage_in_use`
  * where another process has it (F4), `storage_damaged` where it holds what no crash explains (F3).
  */
@@ -50,7 +42,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
   const whole = resolve(path);
   const journal = journalOptions(options);
   const pets = await openFileRecords(whole, journal, petKind, petLines);
-  /** Each kind of records beside the animals, from the moment that somebody asks for it. */
+  /** What is kept beside the animals, from the moment that somebody asks for it. */
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
@@ -62,50 +54,38 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
   }
 
-  return {
-    ...petsOf(pets),
-    texts: pets,
+  const { ready, close } = pets;
+  // Into the same object, for a copy's getters would stand still.
+  return Object.assign(pets, petsOf(pets.texts), {
     durable: true,
-    get size() {
-      return pets.size;
-    },
-    get waiting() {
-      return pets.waiting;
-    },
-    onCommit: (watcher) => pets.onCommit(watcher),
-    records: (name, kind) => {
+    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = openBeside(name, kind);
       beside.push(opening);
-      return recordsWhenOpen(opening);
+      return recordsWhenOpen(opening.then(({ texts }) => texts));
     },
     ready: async () => {
-      await pets.ready();
-      for (const opening of beside) {
-        const records = await opening.catch((cause: unknown) => {
-          throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
-        });
-        await records.ready();
-      }
+      await ready();
+      const others = await Promise.all(beside).catch((cause: unknown) => {
+        throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
+      });
+      for (const records of others) await records.ready();
     },
     close: async () => {
       // What failed to open has nothing to close.
       const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
-      closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
+      closing ??= Promise.all([close(), ...beside.map(closeOpened)]);
       await closing;
     },
-  };
+  });
 }
 
-/**
- * Opens the file at a path, making it where missing, to copy animals to its end, or the file beside it for the records
- * of a name. @throws as `fileStorage`
- */
+/** Opens a storage's file, or that of the records of a name beside it, to copy to its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
-  const keep: TakePet = (id) => (lastId = id);
   const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
   const lines = records === undefined ? petLines : recordLines(anyRecords);
-  const journal = await openJournal(whole, journalOptions({}), lines(keep));
+  const accept = lines((id) => (lastId = id));
+  const journal = await openJournal(whole, journalOptions({}), accept);
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {
@@ -119,37 +99,19 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   };
 }
 
-function journalOptions({ log, clock, disk }: FileStorageOptions): OpenJournalOptions {
-  const locking = lockingOn(process.platform);
-  return { disk: disk ?? nodeDisk, locking, log: log ?? (() => undefined), clock: clock ?? Date.now };
+function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.now }: FileStorageOptions) {
+  return { disk, locking: lockingOn(process.platform), log, clock };
 }
 
-const petKind: KeptKind<PetDraft> = {
-  json: petJson,
-  statusOf: (draft) => draft.status,
-  bytesOf: (draft) => {
-    checkDraft(draft);
-    // A text of two bytes a char, and what goes with it.
-    return 2 * draft.name.length + 128;
-  },
-};
-
-/** How long closing waits for a disk that hangs before the process may end without it. */
-const hungCloseMs = 1000;
 const hung = 'The disk does not answer.';
+const hungCloseMs = 1000;
 /** About how many bytes a key and its record hold. */
 const keyedBytes = 512;
 
 /** What is to be added, and by which use of which idempotency key. */
-interface Add<Draft> {
-  readonly draft: Draft;
-  readonly use: KeyUse | undefined;
-}
+type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 
-/**
- * One kind of records in one file, with the members of a {@link PetStorage} that concern it; `lines` hands each record
- * of the file on. @throws as `openJournal`.
- */
+/** One kind of records in one file, with the members of a {@link PetStorage} for it. @throws as `openJournal` */
 async function openFileRecords<Draft>(
   path: string,
   options: OpenJournalOptions,
@@ -163,26 +125,24 @@ async function openFileRecords<Draft>(
     if (once !== undefined) keys.restore(once, { id, json });
   });
   const journal = await openJournal(path, options, keep);
+  const watchers: ((commit: Commit) => void)[] = [];
+  let closed = false;
+  const endUse = ({ use }: Add<Draft>): void => {
+    if (use !== undefined) keys.drop(use);
+  };
   const commits = new GroupCommit<Add<Draft>, StoredText>({
-    commit,
-    abandoned: ({ use }) => use && keys.drop(use),
+    commit: (adds) =>
+      append(adds).catch((error: unknown) => {
+        // Maybe long after its client was told that the disk does not answer.
+        for (const add of adds) endUse(add);
+        throw error;
+      }),
+    abandoned: endUse,
     bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use === undefined ? 0 : keyedBytes),
     hung,
   });
-  const watchers: ((commit: Commit) => void)[] = [];
-  let closing: Promise<unknown> | undefined;
 
-  /** A key's use ends with its commit, maybe long after its client was told that the disk does not answer. */
-  async function commit(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
-    try {
-      return await append(adds);
-    } catch (error) {
-      for (const { use } of adds) if (use !== undefined) keys.drop(use);
-      throw error;
-    }
-  }
-
-  /** Ids are given here and not earlier, so that a batch that fails leaves no gap; readers see only what is durable. */
+  /** Gives ids only now, so that a batch that fails leaves no gap; readers see only what is durable. */
   async function append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
     const firstId = nextId(adds.length);
     const batch: string[] = [];
@@ -199,37 +159,28 @@ async function openFileRecords<Draft>(
       catalogue.add(stored.id, status, stored.json);
       if (use !== undefined) keys.keep(use, stored);
     }
-    tell({ count: records.length, syncMilliseconds });
-    return records.map(({ stored }) => stored);
-  }
-
-  /** These records are kept: a watcher that fails must not make their adding fail. */
-  function tell(told: Commit): void {
     for (const watch of watchers) {
       try {
-        watch(told);
+        watch({ count: records.length, syncMilliseconds });
       } catch (error) {
+        // These records are kept: their adding must not fail.
         options.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
+    return records.map(({ stored }) => stored);
   }
 
-  /** @throws PetstoreError `unavailable` where int64 has not so many ids left: a file by hand may hold the last one. */
+  /** @throws PetstoreError `unavailable` where not so many ids are left: a file by hand may hold the last one. */
   function nextId(count: number): bigint {
     const { lastId } = catalogue;
     if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
     return lastId + 1n;
   }
 
-  function opened(): Catalogue {
-    if (closing !== undefined) throw closedError();
+  const opened = (): Catalogue => {
+    if (closed) throw closedError();
     return catalogue;
-  }
-
-  async function close(): Promise<void> {
-    await commits.close();
-    await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
-  }
+  };
 
   return {
     get size() {
@@ -239,15 +190,17 @@ async function openFileRecords<Draft>(
       return commits.waiting;
     },
     onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
-    insert: (draft: Draft) => commits.add({ draft, use: undefined }),
-    insertOnce: (draft: Draft, once: InsertOnce) => {
-      checkOnce(once);
-      opened();
-      const use = keys.begin(once);
-      return use.added ?? commits.add({ draft, use });
+    texts: {
+      insert: (draft: Draft) => commits.add({ draft, use: undefined }),
+      insertOnce: (draft: Draft, once: InsertOnce) => {
+        checkOnce(once);
+        opened();
+        const use = keys.begin(once);
+        return use.added ?? commits.add({ draft, use });
+      },
+      get: (id: bigint) => opened().get(id),
+      list: (query: PetQuery) => opened().page(query),
     },
-    get: (id: bigint) => opened().get(id),
-    list: (query: PetQuery) => opened().page(query),
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', hung);
@@ -255,8 +208,9 @@ async function openFileRecords<Draft>(
       await journal.checkReady();
     },
     close: async () => {
-      closing ??= close();
-      await closing;
+      closed = true;
+      await commits.close();
+      await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
     },
   };
 }

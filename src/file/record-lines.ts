@@ -1,6 +1,6 @@
 /**
- * Reads the records of a journal line by line, in order, for whatever replays a file: animals, records of a plugin, and
- * records of which nobody knows the kind, as they are copied.
+ * Reads the lines of a journal, for whatever replays a file: animals, records of a plugin, and records of which nobody
+ * knows the kind, as they are copied.
  */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
@@ -9,7 +9,7 @@ import { int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString, typ
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
-/** Takes an animal of the journal: its id, its status, its one JSON text, and the idempotency record before it. */
+/** Takes an animal of the journal, and the idempotency record before it. */
 export type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: InsertOnce | undefined) => void;
 
 const beforeId = '{"id":';
@@ -26,15 +26,10 @@ const canonicalOf = (letters: string): RegExp =>
 const inAscii = canonicalOf(String.raw`\x20!#-[\]-\x7f`);
 const inUtf8 = canonicalOf(String.raw`\x20!#-[\]-\xff`);
 
-/** The statuses by their last letters, all different. */
-const byLastLetter: ReadonlyMap<string | undefined, PetStatus> = new Map(
-  petStatuses.map((status) => [status.at(-1), status]),
-);
+/** The last letters of the statuses are all different. */
+const byLastLetter = new Map(petStatuses.map((status) => [status.at(-1), status]));
 
-/**
- * An `AcceptLine` that hands on each animal. A line that a person wrote in another order, with white space, escapes or
- * more members is handed on in our own text.
- */
+/** Hands on each animal, in our own text where a person wrote it otherwise. */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
   return (line, once) => {
@@ -50,7 +45,7 @@ export function petLines(take: TakePet): AcceptLine {
   };
 }
 
-/** The same for records of another kind, which have no status. */
+/** The same for records of another kind. */
 export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);
@@ -71,44 +66,30 @@ function inOrder(take: TakePet): TakePet {
   };
 }
 
+const rule = 'a record must be an object with an id from 1 to 9223372036854775807, and more';
+const noRecord = new PetstoreError('invalid_body', rule);
 /** What we and plugins write: on one line, the id first. */
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
-/**
- * Records as they stand; the draft is what stands after the id. A line that a person wrote with other members or white
- * space before the id's end is taken in the text that we would write.
- */
+/** Records as they stand, or in our own text where a person wrote them; the draft is what follows the id. */
 export const anyRecords: RecordKind<string> = {
   json: (id, rest) => `{"id":${id}${rest}`,
   parse: (json) => {
     const value = parseJson(json);
-    const id = idOf(value);
+    const number = value instanceof Map ? value.get('id') : undefined;
+    const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     const others = value instanceof Map ? [...value].filter(([name]) => name !== 'id') : [];
-    if (id === undefined || id < 1n || others.length === 0) throw noRecord();
-    return {
-      id,
-      draft: written.test(json) ? json.slice(`{"id":${id}`.length) : toByteString(`,${membersText(others)}}`),
-    };
+    if (id === undefined || id < 1n || others.length === 0) throw noRecord;
+    if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
+    return { id, draft: toByteString(`,${membersText(others)}}`) };
   },
 };
 
-/** The id that a text as we write it begins with. @throws PetstoreError `invalid_body` for a text that does not. */
+/** The id that a text as we write it begins with. @throws PetstoreError `invalid_body` */
 export function idOfText(json: string): bigint {
   const id = parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '');
-  if (id === undefined) throw noRecord();
+  if (id === undefined) throw noRecord;
   return id;
-}
-
-function noRecord(): PetstoreError {
-  return new PetstoreError(
-    'invalid_body',
-    'a record must be an object with an id from 1 to 9223372036854775807, and more',
-  );
-}
-
-function idOf(value: JsonValue): bigint | undefined {
-  const number = value instanceof Map ? value.get('id') : undefined;
-  return number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
 }
 
 function membersText(members: Iterable<readonly [string, JsonValue]>): string {

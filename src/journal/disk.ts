@@ -1,6 +1,4 @@
-/**
- * The few file functions that a journal is built on, so that a test can fail any call; and the words for a failed one.
- */
+/** The few file functions that a journal is built on, so that a test can fail any call; and the words for that. */
 import fs, { constants, type Stats } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
@@ -11,8 +9,8 @@ import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**
- * A disk, by numeric descriptors. What may take long is asynchronous, because a disk that freezes must not freeze the
- * readers of what is in memory. Each rejects with Node's system error, whose `code` is the errno's name.
+ * A disk, by numeric descriptors; asynchronous, for one that freezes must not freeze the readers of what is in memory.
+ * Each function rejects with Node's system error, whose `code` is the errno's name.
  */
 export interface Disk {
   /** Opens with the `O_` flags of `fs.constants`; `mode` counts for a file that this call creates. */
@@ -26,13 +24,13 @@ export interface Disk {
   /** `O_` flags, beside `O_APPEND`, that a file must be opened with for `append`. */
   readonly appendFlags: number;
   /**
-   * Writes at the end of a file, and resolves once these bytes and the file's size are on the medium, to how many bytes
-   * went, maybe fewer. Where it rejects and the file has grown, the bytes were written and their sync has failed.
+   * Writes at the end of a file and resolves, once these bytes and the file's size are on the medium, to how many went,
+   * maybe fewer. Where it rejects and the file has grown, the sync has failed.
    */
   append(descriptor: number, bytes: Uint8Array): Promise<number>;
   /** Resolves once the file's bytes and size are on the medium. */
   datasync(descriptor: number): Promise<void>;
-  /** As `datasync`, with everything else that a file or folder has. */
+  /** As `datasync`, with all else that a file or folder has. */
   sync(descriptor: number): Promise<void>;
   /** Cuts a file off at a size. */
   truncate(descriptor: number, size: number): Promise<void>;
@@ -65,9 +63,8 @@ export function appendInSteps(disk: typeof steps): Disk['append'] {
 
 /**
  * How a platform appends. To a descriptor of `O_DSYNC` each write is as though an fdatasync followed it (POSIX.1-2017,
- * `open`: synchronized I/O data integrity completion, which is what it says of `fdatasync`; open(2) of Linux,
- * Synchronized I/O), and that is one way to a thread and back instead of two. macOS has the flag too, but leaves in the
- * disk's own cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
+ * `open`; open(2) of Linux), by one way to a thread and back instead of two. macOS has the flag too, but leaves in the
+ * disk's cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
  */
 export function appendingOn(platform: NodeJS.Platform): Pick<Disk, 'append' | 'appendFlags'> {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
@@ -83,20 +80,27 @@ export const nodeDisk: Disk = {
   read: async (descriptor, into, position) => (await read(descriptor, into, 0, into.length, position)).bytesRead,
   sync: promisify(fs.fsync),
   truncate: promisify(fs.ftruncate),
-  // At once, for each batch asks: the kernel has these in memory as long as the file is open, even of a disk that is
-  // frozen, and a way to a thread and back costs forty times as much. A network's file system may have to ask its
-  // server.
+  // At once, for each batch asks: the kernel has these in memory even of a frozen disk, and a way to a thread and back
+  // costs forty times as much.
   factsOf: async (descriptor) => fs.fstatSync(descriptor),
   factsAt: async (path) => fs.statSync(path),
   makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
   remove: promisify(fs.unlink),
 };
 
-/** The name of the errno of a system error, `ENOENT` and the like; undefined for anything else. */
-export function errnoOf(error: unknown): string | undefined {
+/** Whether something failed with one of these errnos. */
+export function failedBy(error: unknown, ...errnos: readonly string[]): boolean {
   // The one of ours that libuv has no name for: its `code` is a sentence.
   const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
-  return isQuota ? 'EDQUOT' : codeOf(error);
+  return errnos.includes(isQuota ? 'EDQUOT' : (codeOf(error) ?? ''));
+}
+
+/** What a step comes to; undefined where it fails with this errno. */
+export function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
+  return step.catch((error: unknown) => {
+    if (!failedBy(error, errno)) throw error;
+    return undefined;
+  });
 }
 
 /** Writes on where the disk took only a part. */
@@ -108,15 +112,8 @@ export async function writeAll(disk: Disk, descriptor: number, bytes: Uint8Array
   }
 }
 
-/**
- * Opens a file, with mode 600 where the flags make it, and closes it in any case. @throws what the disk and `use` throw
- */
-export async function withFile<Result>(
-  disk: Disk,
-  path: string,
-  flags: number,
-  use: (descriptor: number) => Promise<Result>,
-): Promise<Result> {
+/** Opens a file, with mode 600 where the flags make it, and closes it in any case. */
+export async function withFile<T>(disk: Disk, path: string, flags: number, use: (file: number) => Promise<T>) {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
     return await use(descriptor);
@@ -125,20 +122,12 @@ export async function withFile<Result>(
   }
 }
 
-/**
- * Makes a file with mode 600, which must not be there yet, and resolves once what `write` puts into it and its name
- * are on the medium. Where that fails it is gone: half of it is of no use, and would stand in the way of a second try.
- * @throws what the disk and `write` throw
- */
-export async function createFile(
-  disk: Disk,
-  path: string,
-  write: (descriptor: number) => Promise<void>,
-): Promise<void> {
+/** Makes a new file with mode 600, bytes and name on the medium; none where that fails, for the next try's sake. */
+export async function createFile(disk: Disk, path: string, pieces: readonly Uint8Array[]): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {
-      await write(descriptor);
+      for (const piece of pieces) await writeAll(disk, descriptor, piece);
       await disk.sync(descriptor);
       await syncFolder(disk, dirname(path));
     } catch (error) {
@@ -148,32 +137,30 @@ export async function createFile(
   });
 }
 
-/** Makes the names in a folder outlast a power cut; Windows does that by itself and can open no folder. */
+/** Makes the names in a folder outlast a power cut; Windows does that by itself. */
 export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   if (process.platform === 'win32') return;
   await withFile(disk, folder, constants.O_RDONLY, (descriptor) => disk.sync(descriptor));
 }
 
-const mends = new Map([
-  ['EACCES', 'give this user the right to read and write the file and its folder'],
-  ['EPERM', 'give this user the right to read and write the file and its folder'],
-  ['EROFS', 'the disk is read-only: name a file on another, or mount it for writing'],
-  ['ENOENT', 'there is no such file or folder: name one that exists'],
-  ['EISDIR', 'it is a folder: name a file'],
-  ['ENOTDIR', 'a part of its path is a file, not a folder: name another'],
-  ['EEXIST', 'something is there already: name another'],
-  ['ENOSPC', 'the disk is full: free some space'],
-  ['EDQUOT', 'the quota is used up: free some space'],
-  ['EFBIG', 'the limit of file sizes is reached: raise it'],
-  ['EMFILE', 'too many files are open: raise the limit'],
-  ['ENFILE', 'too many files are open: raise the limit'],
-]);
+const mends: readonly (readonly [mend: string, ...errnos: string[]])[] = [
+  ['give this user the right to read and write the file and its folder', 'EACCES', 'EPERM'],
+  ['the disk is read-only: name a file on another, or mount it for writing', 'EROFS'],
+  ['there is no such file or folder: name one that exists', 'ENOENT'],
+  ['it is a folder: name a file', 'EISDIR'],
+  ['a part of its path is a file, not a folder: name another', 'ENOTDIR'],
+  ['something is there already: name another', 'EEXIST'],
+  ['the disk is full: free some space', 'ENOSPC'],
+  ['the quota is used up: free some space', 'EDQUOT'],
+  ['the limit of file sizes is reached: raise it', 'EFBIG'],
+  ['too many files are open: raise the limit', 'EMFILE', 'ENFILE'],
+];
 
 /** A `storage_unusable` for whatever was thrown; a PetstoreError stays what it is. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
-  const mend = mends.get(errnoOf(thrown) ?? '') ?? 'see to the disk, or name another file';
-  return new PetstoreError('storage_unusable', `${path} cannot be used: ${mend} (${reasonOf(thrown)})`, {
-    cause: thrown,
-  });
+  const known = mends.find(([, ...errnos]) => failedBy(thrown, ...errnos));
+  const mend = known?.[0] ?? 'see to the disk, or name another file';
+  const message = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
+  return new PetstoreError('storage_unusable', message, { cause: thrown });
 }

@@ -7,7 +7,7 @@ import { PetstoreError } from '../errors.js';
 
 /** What is committed, and how. */
 export interface GroupCommitOptions<Item, Result> {
-  /** Commits a batch, never two at once; answers one result an item, in order. If it rejects, so does each caller. */
+  /** Commits a batch, never two at once; answers one result an item, in order, or rejects for all. */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Is told each item that will never be committed: refused, or given up while it waited. */
   readonly abandoned: (item: Item) => void;
@@ -17,13 +17,16 @@ export interface GroupCommitOptions<Item, Result> {
   readonly hung: string;
 }
 
-/** How much may wait: more is refused at once (C48). */
+/** How much may wait, and how long the oldest of it: more is refused at once (C48). */
 const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
-/** How long the oldest that waits may have waited for others to be let in after it. */
 const maxAgeMs = 2000;
-/** After this long a commit counts as hung. */
+/** When a commit counts as hung. */
 const commitTimeoutMs = 8000;
+/** After so many event-loop turns the batch is committed, though each turn may have brought more. */
+const maxGatherTurns = 4;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface Caller<Item, Result> {
   readonly item: Item;
@@ -31,22 +34,17 @@ interface Caller<Item, Result> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** After so many event-loop turns the batch is committed, though each turn may have brought more. */
-const maxGatherTurns = 4;
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 /** Commits items in batches, one batch at a time. */
 export class GroupCommit<Item, Result extends {}> {
   readonly #options: GroupCommitOptions<Item, Result>;
-  #waiting: Caller<Item, Result>[] = [];
+  readonly #waiting: Caller<Item, Result>[] = [];
   #waitingBytes = 0;
   #oldestAt = 0;
   #running = false;
   #hung = false;
   #closed = false;
-  /** Those who wait in `close` until every caller has its answer. */
-  #closers: (() => void)[] = [];
+  /** What the last caller was given: callers are answered in their order. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: GroupCommitOptions<Item, Result>) {
     this.#options = options;
@@ -54,9 +52,8 @@ export class GroupCommit<Item, Result extends {}> {
 
   /**
    * Adds an item to the next batch and resolves to its own result.
-   * @throws PetstoreError `unavailable` at once where too much waits, a commit hangs, or after `close`; also later,
-   * where the commit turns out to hang (the item may still be committed, F10). Else whatever `bytesOf` or `commit`
-   * threw.
+   * @throws PetstoreError `unavailable` where too much waits, a commit hangs (the item may still be committed, F10), or
+   * after `close`; else whatever `bytesOf` or `commit` threw.
    */
   add(item: Item): Promise<Result> {
     try {
@@ -70,15 +67,15 @@ export class GroupCommit<Item, Result extends {}> {
       // Not at once: what else arrives in this event-loop turn joins the same batch.
       setImmediate(() => void this.#run());
     }
-    return new Promise((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
+    const result = new Promise<Result>((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
+    this.#last = result;
+    return result;
   }
 
-  /** How many items wait for a commit that has not begun. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /** Whether a commit has been under way for longer than its time limit. */
   get hung(): boolean {
     return this.#hung;
   }
@@ -86,23 +83,18 @@ export class GroupCommit<Item, Result extends {}> {
   /** Refuses from now on; resolves when every caller before has its answer. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (!this.#running || this.#hung) return;
-    await new Promise<void>((resolve) => this.#closers.push(resolve));
+    await this.#last.catch(() => undefined);
   }
 
-  /** Counts an item in. @throws PetstoreError `unavailable`, and whatever `bytesOf` throws. */
   #admit(item: Item): void {
     if (this.#closed) throw new PetstoreError('unavailable', 'The storage is closed.');
     if (this.#hung) throw new PetstoreError('unavailable', this.#options.hung);
     const bytes = this.#options.bytesOf(item);
-    if (this.#waiting.length === 0) this.#oldestAt = performance.now();
-    else if (
-      this.#waiting.length >= maxItems ||
-      this.#waitingBytes + bytes > maxBytes ||
-      performance.now() - this.#oldestAt > maxAgeMs
-    ) {
+    const count = this.#waiting.length;
+    const now = performance.now();
+    if (count === 0) this.#oldestAt = now;
+    else if (count >= maxItems || this.#waitingBytes + bytes > maxBytes || now - this.#oldestAt > maxAgeMs)
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
-    }
     this.#waitingBytes += bytes;
   }
 
@@ -112,12 +104,11 @@ export class GroupCommit<Item, Result extends {}> {
       await this.#gather();
     } while (this.#waiting.length > 0);
     this.#running = false;
-    this.#allAnswered();
   }
 
   /**
-   * Callers that were just answered mostly add again at once, and join those who wait: one full batch costs hardly more
-   * than each of two halves. So this goes on for event-loop turns until one brings no item; a turn takes microseconds.
+   * Callers that were just answered mostly add again at once: one full batch costs hardly more than each of two halves.
+   * So event-loop turns, of microseconds, go by until one brings no item.
    */
   async #gather(): Promise<void> {
     await turn();
@@ -144,24 +135,17 @@ export class GroupCommit<Item, Result extends {}> {
     }
   }
 
-  /** Answers everyone while the commit goes on: settling a promise a second time, when it ends, does nothing. */
+  /** Answers everyone while the commit goes on: a promise that is settled again, when it ends, stays as it is. */
   #giveUp(batch: readonly Caller<Item, Result>[]): void {
     this.#hung = true;
     const error = new PetstoreError('unavailable', this.#options.hung);
     const waiting = this.#takeWaiting();
     for (const { item } of waiting) this.#options.abandoned(item);
     for (const caller of [...batch, ...waiting]) caller.reject(error);
-    this.#allAnswered();
   }
 
   #takeWaiting(): readonly Caller<Item, Result>[] {
-    const taken = this.#waiting;
-    this.#waiting = [];
     this.#waitingBytes = 0;
-    return taken;
-  }
-
-  #allAnswered(): void {
-    for (const resolve of this.#closers.splice(0)) resolve();
+    return this.#waiting.splice(0);
   }
 }

@@ -6,12 +6,11 @@ export {
   nodeDisk,
   unusable,
   withFile,
-  writeAll,
   type Disk,
   type FileFacts,
 } from './disk.js';
 export { GroupCommit, type GroupCommitOptions } from './group-commit.js';
 export { openJournal, type Journal, type OpenJournalOptions } from './journal.js';
-export { batchBytes, idempotencyLine, offerLine, readLine, wholeLines, type AcceptLine, type Line } from './lines.js';
+export { batchBytes, idempotencyLine, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 export { isHeldElsewhere, lockingOn } from './lock.js';
 export { replay, type ReplayProblem } from './replay.js';

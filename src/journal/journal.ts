@@ -1,16 +1,17 @@
 /**
- * A journal: lines that only grow, in a file of its own, for storages in files. Opening it locks the file, replays it,
- * sets aside what a crash tore and puts all of it on the disk (F2). Lines and their commit line go out in one write
- * with its fdatasync (F1), and whatever goes wrong turns the journal full (F5) or broken (F6).
+ * A journal: lines that only grow, for storages in files. Opening it locks the file, replays it, sets aside what a
+ * crash tore and puts all of it on the disk (F2). Lines and their commit line go out in one write with its fdatasync
+ * (F1), and whatever goes wrong turns the journal full (F5) or broken (F6).
  */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { createFile, errnoOf, syncFolder, unusable, writeAll, type Disk, type FileFacts } from './disk.js';
+import { closedError } from '../memory/index.js';
+import { createFile, failedBy, syncFolder, unless, unusable, writeAll, type Disk, type FileFacts } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, type Locking } from './lock.js';
-import { replay, type Progress } from './replay.js';
+import { replay } from './replay.js';
 
 /** What a journal is opened with. */
 export interface OpenJournalOptions {
@@ -28,93 +29,67 @@ export interface OpenJournalOptions {
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3: the file is untouched).
  */
 export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine): Promise<Journal> {
-  const { disk, locking, log } = options;
+  const { disk, locking } = options;
   let descriptor: number | undefined;
   try {
     descriptor = await openOrMake(disk, path, locking.openFlags);
     await locking.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, dirname(path));
-    const end = await recover(path, descriptor, options, accept);
-    const identity = await disk.factsOf(descriptor);
-    return new Journal({ path, descriptor, disk, log, identity }, end);
+    const file = { ...options, path, descriptor };
+    return new Journal(file, await recover(file, accept));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(() => undefined);
     throw isHeldElsewhere(error) ? inUse(path, undefined) : unusable(path, error);
   }
 }
 
-/**
- * Opens a file to read and to append to; makes it with mode 600 where missing, and its folder with mode 700. Its name
- * outlasts a power cut only after `syncFolder`. `lockFlags` are further `O_` flags.
- */
+/** Opens a file to read and to append to; makes it where missing (F8). Its name is not synced by that. */
 async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<number> {
   const flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | lockFlags;
-  try {
-    return await disk.open(path, flags, 0);
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error;
-  }
+  const there = await unless('ENOENT', disk.open(path, flags, 0));
+  if (there !== undefined) return there;
   await makeFolder(disk, dirname(path));
-  try {
-    return await disk.open(path, flags | constants.O_CREAT | constants.O_EXCL, 0o600);
-  } catch (error) {
-    // Another process was faster; the lock will tell which of us may have it.
-    if (errnoOf(error) === 'EEXIST') return disk.open(path, flags, 0);
-    throw error;
-  }
+  const made = await unless('EEXIST', disk.open(path, flags | constants.O_CREAT | constants.O_EXCL, 0o600));
+  // Where another process was faster, the lock will tell which of us may have it.
+  return made ?? disk.open(path, flags, 0);
 }
 
 /** Makes a folder and those above it where missing. (Node's own recursive `mkdir` never ends below /proc.) */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  const missing: string[] = [];
-  for (let path = folder; await isMissing(disk, path); path = dirname(path)) missing.unshift(path);
-  for (const path of missing) {
-    await disk.makeFolder(path, 0o700).catch((error: unknown) => {
-      // Another process that starts may make the same folder.
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    });
-    // A new folder is a name in the one above it.
-    await syncFolder(disk, dirname(path));
-  }
-}
-
-async function isMissing(disk: Disk, path: string): Promise<boolean> {
-  try {
-    await disk.factsAt(path);
-    return false;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return true;
-    throw error;
-  }
+  if (await unless('ENOENT', disk.factsAt(folder))) return;
+  await makeFolder(disk, dirname(folder));
+  // Another process that starts may make the same folder.
+  await unless('EEXIST', disk.makeFolder(folder, 0o700));
+  // A new folder is a name in the one above it.
+  await syncFolder(disk, dirname(folder));
 }
 
 /** Replays, sets a torn tail aside, commits what has no commit; answers the size of the file then. */
-async function recover(
-  path: string,
-  descriptor: number,
-  { disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` }: OpenJournalOptions,
-  accept: AcceptLine,
-): Promise<number> {
-  const found = await replay(disk, descriptor, accept, tellEachSecond(path, log, clock));
+async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
+  const { path, descriptor, disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = file;
+  let toldAt = clock();
+  const found = await replay(disk, descriptor, accept, (read, size) => {
+    const now = clock();
+    if (now - toldAt < 1_000) return;
+    toldAt = now;
+    log('info', 'reading the storage file', { file: path, read, size });
+  });
   const { problem, end, committedEnd, tornTail } = found;
   if (problem !== undefined) {
     const { line, byte, what } = problem;
-    // One line for the operator, who must decide: nothing here can know which animals are gone.
-    if (tornTail === undefined) {
-      const where = `${path} line ${line}, byte ${byte}`;
-      throw new PetstoreError('storage_damaged', `${where}: ${what}; nothing was changed: ${mend}`);
-    }
+    const message = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`;
+    if (tornTail === undefined) throw new PetstoreError('storage_damaged', message);
     const copy = await setAside(disk, path, tornTail, clock());
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
-    const fields = { file: path, line, byte, bytes: tornTail.length, what, copy };
-    log('warn', 'a torn tail was cut off the storage file', fields);
+    const told = { file: path, line, byte, bytes: tornTail.length, what, copy };
+    log('warn', 'a torn tail was cut off the storage file', told);
   }
   let closing = '';
   if (end > committedEnd) {
     const newline = found.endsInLine ? '\n' : '';
-    closing = newline + commitLine({ from: committedEnd, crc32: crc32(newline, found.crc32) });
+    closing = newline + commitLine(committedEnd, crc32(newline, found.sum));
     await writeAll(disk, descriptor, Buffer.from(closing, 'latin1'));
   }
   // Even where nothing was written: who wrote it may have died before its own fdatasync.
@@ -122,61 +97,35 @@ async function recover(
   return end + closing.length;
 }
 
-/** Says once a second how far a long start has come. */
-function tellEachSecond(path: string, log: Log, clock: () => number): Progress {
-  let toldAt = clock();
-  return (read, size) => {
-    const now = clock();
-    if (now - toldAt < 1_000) return;
-    toldAt = now;
-    log('info', 'reading the storage file', { file: path, read, size });
-  };
-}
-
 /** Writes a torn tail to `FILE.torn-TIME` and resolves, once it is on the disk, to that path. */
 async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: number): Promise<string> {
   const name = `${path}.torn-${new Date(sinceEpochMs).toISOString().replaceAll(':', '-')}`;
-  for (let number = 0; ; number++) {
-    const copy = number === 0 ? name : `${name}-${number}`;
-    try {
-      await createFile(disk, copy, (descriptor) => writeAll(disk, descriptor, tail));
-      return copy;
-    } catch (error) {
-      // What stands there may be the only copy of an earlier tail.
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    }
+  for (let copy = name, number = 1; ; copy = `${name}-${number++}`) {
+    const making = createFile(disk, copy, [tail]).then(() => copy);
+    // What stands there may be the only copy of an earlier tail.
+    if (await unless('EEXIST', making)) return copy;
   }
 }
 
-/** An open, locked file of which every byte is read, sound and on the disk; closing it ends the lock. */
-interface JournalFile {
-  readonly path: string;
-  readonly descriptor: number;
-  readonly disk: Disk;
-  readonly log: Log;
-  readonly identity: FileFacts;
-}
-
-/** What undoing the write mends, and time may mend for good. */
-const fullErrnos = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+/** An open and locked file. */
+type JournalFile = OpenJournalOptions & { readonly path: string; readonly descriptor: number };
 
 const probeMs = 1000;
-
 const nothing = (): void => undefined;
 
 /** An open journal. Append one batch at a time. */
 export class Journal {
   readonly #file: JournalFile;
-  /** The file's size in bytes. */
   #end: number;
-  /** `full` is tried again by itself; `broken` lasts until a restart. */
-  #state: 'sound' | 'full' | 'broken' | 'closed' = 'sound';
-  #reason = '';
+  /** Why nothing can be appended. */
+  #failure: PetstoreError | undefined;
+  /** A full disk is tried again by itself; any other failure lasts until a restart. */
+  #isFull = false;
   /** Ends with the last use of the file under way; a probe and a batch must not write at once. */
   #turn: Promise<void> = Promise.resolve();
-  /** How many appends are under way or wait for their turn. */
   #appends = 0;
   #probe: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor(file: JournalFile, end: number) {
     this.#file = file;
@@ -184,38 +133,34 @@ export class Journal {
   }
 
   /**
-   * Resolves once the lines, without their newlines, are on the disk together with their commit line (F1), to the
-   * milliseconds that the disk took for its write and sync. Lines are byte strings. No lines write a commit line alone.
-   * @throws PetstoreError `unavailable`: the disk is full and the write is undone, or the file is not to be trusted.
+   * Resolves once the lines, byte strings without newlines, are on the disk together with their commit line (F1), to
+   * the milliseconds that the disk took for it. @throws PetstoreError `unavailable` (F5, F6)
    */
   append(lines: readonly string[]): Promise<number> {
     this.#appends++;
     return this.#inTurn(() => this.#append(lines).finally(() => this.#appends--));
   }
 
-  /**
-   * Resolves while appending can be expected to succeed: looks at the file too, so that what another program did to it
-   * is found before the next animal comes.
-   * @throws PetstoreError `unavailable`.
-   */
+  /** Looks at the file, too, for what another program did to it. @throws PetstoreError `unavailable` */
   async checkReady(): Promise<void> {
-    if (this.#state !== 'sound') throw this.#unavailable();
+    if (this.#failure !== undefined) throw this.#failure;
     // A batch under way checks the file itself, and may hang with its disk: readiness does not wait for it.
     if (this.#appends > 0) return;
     await this.#inTurn(async () => {
-      if (this.#state !== 'sound') throw this.#unavailable();
+      if (this.#failure !== undefined) throw this.#failure;
       await this.#orBroken(this.#checkUntouched());
     });
   }
 
-  /** Takes no more lines, and lets go of the file when the write under way has ended. */
-  async close(): Promise<void> {
-    await this.#turn;
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
-    this.#reason = 'The storage is closed.';
-    clearTimeout(this.#probe);
-    await this.#file.disk.close(this.#file.descriptor);
+  /** Lets go of the file when the write under way has ended. */
+  close(): Promise<void> {
+    this.#closing ??= this.#inTurn(async () => {
+      this.#failure = closedError();
+      this.#isFull = false;
+      clearTimeout(this.#probe);
+      await this.#file.disk.close(this.#file.descriptor);
+    });
+    return this.#closing;
   }
 
   #inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
@@ -225,7 +170,7 @@ export class Journal {
   }
 
   async #append(lines: readonly string[]): Promise<number> {
-    if (this.#state === 'broken' || this.#state === 'closed') throw this.#unavailable();
+    if (this.#failure !== undefined && !this.#isFull) throw this.#failure;
     const { disk, descriptor, path, log } = this.#file;
     const bytes = batchBytes(lines, this.#end);
     await this.#orBroken(this.#checkUntouched());
@@ -242,79 +187,64 @@ export class Journal {
     }
     await this.#orBroken(this.#checkSize(this.#end + bytes.length));
     this.#end += bytes.length;
-    if (this.#state === 'full') {
-      this.#state = 'sound';
+    if (this.#isFull) {
+      this.#isFull = false;
+      this.#failure = undefined;
       clearTimeout(this.#probe);
       log('info', 'the disk has room again', { file: path });
     }
     return performance.now() - startedAt;
   }
 
-  /** What a failed append makes of the journal; `from` is the file's size from before the call that failed. */
+  /** What a failed append makes of the journal; `from` is the file's size before the call that failed. */
   async #undo(error: unknown, from: number): Promise<PetstoreError> {
     const { disk, descriptor } = this.#file;
-    const size = await disk.factsOf(descriptor).then(
-      (facts) => facts.size,
-      () => undefined,
-    );
+    const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
     if (size !== from) {
-      // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well,
-      // whatever is on the disk. Nor may the next start read from memory, and serve, what the disk never took; a disk
-      // that does not even undo this must be mounted anew.
+      // Bytes were written and their sync has failed, or who knows. A second fdatasync would say that all is well. Nor
+      // may the next start read from memory, and serve, what the disk never took.
       await disk.truncate(descriptor, this.#end).catch(() => undefined);
       return this.#fail('broken', error);
     }
-    if (!fullErrnos.has(errnoOf(error) ?? '')) return this.#fail('broken', error);
+    // What undoing the write mends, and time may mend for good.
+    if (!failedBy(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return this.#fail('broken', error);
     await this.#orBroken(disk.truncate(descriptor, this.#end));
     return this.#fail('full', error);
   }
 
-  /** Our file must be the one at its path, with nothing in it but what we wrote, or a backup would miss animals. */
+  /** Our file must be the one at its path, with only what we wrote in it, or a backup would miss animals. */
   async #checkUntouched(): Promise<void> {
-    const { disk, path, identity } = this.#file;
-    const [, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
-    if (atPath.dev !== identity.dev || atPath.ino !== identity.ino)
-      throw new Error('another program put another file in its place');
+    const { disk, path } = this.#file;
+    const [ours, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
+    const isOurs = atPath.dev === ours.dev && atPath.ino === ours.ino;
+    if (!isOurs) throw new Error('another program put another file in its place');
   }
 
   /** Before a batch and after it: what another program writes in between makes a file that would not start again. */
-  async #checkSize(expected: number): Promise<void> {
-    const { disk, descriptor } = this.#file;
-    const { size } = await disk.factsOf(descriptor);
-    if (size !== expected) throw new Error(`another program changed its size from ${expected} to ${size} bytes`);
+  async #checkSize(expected: number): Promise<FileFacts> {
+    const facts = await this.#file.disk.factsOf(this.#file.descriptor);
+    if (facts.size === expected) return facts;
+    throw new Error(`another program changed its size from ${expected} to ${facts.size} bytes`);
   }
 
-  async #orBroken(step: Promise<void>): Promise<void> {
-    try {
-      await step;
-    } catch (error) {
-      throw this.#fail('broken', error);
-    }
+  #orBroken(step: Promise<unknown>): Promise<unknown> {
+    return step.catch((error: unknown) => Promise.reject(this.#fail('broken', error)));
   }
 
   #fail(state: 'full' | 'broken', cause: unknown): PetstoreError {
     const { log, path } = this.#file;
     const fields = { file: path, error: reasonOf(cause) };
-    this.#reason = state === 'full' ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    if (state === 'broken')
-      log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
-    else if (this.#state !== 'full') log('warn', 'the disk is full: nothing is added until there is room', fields);
-    this.#state = state;
-    this.#probeLater();
-    return this.#unavailable(cause);
-  }
-
-  /** While full, tries an empty commit from time to time, so that readiness comes back without anyone adding. */
-  #probeLater(): void {
     clearTimeout(this.#probe);
-    if (this.#state !== 'full') return;
-    this.#probe = setTimeout(() => {
-      // If it fails, that has armed the next probe.
-      this.append([]).catch(() => undefined);
-    }, probeMs).unref();
-  }
-
-  #unavailable(cause?: unknown): PetstoreError {
-    return new PetstoreError('unavailable', this.#reason, cause === undefined ? {} : { cause });
+    if (state === 'broken') {
+      log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
+    } else {
+      if (!this.#isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
+      // An empty commit, so that readiness comes back without anyone adding; if it fails, that arms the next.
+      this.#probe = setTimeout(() => void this.append([]).catch(nothing), probeMs).unref();
+    }
+    this.#isFull = state === 'full';
+    const reason = this.#isFull ? 'The disk is full.' : 'The storage file cannot be written any more.';
+    this.#failure = new PetstoreError('unavailable', reason, { cause });
+    return this.#failure;
   }
 }

@@ -1,119 +1,67 @@
-/**
- * The text of a journal: the lines that it adds to those it is given, a commit after each batch and an idempotency
- * record before a line; and reading a file of any size by its whole lines.
- */
+/** The text of a journal: the lines that it adds to those it is given; and reading a file by its whole lines. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk } from './disk.js';
 
-/** What follows each batch: the offset where the batch began and the CRC-32 of its bytes. */
-interface CommitLine {
-  readonly from: number;
-  readonly crc32: number;
-}
+/** A commit line, of at most 64 bytes, in exactly our text. */
+export const commitPattern = /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
-/** No commit line is longer, in bytes, its newline included: an offset has at most 16 digits. */
-const maxCommitLineBytes = 64;
-
-const commitHead = '{"commit":{"from":';
-const commitPattern = /^\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
-
-/** The commit line of a batch, newline included; pure ASCII. */
-export function commitLine(commit: CommitLine): string {
-  return `${commitHead}${commit.from},"crc32":"${commit.crc32.toString(16).padStart(8, '0')}"}}\n`;
+/** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes. */
+export function commitLine(from: number, sum: number): string {
+  return `{"commit":{"from":${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
 }
 
 /** The bytes of lines followed by their commit line, for a file that is `from` bytes long. */
 export function batchBytes(lines: readonly string[], from: number): Buffer {
-  const body = lines.length === 0 ? '' : `${lines.join('\n')}\n`;
-  const size = body.length;
-  const bytes = Buffer.allocUnsafe(size + maxCommitLineBytes);
-  bytes.write(body, 0, 'latin1');
-  const commit = commitLine({ from, crc32: crc32(bytes.subarray(0, size)) });
-  return bytes.subarray(0, size + bytes.write(commit, size, 'latin1'));
+  const body = Buffer.from(lines.length === 0 ? '' : `${lines.join('\n')}\n`, 'latin1');
+  return Buffer.concat([body, Buffer.from(commitLine(from, crc32(body)))]);
 }
 
-/** The commit that the line at an offset is, in exactly the text that we write; or undefined. */
-function readCommitLine(text: string, from: number): CommitLine | undefined {
-  // Its third letter tells almost every other line apart, at no cost.
-  if (text[from + 2] !== 'c') return undefined;
-  const match = commitPattern.exec(text.slice(from, from + maxCommitLineBytes));
-  return match === null ? undefined : { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) };
-}
-
-/** The first commit line in a text, wherever it stands in a line, and where it ends, after its newline. */
-export function findCommitLine(text: string): { readonly from: number; readonly end: number } | undefined {
-  for (let at = text.indexOf(commitHead); at >= 0; at = text.indexOf(commitHead, at + 1)) {
-    const match = commitPattern.exec(text.slice(at, at + maxCommitLineBytes));
-    if (match !== null) return { from: Number(match[1]), end: at + match[0].length };
-  }
-  return undefined;
-}
-
+/** A record's line, of at most 192 bytes, in exactly our text. */
 const recordPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
-/** No record is longer, in bytes, its newline included. */
 const maxRecordBytes = 192;
 
-/** A record's line, without its newline; pure ASCII. */
+/** The line of an idempotency record, without its newline. */
 export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
-/** The record whose line begins at an offset, in exactly our text, and where the next line begins; or undefined. */
-function readIdempotencyLine(
-  text: string,
-  from: number,
-): { readonly once: InsertOnce; readonly end: number } | undefined {
-  // Its fifth letter tells every animal's line apart, at no cost.
-  if (text[from + 4] !== 'e') return undefined;
-  const [line, key, body, at] = recordPattern.exec(text.slice(from, from + maxRecordBytes)) ?? [];
-  if (line === undefined || key === undefined || body === undefined) return undefined;
-  return { once: { key, body, at: Number(at) }, end: from + line.length };
-}
-
-/** A longer line is not read to its end, so that a file of something else cannot fill the memory. */
-const maxLineBytes = maxTextBytes;
-
-/**
- * A line of a text, by offsets in it. It and an idempotency record before it are read as one, so that neither is ever
- * kept or cut without the other.
- */
-export interface Line {
-  /** Where it begins, or the record before it. */
-  readonly from: number;
-  /** Where it begins itself. */
+/** A line by offsets in its text; one with an idempotency record before it, so that both are kept or both are cut. */
+interface Line {
+  /** Where it begins, after the record. */
   readonly textFrom: number;
-  /** Where its text ends: at its newline, or at the end of the text. */
+  /** Where it ends, without its newline. */
   readonly textTo: number;
   /** Where the next line begins. */
   readonly end: number;
   readonly once: InsertOnce | undefined;
   /** What it says, where it is a commit line. */
-  readonly commit: CommitLine | undefined;
+  readonly commit: { readonly from: number; readonly crc32: number } | undefined;
 }
 
-/** The line that begins at an offset. */
+/** The line that begins at an offset, or whose record does. */
 export function readLine(text: string, from: number): Line {
-  const record = readIdempotencyLine(text, from);
-  const textFrom = record?.end ?? from;
+  // One letter tells almost every animal's line apart, at no cost.
+  const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
+  const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
+  const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
+  const commit =
+    match?.index === 0 ? { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) } : undefined;
+  const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
-  const end = newline < 0 ? textTo : newline + 1;
-  return { from, textFrom, textTo, end, once: record?.once, commit: readCommitLine(text, from) };
+  return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
 }
 
-/**
- * Takes one line, a byte string without its newline, and the idempotency record before it.
- * @throws PetstoreError with what is wrong with the line.
- */
+/** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError for a wrong one */
 export type AcceptLine = (line: string, once?: InsertOnce) => void;
 
-/** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it, if anything is. */
+/** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it. */
 export function offerLine(text: string, { textFrom, textTo, once }: Line, accept: AcceptLine): string | undefined {
-  if (textTo - textFrom > maxLineBytes) return `a line of more than ${maxLineBytes} bytes`;
+  if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
   // A part of a text takes 32 bytes of memory, and keeps all of it there: most of it is animals, which are kept.
   const line = text.slice(textFrom, textTo);
   // As an editor may leave it between or after what a person wrote.
@@ -128,28 +76,19 @@ export function offerLine(text: string, { textFrom, textTo, once }: Line, accept
   }
 }
 
-/** Whole lines of a file. */
-export interface Lines {
-  /** Used again for the next ones. */
-  readonly bytes: Buffer;
-  /** The same as a byte string. */
-  readonly text: string;
-  /** Their offset in the file. */
-  readonly at: number;
-}
-
 /**
- * An open file by its whole lines, a mebibyte at a time and more for a longer line. A record comes together with the
- * line after it. Only the end of the file and a line over `maxLineBytes` are cut.
+ * An open file by its whole lines, a mebibyte at a time and more for a longer line: as bytes, whose memory is used
+ * again, and as a byte string, with their offset. A record comes together with the line after it. Only the end of the
+ * file and a line over `maxTextBytes` are cut: a file of something else must not fill the memory.
  */
-export async function* wholeLines(disk: Disk, descriptor: number, size: number): AsyncGenerator<Lines, void> {
+export async function* wholeLines(disk: Disk, descriptor: number, size: number) {
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
   let at = 0;
   for (let held = 0; ; ) {
     const count = await disk.read(descriptor, buffer.subarray(held, size - at), at + held);
     held += count;
     const whole = endOfWholeLines(buffer.subarray(0, held));
-    const end = count === 0 || (whole === 0 && held > maxLineBytes) ? held : whole;
+    const end = count === 0 || (whole === 0 && held > maxTextBytes) ? held : whole;
     if (end > 0) yield { bytes: buffer.subarray(0, end), text: buffer.toString('latin1', 0, end), at };
     if (count === 0) return;
     buffer.copyWithin(0, end, held);

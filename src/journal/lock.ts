@@ -1,21 +1,15 @@
-/**
- * Keeps a file to one process (F4), by the kernel's lock on the file itself, which ends with the process however it
- * ends.
- */
+/** Keeps a file to one process (F4), by the kernel's lock on it, which ends with the process however that ends. */
 import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+import { PetstoreError, reasonOf } from '../errors.js';
+import { failedBy } from './disk.js';
 
 /** How a platform locks files. */
 export interface Locking {
   /** `O_` flags to open the file with; where these take the lock, opening fails as `isHeldElsewhere` says. */
   readonly openFlags: number;
-  /**
-   * Takes the open file for this descriptor alone, until that is closed; another one of this same process is refused
-   * too.
-   * @throws PetstoreError `storage_in_use`, or `storage_unusable` where the system cannot lock it.
-   */
+  /** Takes the file for this open descriptor alone. @throws PetstoreError `storage_in_use`, `storage_unusable` */
   lock(descriptor: number, path: string): Promise<void>;
 }
 
@@ -26,26 +20,20 @@ const UV_FS_O_EXLOCK = 0x1000_0000;
 
 /** The way of a platform; `flock` is the program that a Linux locks by. */
 export function lockingOn(platform: NodeJS.Platform, flock = 'flock'): Locking {
-  if (['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform))
-    return { openFlags: O_EXLOCK | constants.O_NONBLOCK, lock: async () => undefined };
-  if (platform === 'win32') return { openFlags: UV_FS_O_EXLOCK, lock: async () => undefined };
-  return {
-    openFlags: 0,
-    lock: async (descriptor, path) => {
-      if (!takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
-    },
+  const isBsd = ['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform);
+  const openFlags = isBsd ? O_EXLOCK | constants.O_NONBLOCK : platform === 'win32' ? UV_FS_O_EXLOCK : 0;
+  const lock: Locking['lock'] = async (descriptor, path) => {
+    if (openFlags === 0 && !takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
   };
+  return { openFlags, lock };
 }
 
 /** Whether opening failed because another process has the file: EBUSY is Windows' word for it. */
 export function isHeldElsewhere(error: unknown): boolean {
-  return ['EAGAIN', 'EBUSY'].includes(codeOf(error) ?? '');
+  return failedBy(error, 'EAGAIN', 'EBUSY');
 }
 
-/**
- * Node has no flock(2). Its lock belongs to the open file, which a child shares, not to the process that asked for it,
- * so a child may take it for us and end. False where another has it.
- */
+/** Whether a child could lock our open file, which it shares with us, before it ended: Node has no flock(2). */
 function takesLock(flock: string, descriptor: number, path: string): boolean {
   const { status, stderr, error } = spawnSync(flock, ['-n', '3'], {
     stdio: ['ignore', 'ignore', 'pipe', descriptor],
@@ -53,37 +41,34 @@ function takesLock(flock: string, descriptor: number, path: string): boolean {
   });
   if (status === 0 || status === 1) return status === 0;
   const reason = reasonOf(error ?? (stderr || 'it was killed'));
-  const mend =
-    codeOf(error) === 'ENOENT'
-      ? 'there is no program flock on this system; install the package util-linux, which has it'
-      : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
+  const mend = failedBy(error, 'ENOENT')
+    ? 'there is no program flock on this system; install the package util-linux, which has it'
+    : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
   throw new PetstoreError('storage_unusable', `${path} cannot be locked: ${mend}`, { cause: error });
 }
 
 /** The pid of the process that holds a flock on the file of this descriptor; undefined where /proc does not show it. */
-async function ownerOf(descriptor: number): Promise<number | undefined> {
+async function ownerOf(descriptor: number): Promise<string | undefined> {
   const file = await stat(`/proc/self/fd/${descriptor}`).catch(() => undefined);
-  if (file === undefined) return undefined;
-  const pids = (await namesIn('/proc')).filter((name) => /^[0-9]+$/.test(name));
-  for (const pid of pids) {
+  for (const pid of (await namesIn('/proc')).filter((name) => /^[0-9]+$/.test(name))) {
     for (const number of await namesIn(`/proc/${pid}/fd`)) {
       const opened = await stat(`/proc/${pid}/fd/${number}`).catch(() => undefined);
-      if (opened?.ino !== file.ino || opened.dev !== file.dev) continue;
+      if (opened === undefined || opened.ino !== file?.ino || opened.dev !== file.dev) continue;
       // The pid in this entry is the dead `flock` program's; that it stands here tells whose open file has the lock.
       const info = await readFile(`/proc/${pid}/fdinfo/${number}`, 'utf8').catch(() => '');
-      if (/^lock:.*FLOCK/m.test(info)) return Number(pid);
+      if (/^lock:.*FLOCK/m.test(info)) return pid;
     }
   }
   return undefined;
 }
 
-/** Another user's processes are closed to us, and any process may end while we look. */
+/** Another user's processes are closed to us, and any may end while we look. */
 async function namesIn(folder: string): Promise<readonly string[]> {
   return readdir(folder).catch(() => []);
 }
 
-/** The refusal of a file that the process of this pid has (F4); undefined is one that cannot be told. */
-export function inUse(path: string, owner: number | undefined): PetstoreError {
+/** The refusal of a file that the process of this pid has, or one that cannot be told. */
+export function inUse(path: string, owner: string | undefined): PetstoreError {
   const who = owner === undefined ? 'another process' : `process ${owner}`;
   return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);
 }

@@ -1,7 +1,7 @@
 /** Reads a journal from its beginning and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
 import type { Disk } from './disk.js';
-import { findCommitLine, offerLine, readLine, wholeLines, type AcceptLine, type Lines } from './lines.js';
+import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 
 /** Why a journal is not sound all through. */
 export interface ReplayProblem {
@@ -15,33 +15,17 @@ export interface ReplayProblem {
   readonly what: string;
 }
 
-/** What a journal holds. Offsets and sizes are in bytes. */
-export interface Replay {
-  readonly size: number;
-  readonly commits: number;
-  /** Where the last sound commit line ends. */
-  readonly committedEnd: number;
-  /** Where the accepted lines end: all of the file unless there is a problem. */
-  readonly end: number;
-  /** The CRC-32 of what was accepted after the last commit. */
-  readonly crc32: number;
-  /** Whether the last accepted line has no newline. */
-  readonly endsInLine: boolean;
-  readonly problem?: ReplayProblem;
-  /** What follows the accepted lines, where that is torn. */
-  readonly tornTail?: Buffer;
-}
-
-/** Is told between two mebibytes how many of the file's bytes have been read. */
-export type Progress = (read: number, size: number) => void;
-
-/** Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. */
+/**
+ * Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. Answers where
+ * the last sound commit and the accepted lines end, the CRC-32 of what is between, and what follows, where it is torn.
+ * @param onProgress Is told between two mebibytes how many of the file's bytes have been read.
+ */
 export async function replay(
   disk: Disk,
   descriptor: number,
   accept: AcceptLine,
-  onProgress?: Progress,
-): Promise<Replay> {
+  onProgress?: (read: number, size: number) => void,
+) {
   const facts = await disk.factsOf(descriptor);
   if (!facts.isFile()) throw new Error('it is not a regular file');
   const { size, blksize } = facts;
@@ -51,32 +35,30 @@ export async function replay(
   let end = 0;
   let sum = 0;
   let endsInLine = false;
-  /** Whether anything but blank lines has been read. */
-  let hasOurs = false;
   let problem: Omit<ReplayProblem, 'kind'> | undefined;
-  const acceptOurs: AcceptLine = (line, once) => {
-    accept(line, once);
-    hasOurs = true;
-  };
-  /** Answers whether to go on. */
-  const read = ({ bytes, text, at }: Lines): boolean => {
+  /** Whether nothing but blank lines has been read without a problem. */
+  let isFirst = true;
+  for await (const { bytes, text, at } of wholeLines(disk, descriptor, size)) {
+    onProgress?.(at, size);
+    let next = 0;
+    // Summed in long stretches: a call for each line would cost more than reading it.
     let sumFrom = 0;
-    // In long stretches: a call for each line would cost more than reading it.
-    const sumTo = (to: number): void => {
-      sum = crc32(bytes.subarray(sumFrom, to), sum);
-      sumFrom = to;
-    };
-    for (let next = 0; next < text.length; ) {
+    while (next < text.length) {
       const line = readLine(text, next);
-      const { from, once, commit } = line;
+      const { once, commit, textFrom } = line;
       lines += once === undefined ? 1 : 2;
-      if (once !== undefined || commit !== undefined) hasOurs = true;
-      if (commit !== undefined) sumTo(from);
-      const what = commit === undefined ? offerLine(text, line, acceptOurs) : commitProblem(commit, committedEnd, sum);
+      let what: string | undefined;
+      if (commit === undefined) what = offerLine(text, line, accept);
+      else {
+        sum = crc32(bytes.subarray(sumFrom, next), sum);
+        sumFrom = next;
+        if (commit.from !== committedEnd)
+          what = `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
+        else if (commit.crc32 !== sum) what = 'a commit whose checksum does not fit the lines before it';
+      }
       if (what !== undefined) {
-        sumTo(from);
-        problem = { line: lines, byte: at + line.textFrom, what };
-        return false;
+        problem = { line: lines, byte: at + textFrom, what };
+        break;
       }
       next = line.end;
       end = at + next;
@@ -88,30 +70,18 @@ export async function replay(
         sumFrom = next;
       }
     }
-    sumTo(bytes.length);
-    return true;
-  };
-  for await (const piece of wholeLines(disk, descriptor, size)) {
-    onProgress?.(piece.at, size);
-    if (!read(piece)) break;
+    sum = crc32(bytes.subarray(sumFrom, next), sum);
+    isFirst &&= text.slice(0, problem === undefined ? next : problem.byte - at).trim() === '';
+    if (problem !== undefined) break;
   }
-  const found = { size, commits, committedEnd, end, crc32: sum, endsInLine };
-  if (problem === undefined) return found;
-  const tail = size - end > maxTornBytes ? undefined : await readRange(disk, descriptor, end, size);
-  const scene = { from: problem.byte, batchFrom: committedEnd, blockBytes: blksize, isAllThereIs: !hasOurs };
-  if (tail === undefined || !explainedByCrash(tail.toString('latin1', problem.byte - end), scene))
-    return { ...found, problem: { kind: 'damaged', ...problem } };
-  return { ...found, problem: { kind: 'torn', ...problem }, tornTail: tail };
-}
-
-function commitProblem(
-  commit: { readonly from: number; readonly crc32: number },
-  committedEnd: number,
-  sum: number,
-): string | undefined {
-  if (commit.from !== committedEnd)
-    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
-  return commit.crc32 === sum ? undefined : 'a commit whose checksum does not fit the lines before it';
+  let tornTail: Buffer | undefined;
+  if (problem !== undefined && size - end <= maxTornBytes) {
+    const tail = await readRange(disk, descriptor, end, size);
+    const rest = tail.toString('latin1', problem.byte - end);
+    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isFirst)) tornTail = tail;
+  }
+  const kind: ReplayProblem['kind'] = tornTail === undefined ? 'damaged' : 'torn';
+  return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
 }
 
 /** More than any write of ours takes: a batch of 16 MiB of drafts, of the longest texts. */
@@ -127,28 +97,20 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
   return bytes;
 }
 
-/** Where a journal is no longer sound. Offsets and sizes are in bytes. */
-interface CrashScene {
-  /** Where the first bad line begins. */
-  readonly from: number;
-  /** Where the unfinished batch began. */
-  readonly batchFrom: number;
-  /** The size of the disk's blocks. */
-  readonly blockBytes: number;
-  /** Whether nothing of ours stands before: no commit, no record, no animal. */
-  readonly isAllThereIs: boolean;
-}
-
 /**
- * Whether a crash explains the rest of a file from the beginning of its first bad line.
+ * Whether a crash explains the rest of a file, which begins with its first bad line, at `from`.
  *
  * A crash cuts the last batch only. Mostly its commit line is then missing or broken, so none stands in the rest. The
- * disk may also write a batch's blocks in any order: then that batch's own commit line stands at the very end and a
- * block before it is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be
- * cut.
+ * disk may also write a batch's blocks in any order: then its commit line stands at the very end and a block before it
+ * is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
  */
-function explainedByCrash(rest: string, scene: CrashScene): boolean {
-  const { from, batchFrom, blockBytes, isAllThereIs } = scene;
+function explainedByCrash(
+  rest: string,
+  from: number,
+  batchFrom: number,
+  blockBytes: number,
+  isFirst: boolean,
+): boolean {
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
   // Zeros begin where a block or the batch does, and go on to the end of that block, or of the file.
@@ -158,26 +120,24 @@ function explainedByCrash(rest: string, scene: CrashScene): boolean {
     firstZero >= 0 &&
     (gapFrom === batchFrom || gapFrom % blockBytes === 0) &&
     /^\0*$/.test(rest.slice(firstZero, gapTo));
-  if (isAllThereIs) {
+  if (isFirst) {
     // Somebody named a file of something else: it begins otherwise, or with a whole line that is no animal.
     const isBegunByUs = heads.some((head) => head.startsWith(rest.slice(0, head.length)));
     if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;
     if ((firstLine.length < rest.length && firstZero < 0) || goesOnAfterObject(firstLine)) return false;
   }
-  const commit = findCommitLine(rest);
-  return commit === undefined || (hasGap && commit.end === rest.length && commit.from === batchFrom);
+  const commit = commitPattern.exec(rest);
+  if (commit === null) return true;
+  return hasGap && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
 }
 
 /** What our first write begins with, whichever it is. */
-const heads = [
-  '{"commit":{"from":',
-  '{"idempotency":{"key":"',
-  ...Array.from('123456789', (digit) => `{"id":${digit}`),
-] as const;
+const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
+const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
 
 /**
- * Whether a line goes on after its whole object, and not with a missing block. No write of ours is cut like that: it is
- * where somebody ended lines otherwise, or took the newlines out, and all that was acknowledged stands in this line.
+ * Whether a line goes on after its whole object, and not with a missing block: somebody took the newlines out, and all
+ * that was acknowledged stands in this line.
  */
 function goesOnAfterObject(line: string): boolean {
   let depth = 0;

@@ -2,12 +2,12 @@
 import { PetstoreError } from '../errors.js';
 import type { InsertOnce, StoredText } from '../storage.js';
 
-/** How long a key is kept from its first use. */
+/** How long a key is kept. */
 export const keptMs = 86_400_000;
-/** Times of fewer than 16 digits, until the year 33658. */
+/** A record has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
 
-// Made once: a client that repeats itself may do so often, and a stack trace costs more than all the rest.
+// Made once: a stack trace costs more than all the rest of a repeat.
 export const inFlight = new PetstoreError(
   'idempotency_in_flight',
   'The first request with this idempotency key is still under way.',
@@ -17,13 +17,12 @@ export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempote
 /** One use of a key. */
 export interface KeyUse extends InsertOnce {
   /** The animal that it added; undefined while it is under way. */
-  readonly added: StoredText | undefined;
+  added: StoredText | undefined;
+  /** The one that was kept after this one. */
+  next: KeyUse | undefined;
 }
 
-/**
- * Refuses what a program, not a client, hands over: it would be a record that no start can read.
- * @throws TypeError that names the member.
- */
+/** Refuses what a program hands over and no start could read. @throws TypeError that names the member. */
 export function checkOnce(once: InsertOnce): void {
   if (typeof once !== 'object' || once === null)
     throw new TypeError('what makes an insert count once must be an object');
@@ -35,87 +34,63 @@ export function checkOnce(once: InsertOnce): void {
     throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
-/** A day away, in the future too: the clock went wrong, then or now, and who knows when it would end. */
+/** A day away, in the future too: a clock went wrong, and who knows when it would end. */
 export function isTooFar(at: number, now: number): boolean {
   return Math.abs(now - at) >= keptMs;
 }
 
-/** A use of a key in the list of those that are kept, the oldest first. */
-interface Use extends InsertOnce {
-  added: StoredText | undefined;
-  /** The one that was kept after this one. */
-  next: Use | undefined;
-}
-
-function hasExpired({ added, at }: Use, now: number): boolean {
-  return added !== undefined && isTooFar(at, now);
-}
-
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
-  readonly #uses = new Map<string, Use>();
-  // Those that are kept, in a list of their own: whoever looks for the oldest at the front of a Map steps over the
-  // holes of all that were deleted there, each time.
-  #oldest: Use | undefined;
-  #newest: Use | undefined;
+  readonly #uses = new Map<string, KeyUse>();
+  // A list of those that are kept: the front of a Map is full of the holes of what was deleted there.
+  #newest: { next: KeyUse | undefined } = { next: undefined };
+  /** What stands before the oldest. */
+  #gone = this.#newest;
 
-  /** How many keys it holds. */
   get size(): number {
     return this.#uses.size;
   }
 
-  /**
-   * The use of a key: the first one with its animal; or a new one without, which is under way until `keep` or `drop`
-   * ends it.
-   * @throws PetstoreError `idempotency_in_flight` or `idempotency_mismatch`.
-   */
+  /** The first use of a key with its animal; or a new one, under way until `keep` or `drop`. @throws PetstoreError */
   begin(once: InsertOnce): KeyUse {
     this.#forgetExpired(once.at);
     const known = this.#uses.get(once.key);
-    if (known === undefined || hasExpired(known, once.at)) return this.#start(once);
-    if (known.added === undefined) throw inFlight;
+    if (known !== undefined && known.added === undefined) throw inFlight;
+    if (known === undefined || isTooFar(known.at, once.at)) return this.#start(once);
     if (known.body !== once.body) throw mismatch;
     return known;
   }
 
-  /** Ends a use that added an animal. */
   keep(use: KeyUse, added: StoredText): void {
-    const kept = this.#uses.get(use.key);
-    if (kept !== use) return;
-    kept.added = added;
-    if (this.#newest === undefined) this.#oldest = kept;
-    else this.#newest.next = kept;
-    this.#newest = kept;
+    use.added = added;
+    this.#newest.next = use;
+    this.#newest = use;
   }
 
-  /** Ends a use that added nothing: the key is new again. */
   drop(use: KeyUse): void {
     this.#uses.delete(use.key);
   }
 
-  /**
-   * Takes in a key that was kept before, as it was then; a later use of the same key counts. What has expired is told
-   * by later ones, never by this machine's clock: that may be wrong, or another than theirs.
-   */
+  /** Takes in a key that was kept before. Later keys tell what has expired: this machine's clock may be wrong. */
   restore(once: InsertOnce, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);
   }
 
-  #start({ key, body, at }: InsertOnce): Use {
-    const use: Use = { key, body, at, added: undefined, next: undefined };
+  #start({ key, body, at }: InsertOnce): KeyUse {
+    const use: KeyUse = { key, body, at, added: undefined, next: undefined };
     this.#uses.set(key, use);
     return use;
   }
 
   /** At most two for each that comes, so that it never takes long and yet keeps up. */
   #forgetExpired(now: number): void {
-    for (let count = 0; count < 2 && this.#oldest !== undefined && hasExpired(this.#oldest, now); count++) {
-      const { key, next }: Use = this.#oldest;
+    for (let count = 0; count < 2; count++) {
+      const oldest = this.#gone.next;
+      if (oldest === undefined || !isTooFar(oldest.at, now)) return;
       // It may have been used anew since.
-      if (this.#uses.get(key) === this.#oldest) this.#uses.delete(key);
-      this.#oldest = next;
-      if (next === undefined) this.#newest = undefined;
+      if (this.#uses.get(oldest.key) === oldest) this.#uses.delete(oldest.key);
+      this.#gone = oldest;
     }
   }
 }

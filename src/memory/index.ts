@@ -6,6 +6,7 @@ export {
   isRecordName,
   keptKindOf,
   maxTextBytes,
+  petKind,
   petsOf,
   RecordNames,
   recordsWhenOpen,

@@ -1,12 +1,9 @@
-/**
- * The storage that forgets: its animals are gone with the process. Its catalogue, texts by id and by status, also
- * answers for storages that keep them elsewhere too; nothing there costs more with more animals but by a binary search.
- */
+/** The storage that forgets; and its catalogue, texts by id and by status, which serves lasting storages too. */
 import { checkNames } from '../errors.js';
-import { checkDraft, checkQuery, petJson, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, StoredText, TextPage, Texts } from '../storage.js';
+import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
+import type { PetQuery, PetStorage, PetTexts, RecordKind, StoredText, TextPage } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
-import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
+import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
@@ -14,25 +11,40 @@ export interface MemoryStorageOptions {
   readonly pets?: Iterable<PetDraft>;
 }
 
-/**
- * A storage whose animals are gone with the process.
- * @throws TypeError for an option that is unknown, and for a draft against the rules.
- */
+/** A storage whose animals are gone with the process. @throws TypeError for an unknown option or a wrong draft */
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
-  const catalogue = new Catalogue();
   const names = new RecordNames();
+  const keys = new IdempotencyKeys();
   let closed = false;
   const checkOpen = (): void => {
     if (closed) throw closedError();
   };
-  const pets = memoryRecords<PetDraft>(catalogue, { json: petJson, statusOf: (draft) => draft.status }, checkOpen);
-  const keys = new IdempotencyKeys();
+
+  function recordsOf<Draft>({ json, statusOf }: KeptKind<Draft>) {
+    const catalogue = new Catalogue();
+    const opened = (): Catalogue => {
+      checkOpen();
+      return catalogue;
+    };
+    return {
+      catalogue,
+      insert: (draft: Draft): StoredText => {
+        const id = opened().lastId + 1n;
+        const text = json(id, draft);
+        catalogue.add(id, statusOf(draft), text);
+        return { id, json: text };
+      },
+      get: (id: bigint) => opened().get(id),
+      list: (query: PetQuery) => opened().page(query),
+    };
+  }
+
+  const { catalogue, insert, get, list } = recordsOf(petKind);
   const texts: Required<PetTexts> = {
-    ...pets,
     insert: (draft) => {
       checkDraft(draft);
-      return pets.insert(draft);
+      return insert(draft);
     },
     insertOnce: (draft, once) => {
       checkDraft(draft);
@@ -40,12 +52,19 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       checkOpen();
       const use = keys.begin(once);
       if (use.added !== undefined) return use.added;
-      const added = pets.insert(draft);
+      const added = insert(draft);
       keys.keep(use, added);
       return added;
     },
+    get,
+    list,
   };
   for (const draft of options.pets ?? []) texts.insert(draft);
+  async function open<Draft>(name: string, kind: RecordKind<Draft>) {
+    names.take(name);
+    checkOpen();
+    return recordsOf(keptKindOf(kind));
+  }
   return {
     ...petsOf(texts),
     texts,
@@ -53,14 +72,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
     get size() {
       return catalogue.size;
     },
-    records: (name, kind) => {
-      const open = async () => {
-        names.take(name);
-        checkOpen();
-        return memoryRecords(new Catalogue(), keptKindOf(kind), checkOpen);
-      };
-      return recordsWhenOpen(open());
-    },
+    records: (name, kind) => recordsWhenOpen(open(name, kind)),
     ready: async () => checkOpen(),
     close: async () => {
       closed = true;
@@ -68,47 +80,17 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   };
 }
 
-/** Records of one kind in a catalogue. */
-function memoryRecords<Draft>(
-  catalogue: Catalogue,
-  { json, statusOf }: Pick<KeptKind<Draft>, 'json' | 'statusOf'>,
-  checkOpen: () => void,
-) {
-  return {
-    insert: (draft: Draft): StoredText => {
-      checkOpen();
-      const id = catalogue.lastId + 1n;
-      const text = json(id, draft);
-      catalogue.add(id, statusOf(draft), text);
-      return { id, json: text };
-    },
-    get: (id) => {
-      checkOpen();
-      return catalogue.get(id);
-    },
-    list: (query) => {
-      checkOpen();
-      return catalogue.page(query);
-    },
-  } satisfies Texts<Draft, PetQuery>;
-}
-
-/**
- * A page ends after so many bytes of texts, though more of them be asked for: its reply is one string, and the engine
- * makes none of 512 MiB. The text that goes past it may be as long as a line of a journal.
- */
+/** Where a page of long texts ends, in bytes: its reply is one string, and the engine makes none of 512 MiB. */
 const maxPageBytes = 64 * 2 ** 20;
 
 /** Animals by ascending id. */
 export class Catalogue {
   /** Eight bytes each, where an array of bigints takes four times as many. */
   #ids = new BigInt64Array(1024);
-  /** The text of the id at the same position. */
   readonly #texts: string[] = [];
-  /** The positions of each status, ascending. */
+  /** Their positions, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(petStatuses.map((status) => [status, []]));
 
-  /** How many animals it holds. */
   get size(): number {
     return this.#texts.length;
   }
@@ -118,7 +100,7 @@ export class Catalogue {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
-  /** Adds the text of an animal after the others: `id` must be above `lastId`. */
+  /** `id` must be above `lastId`. */
   add(id: bigint, status: PetStatus | undefined, text: string): void {
     if (status !== undefined) this.#byStatus.get(status)?.push(this.size);
     if (this.size === this.#ids.length) {
@@ -130,7 +112,6 @@ export class Catalogue {
     this.#texts.push(text);
   }
 
-  /** The text of an id, or undefined. */
   get(id: bigint): string | undefined {
     const position = countAtMost(this.#ids, this.size, id) - 1;
     return this.#ids[position] === id ? this.#texts[position] : undefined;
@@ -140,22 +121,19 @@ export class Catalogue {
   page(query: PetQuery): TextPage {
     checkQuery(query);
     const { limit, status, after } = query;
+    const positions = status === undefined ? undefined : (this.#byStatus.get(status) ?? []);
+    const matches = positions?.length ?? this.size;
     const start = after === undefined ? 0 : countAtMost(this.#ids, this.size, after);
-    if (status === undefined) return this.#pageOf(limit, this.size - start, (index) => start + index);
-    const positions = this.#byStatus.get(status) ?? [];
-    const from = countAtMost(positions, positions.length, start - 1);
-    return this.#pageOf(limit, positions.length - from, (index) => positions[from + index] ?? 0);
-  }
-
-  /** The first of so many matches, whose positions are given by index. */
-  #pageOf(limit: number, matches: number, positionAt: (index: number) => number): TextPage {
+    const from = positions === undefined ? start : countAtMost(positions, matches, start - 1);
+    const positionAt = (match: number): number => (positions === undefined ? match : (positions[match] ?? 0));
     const texts: string[] = [];
-    for (let bytes = 0; texts.length < Math.min(limit, matches) && bytes < maxPageBytes; ) {
-      const text = this.#texts[positionAt(texts.length)] ?? '';
+    let to = from;
+    for (let bytes = 0; to < Math.min(from + limit, matches) && bytes < maxPageBytes; to++) {
+      const text = this.#texts[positionAt(to)] ?? '';
       bytes += text.length;
       texts.push(text);
     }
-    return texts.length < matches ? { texts, next: this.#ids[positionAt(texts.length - 1)] ?? 0n } : { texts };
+    return to < matches ? { texts, next: this.#ids[positionAt(to - 1)] ?? 0n } : { texts };
   }
 }
 

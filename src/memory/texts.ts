@@ -1,20 +1,17 @@
-/**
- * What storages of texts have in common: the step between animals and JSON texts in both directions, how one kind of
- * records is kept, and a plugin's own records.
- */
+/** What storages of texts have in common: from animals to JSON texts and back, and how a kind of records is kept. */
 import { inspect } from 'node:util';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
+import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
 /**
- * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where the storage keeps
- * no idempotency keys, `insertOnce` rejects with `invalid_parameter`: a key that is ignored would promise what nobody
- * keeps.
+ * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where it keeps no
+ * idempotency keys, `insertOnce` rejects with `invalid_parameter` (C57).
  */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
-  const texts = storage.texts ?? madeTexts(storage);
+  const { texts } = storage;
+  if (texts === undefined) return madeTexts(storage);
   return {
     insert: (draft) => texts.insert(draft),
     insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
@@ -28,24 +25,28 @@ async function refuseKey(): Promise<never> {
   throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
 }
 
-function madeTexts(storage: PetStorage): PetTexts {
-  const { insertOnce } = storage;
+function madeTexts(storage: PetStorage): Required<PetTexts> {
   return {
     insert: async (draft) => textOf(await storage.insert(draft)),
-    ...(insertOnce && { insertOnce: async (draft, once) => textOf(await insertOnce.call(storage, draft, once)) }),
+    insertOnce: async (draft, once) => textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
       // Who writes JavaScript may answer null.
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
-    list: (query) => textPage(storage, query),
+    list: async (query) => {
+      checkQuery(query);
+      const pets = await storage.list({ ...query, limit: query.limit + 1 });
+      if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
+      const shown = pets.slice(0, query.limit).map(textOf);
+      const texts = shown.map(({ json }) => json);
+      const last = shown.at(-1);
+      return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
+    },
   };
 }
 
-/**
- * The text of what a storage answered as an animal; a status of null counts as absent.
- * @throws TypeError that says what it answered, where that is none: it must never become JSON (C49).
- */
+/** The text of what a storage answered as an animal. @throws TypeError where it is none, before it is JSON (C49) */
 function textOf(answer: Pet): StoredText {
   try {
     if (typeof answer !== 'object' || answer === null) throw new TypeError('an animal must be an object');
@@ -64,44 +65,30 @@ function inOneLine(answer: unknown): string {
   return inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
 }
 
-/** The face of animals of whatever keeps texts: the half of a `PetStorage` that needs no more than those. */
-export function petsOf(
-  texts: Required<PetTexts>,
-): Required<Pick<PetStorage, 'insert' | 'insertOnce' | 'get' | 'list'>> {
+/** The face of animals of whatever keeps texts. */
+export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, keyof PetTexts>> {
   return {
-    insert: async (draft: PetDraft): Promise<Pet> => parsePet((await texts.insert(draft)).json),
+    insert: async (draft) => parsePet((await texts.insert(draft)).json),
     insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
     get: async (id) => {
       const json = await texts.get(id);
       return json === undefined ? undefined : parsePet(json);
     },
-    list: (query) => petsIn(texts, query),
+    list: async (query) => {
+      checkQuery(query);
+      const pets: Pet[] = [];
+      // A page of long texts ends before its limit.
+      for (let after = query.after; ; ) {
+        const page: TextPage = await texts.list({ ...query, limit: query.limit - pets.length, after });
+        for (const text of page.texts) pets.push(parsePet(text));
+        if (page.next === undefined || pets.length >= query.limit) return pets;
+        after = page.next;
+      }
+    },
   };
 }
 
-/** All that a query asks for: a page of long texts ends before its limit. */
-async function petsIn(texts: PetTexts, query: PetQuery): Promise<readonly Pet[]> {
-  checkQuery(query);
-  const pets: Pet[] = [];
-  for (let after = query.after; ; ) {
-    const page = await texts.list({ ...query, limit: query.limit - pets.length, after });
-    for (const text of page.texts) pets.push(parsePet(text));
-    if (page.next === undefined || pets.length >= query.limit) return pets;
-    after = page.next;
-  }
-}
-
-async function textPage(storage: PetStorage, query: PetQuery): Promise<TextPage> {
-  checkQuery(query);
-  const pets = await storage.list({ ...query, limit: query.limit + 1 });
-  if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
-  const shown = pets.slice(0, query.limit).map(textOf);
-  const texts = shown.map(({ json }) => json);
-  const last = shown.at(-1);
-  return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
-}
-
-/** The longest JSON text of a record, in bytes: no animal's is longer (see `checkDraft`). */
+/** The longest JSON text of a record, in bytes; no animal's is longer. */
 export const maxTextBytes = 128 * 2 ** 20;
 
 /** How one kind of records is kept. */
@@ -109,29 +96,35 @@ export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   /** What a list can be narrowed to. */
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /**
-   * About how many bytes a draft holds while it waits. @throws what `json` throws, before it is in a batch with others
-   */
+  /** About how many bytes a draft holds while it waits. @throws for a draft against the rules */
   readonly bytesOf: (draft: Draft) => number;
 }
 
-/** A plugin's kind, of whose texts nothing is believed: another line in a journal would be damage to the next start. */
+/** The kind of the animals. */
+export const petKind: KeptKind<PetDraft> = {
+  json: petJson,
+  statusOf: (draft) => draft.status,
+  bytesOf: (draft) => {
+    checkDraft(draft);
+    // A text of two bytes a char, and what goes with it.
+    return 2 * draft.name.length + 128;
+  },
+};
+
+/** A plugin's kind, whose texts are checked: another line would be damage to the next start. */
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
     if (text.length > maxTextBytes)
       throw new TypeError(`the JSON text of a record must not be longer than ${maxTextBytes} bytes`);
-    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) {
-      throw new TypeError(
-        'the JSON text of a record must be a byte string on one line, an object whose first member is id',
-      );
-    }
+    const rule = 'the JSON text of a record must be a byte string on one line, an object whose first member is id';
+    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) throw new TypeError(rule);
     return text;
   };
   return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
 }
 
-/** Whether a name can follow a storage file's own; `FILE.lock` is what other programs call their lock of a file. */
+/** Whether a name can follow a storage file's own; other programs call their lock of a file `FILE.lock`. */
 export function isRecordName(name: string): boolean {
   return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
 }
@@ -140,10 +133,7 @@ export function isRecordName(name: string): boolean {
 export class RecordNames {
   readonly #taken = new Set<string>();
 
-  /**
-   * Takes a name (see {@link isRecordName}).
-   * @throws TypeError for another, PetstoreError `storage_in_use` for one that is taken.
-   */
+  /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for one that is taken. */
   take(name: string): void {
     if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
     if (this.#taken.has(name))
@@ -152,22 +142,18 @@ export class RecordNames {
   }
 }
 
-/** What every use of a closed storage rejects with. */
+/** What a closed storage rejects with. */
 export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/**
- * Records that can be used while they still open: calls wait for it; where they could not be opened, they reject with
- * `unavailable` (C48), the reason being the `cause`.
- */
+/** Records that can be used while they open; where that fails, every use rejects with `unavailable` (C48). */
 export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
   });
-  texts.catch(() => undefined);
   const opened = opening.then(() => undefined);
-  opened.catch(() => undefined);
+  for (const promise of [texts, opened]) promise.catch(() => undefined);
   return {
     opened,
     insert: async (draft) => (await texts).insert(draft),
