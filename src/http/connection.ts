@@ -5,18 +5,8 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import { brokenOff, type Exchange } from './exchange.js';
-import {
-  keepAliveMs,
-  lingerBytes,
-  lingerMs,
-  longBytes,
-  parseFailure,
-  replyHead,
-  slicesOf,
-  type Outbox,
-  type ParserError,
-  type UnsentBytes,
-} from './wire.js';
+import { keepAliveMs, linger, longBytes, parseFailure, replyHead, slicesOf } from './wire.js';
+import type { Outbox, ParserError, UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {
@@ -70,25 +60,19 @@ export class Connection {
   #current: Exchange | undefined;
   #answer: Answer | undefined;
   readonly #waiting: Exchange[] = [];
-  /** The request that came last; its body may still come. */
-  #latest: Exchange | undefined;
-  /** What ends the connection once the requests before it have their answers (C52). */
+  /** Whether no further request is carried out: an answer that closes is on its way, or the end itself. */
+  #isOver = false;
+  /** What the connection ends with, once the requests before it have their answers (C52). */
   #refusal: PetstoreError | undefined;
-  /** Whether an answer that closes is on its way: nothing that comes after it is carried out. */
-  #isClosing = false;
-  #isHungUp = false;
   /** Whether Node has given up a head that had to wait for us; it does so once for each. */
   #isHeadLate = false;
-  /**
-   * When the connection was first swept after the current request was started, or the last answer left; and how many
-   * bytes had come by then.
-   */
+  /** When it was first swept after its last turn, from answering to waiting or back, or after bytes that ended a wait. */
   #turnedAt: number | undefined;
+  /** How many bytes had come when the last answer left, and when it was swept last. */
   #turnedBytes = 0;
-  #busyAt = performance.now();
-  #receivedBytes = 0;
+  #sweptBytes = 0;
   /** Bytes that had left when it was last seen that some did, and when the current time to read began. */
-  #sent = { bytes: 0, at: this.#busyAt, windowBytes: 0, windowAt: this.#busyAt };
+  readonly #sent: { bytes: number; at: number; windowBytes: number; windowAt: number };
 
   readonly #onAnswer = (answer: Answer): void => {
     this.#answer = answer;
@@ -98,10 +82,11 @@ export class Connection {
   constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
     this.#shared = shared;
+    const now = performance.now();
+    this.#sent = { bytes: 0, at: now, windowBytes: 0, windowAt: now };
     // Node's own listener is gone after a CONNECT, and an error that nobody hears ends the process.
     socket.on('error', () => undefined);
-    // Node ends a connection whose client has ended it by this, and at once: a client that is still sending would be
-    // reset and might never read its answer (RFC 9112 section 9.6).
+    // By this Node ends a connection whose client has ended it, and at once: one that is still sending would be reset.
     socket.destroySoon = () => this.#hangUp();
     // Node reads on whenever it lets go of a request.
     socket.on('resume', () => {
@@ -113,8 +98,7 @@ export class Connection {
 
   /** Takes a request; it waits for the answer to the one before it, and meanwhile the socket is not read. */
   accept(exchange: Exchange): void {
-    if (this.#isHungUp || this.#isClosing || this.#refusal !== undefined) return;
-    this.#latest = exchange;
+    if (this.#isOver) return;
     this.#isHeadLate = false;
     if (this.#current === undefined) this.#start(exchange);
     else {
@@ -127,19 +111,13 @@ export class Connection {
 
   /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
   fail(error: ParserError): void {
-    // RFC 9112 section 9.6: nothing is read after a request that asked for the end of the connection.
-    if (error.code === 'HPE_CLOSED_CONNECTION') return;
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    // What waits for the answer to the request before it is not late yet: its time runs from that answer on.
-    const waits = this.#current !== undefined && (this.#latest !== this.#current || this.#latest.isComplete);
-    if (isLate && waits) {
-      this.#isHeadLate = this.#latest?.isComplete === true;
-      return;
-    }
-    const isOfHttp = isLate || error.code?.startsWith('HPE_');
-    if (isOfHttp && this.#socket.bytesRead > 0) this.refuse(parseFailure(error));
-    // What came whole is carried out though its client has gone (C53).
-    else this.#socket.destroy();
+    if (isLate && this.#current?.complete === true) {
+      // What waits for an answer before it is not late yet: its time runs from that answer on.
+      this.#isHeadLate = this.#latest?.complete === true;
+    } else if (this.#socket.bytesRead > 0 && (isLate || error.code?.startsWith('HPE_'))) {
+      this.refuse(parseFailure(error));
+    } else this.#socket.destroy();
   }
 
   /**
@@ -147,43 +125,44 @@ export class Connection {
    * body is still arriving is what came last, and is answered on its own path.
    */
   refuse(error: PetstoreError): void {
-    if (this.#isHungUp || this.#refusal !== undefined || this.#latest?.fail(error)) return;
+    if (this.#isOver || this.#latest?.fail(error)) return;
+    this.#isOver = true;
     this.#refusal = error;
-    if (this.#current === undefined) this.#hangUpWith(error);
+    if (this.#current === undefined) this.#hangUp();
   }
 
   /** Ends the connection if no request of it is under way; one is as soon as its head begins to arrive (C48). */
   endIfIdle(): void {
-    const isArriving = this.#socket.bytesRead > this.#turnedBytes;
-    if (this.#current === undefined && !isArriving) this.#hangUp();
+    if (this.#current === undefined && this.#socket.bytesRead === this.#turnedBytes) this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second with the milliseconds of `performance.now()`. */
   sweep(now: number): void {
-    const socket = this.#socket;
-    // An answer that is on its way is not idleness either: whoever reads slowly has its own time.
-    const isIdle =
-      this.#current === undefined && socket.writableLength === 0 && socket.bytesRead === this.#receivedBytes;
-    if (!isIdle) this.#busyAt = now;
-    else if (now - this.#busyAt > keepAliveMs) this.#hangUp();
-    const isLate = this.#current === undefined ? this.#isHeadLate : !this.#current.isComplete;
-    const lateMs = this.#current === undefined ? headMs : requestMs;
-    this.#turnedAt ??= now;
-    if (isLate && now - this.#turnedAt > lateMs) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
-    this.#receivedBytes = socket.bytesRead;
+    const { bytesRead, bytesWritten, writableLength } = this.#socket;
+    const exchange = this.#current;
+    const isIdle = exchange === undefined && !this.#isHeadLate;
+    if (this.#turnedAt === undefined || (isIdle && bytesRead !== this.#sweptBytes)) this.#turnedAt = now;
+    this.#sweptBytes = bytesRead;
+    const ms = now - this.#turnedAt;
+    const isLate = exchange === undefined ? this.#isHeadLate && ms > headMs : !exchange.complete && ms > requestMs;
+    if (isLate) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    if (isIdle && ms > keepAliveMs) this.#hangUp();
 
-    const bytes = socket.bytesWritten - socket.writableLength;
-    const { windowBytes, windowAt, ...last } = this.#sent;
-    const hasRead = socket.writableLength === 0 || bytes !== last.bytes;
-    const hasReadEnough = socket.writableLength === 0 || bytes - windowBytes >= readBytes;
-    this.#sent = {
-      bytes,
-      at: hasRead ? now : last.at,
-      windowBytes: hasReadEnough ? bytes : windowBytes,
-      windowAt: hasReadEnough ? now : windowAt,
-    };
-    const isStalled = this.#shared.unsent.isFull && now - this.#sent.at > stalledMs;
-    if (isStalled || now - this.#sent.windowAt > readMs) this.#destroy();
+    const sent = this.#sent;
+    const bytes = bytesWritten - writableLength;
+    if (writableLength === 0 || bytes !== sent.bytes) sent.at = now;
+    sent.bytes = bytes;
+    if (writableLength === 0 || bytes - sent.windowBytes >= readBytes) {
+      sent.windowBytes = bytes;
+      sent.windowAt = now;
+    }
+    const isStalled = this.#shared.unsent.isFull && now - sent.at > stalledMs;
+    if (isStalled || now - sent.windowAt > readMs) this.#destroy();
+  }
+
+  /** The request that came last and has no answer yet; its body may still come. */
+  get #latest(): Exchange | undefined {
+    return this.#waiting.at(-1) ?? this.#current;
   }
 
   #start(exchange: Exchange): void {
@@ -212,7 +191,8 @@ export class Connection {
     exchange.answered(reply.status);
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
     if (closes) {
-      this.#isClosing = true;
+      this.#isOver = true;
+      this.#refusal = undefined;
       this.#forgetWaiting();
     }
     this.#write(head, exchange.method === 'HEAD' ? '' : (reply.body ?? ''));
@@ -224,42 +204,42 @@ export class Connection {
     const { unsent } = this.#shared;
     const socket = this.#socket;
     const bytes = head.length + body.length;
-    if (typeof body === 'string' && bytes <= longBytes) {
+    const isShort = typeof body === 'string' && bytes <= longBytes;
+    if (isShort) {
       socket.write(head + body, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) {
         this.#finish();
         return;
       }
     }
-    const left = (): void => {
+    // After a short one, an empty slice says when it has left.
+    const slices = isShort ? [''].values() : slicesOf(head, body);
+    const next = (): void => {
+      const slice = socket.destroyed ? undefined : slices.next().value;
+      if (slice !== undefined) {
+        socket.write(slice, 'latin1', next);
+        return;
+      }
       unsent.leave(bytes);
       this.#finish();
     };
-    if (typeof body !== 'string' || bytes > longBytes) {
-      const slices = slicesOf(head, body);
-      const next = (): void => {
-        const slice = socket.destroyed ? undefined : slices.next().value;
-        if (slice === undefined) left();
-        else socket.write(slice, 'latin1', next);
-      };
-      unsent.enter(bytes, next);
-    } else {
+    if (!isShort) unsent.enter(bytes, next);
+    else {
       unsent.add(bytes);
-      socket.write('', left);
+      next();
     }
   }
 
   /** The answer has left: goes on with what waits. */
   #finish(): void {
-    if (this.#isClosing) this.#hangUp();
     const exchange = this.#current;
     this.#current = undefined;
     this.#answer = undefined;
     this.#turnedAt = undefined;
     this.#turnedBytes = this.#socket.bytesRead;
-    if (this.#refusal !== undefined && this.#waiting.length === 0) this.#hangUpWith(this.#refusal);
+    if (this.#isOver && this.#waiting.length === 0) this.#hangUp();
     exchange?.finish();
-    const next = this.#isHungUp ? undefined : this.#waiting.shift();
+    const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#shared.waiting--;
       this.#start(next);
@@ -267,45 +247,29 @@ export class Connection {
     if (this.#waiting.length === 0 && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  #hangUpWith(error: PetstoreError): void {
-    if (this.#isHungUp) return;
-    const reply = replyTo(error);
-    this.#hangUp(replyHead(reply, true) + error.body);
+  /** Ends the connection, with the answer to what was refused where something was. */
+  #hangUp(): void {
+    if (!this.#socket.writable) return;
+    this.#isOver = true;
+    this.#forgetWaiting();
+    if (this.#refusal === undefined) {
+      linger(this.#socket);
+      return;
+    }
+    const reply = replyTo(this.#refusal);
+    linger(this.#socket, replyHead(reply, true) + this.#refusal.body);
     this.#shared.service.left(reply.status);
   }
 
-  /**
-   * Ends the sending side, and takes in a little of what still comes, so that closing does not reset the answer away.
-   */
-  #hangUp(text = ''): void {
-    if (this.#isHungUp) return;
-    this.#isHungUp = true;
-    this.#forgetWaiting();
-    const socket = this.#socket;
-    let bytes = 0;
-    // In place of Node's own listener: nothing more is parsed.
-    socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes >= lingerBytes) socket.destroy();
-    });
-    socket.resume();
-    // Once all has left: whoever reads slowly has the time of an answer for what is still on its way.
-    socket.end(text, 'latin1', () => {
-      if (socket.destroyed) return;
-      const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
-      socket.once('close', () => clearTimeout(timer));
-    });
-  }
-
+  /** They count until the turn of the event loop ends: it shall not read as many of each of a thousand connections. */
   #forgetWaiting(): void {
-    this.#shared.waiting -= this.#waiting.length;
-    this.#waiting.length = 0;
+    const { length } = this.#waiting.splice(0);
+    if (length > 0) setImmediate(() => (this.#shared.waiting -= length));
   }
 
   #destroy(): void {
-    this.#isHungUp = true;
-    // They count until the turn of the event loop ends: it shall not read as many of each of a thousand connections.
-    setImmediate(() => this.#forgetWaiting());
+    this.#isOver = true;
+    this.#forgetWaiting();
     this.#socket.destroy();
   }
 }

@@ -9,7 +9,7 @@ import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
 import { brokenOff } from './exchange.js';
 import { HttpServer, type ListenOptions } from './server.js';
-import { lingerBytes, lingerMs, Outbox, UnsentBytes, wireHeaders } from './wire.js';
+import { linger, Outbox, UnsentBytes, wireHeaders } from './wire.js';
 
 /** The HTTP side of one petstore. */
 export class Endpoint {
@@ -42,12 +42,13 @@ export class Endpoint {
   /** Answers a request of another server; `next` is what a framework gives for errors that are its own to answer. */
   async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
     const { service, outbox } = this.#shared;
-    const message = new ForeignMessage(request, response);
+    const message = new ForeignMessage(request);
     const answer = await service.answer(message);
     const send = (): void => {
       const { bodyTaken } = message;
       service.left(answer.reply.status, message, answer);
-      if (bodyTaken === undefined || typeof next !== 'function') message.send(answer.reply, service.isStopping);
+      if (bodyTaken === undefined || typeof next !== 'function')
+        message.send(answer.reply, response, service.isStopping);
       // What the framework throws is its own, and not the other answers' of this turn.
       else queueMicrotask(() => next(bodyTaken));
     };
@@ -57,11 +58,27 @@ export class Endpoint {
   /** Answers a request of the web platform; strings, URLs and `init` are taken as the platform's `fetch` takes them. */
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
     const request = input instanceof Request && init === undefined ? input : new Request(input, init);
-    const message = messageOfRequest(request);
+    const head = new Head();
+    request.headers.forEach((value, name) => head.add(name, value));
+    const message: Message = {
+      method: request.method,
+      // Its URL is absolute, always: the target is what a client would send of it.
+      target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
+      mountPath: mountPathOf(request),
+      startedAt: performance.now(),
+      readHead: () => head,
+      header: (name) => request.headers.get(name) ?? undefined,
+      readBody: (maxBytes) => readBody(request, maxBytes),
+    };
     const { service } = this.#shared;
     const answer = await service.answer(message);
-    service.left(answer.reply.status, message, answer);
-    return responseOf(answer.reply, request.method);
+    const { reply } = answer;
+    service.left(reply.status, message, answer);
+    const headers = new Headers();
+    const lines = wireHeaders(reply);
+    for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
+    const hasBody = reply.body !== undefined && request.method !== 'HEAD';
+    return new Response(hasBody ? Buffer.from(String(reply.body), 'latin1') : null, { status: reply.status, headers });
   }
 }
 
@@ -72,16 +89,14 @@ class ForeignMessage implements Message {
   readonly mountPath: string | undefined;
   readonly startedAt = performance.now();
   readonly #request: IncomingMessage;
-  readonly #response: ServerResponse;
   /** The mistake of whoever mounted the petstore, with its mend; undefined unless the body was asked for and taken. */
   bodyTaken: TypeError | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  constructor(request: IncomingMessage) {
     this.method = request.method ?? '';
     this.target = request.url ?? '';
     this.mountPath = mountPathOf(request);
     this.#request = request;
-    this.#response = response;
   }
 
   get clientAddress(): string | undefined {
@@ -109,88 +124,30 @@ class ForeignMessage implements Message {
     const chunks: Buffer[] = [];
     let bytes = 0;
     await new Promise<void>((resolve, reject) => {
-      const onData = (chunk: Buffer): void => {
-        chunks.push(chunk);
+      request.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
-        if (bytes > maxBytes) settle(bodyTooLarge(maxBytes));
-      };
-      const onEnd = (): void => settle();
-      const onClose = (): void => settle(brokenOff());
-      const settle = (error?: PetstoreError): void => {
-        request.off('data', onData).off('end', onEnd).off('close', onClose);
-        if (error === undefined) resolve();
-        else reject(error);
-      };
+        if (bytes <= maxBytes) chunks.push(chunk);
+        else reject(bodyTooLarge(maxBytes));
+      });
+      request.once('end', resolve).once('close', () => request.readableEnded || reject(brokenOff()));
       // A framework may have paused it.
-      request.on('data', onData).on('end', onEnd).on('close', onClose).resume();
+      request.resume();
     });
     return Buffer.concat(chunks).toString('latin1');
   }
 
   /** Writes the whole reply, and ends the connection where the reply or an unread body asks for it (C51). */
-  send(reply: Reply, isStopping: boolean): void {
+  send(reply: Reply, response: ServerResponse, isStopping: boolean): void {
     const request = this.#request;
-    const response = this.#response;
     // A framework around us may have answered meanwhile, out of patience for one.
     if (response.headersSent || response.writableEnded) return;
     const closes = reply.closes === true || !request.complete || !response.shouldKeepAlive || isStopping;
+    const { socket } = request;
+    // By this Node ends the connection: at once, which would reset the reply away while the body still comes.
+    if (!request.complete) socket.destroySoon = () => linger(socket);
     response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
-    const body = this.method === 'HEAD' ? '' : String(reply.body ?? '');
-    if (request.complete) return void response.end(body, 'latin1');
-    if (body === '') response.flushHeaders();
-    else response.write(body, 'latin1');
-    this.#drainAndEnd();
+    response.end(this.method === 'HEAD' ? '' : String(reply.body ?? ''), 'latin1');
   }
-
-  /** Takes in some of the unread body first: closing at once would reset the reply away (RFC 9112 section 9.6). */
-  #drainAndEnd(): void {
-    const request = this.#request;
-    const response = this.#response;
-    let bytes = 0;
-    const end = (): void => {
-      clearTimeout(timer);
-      request.off('data', onData).off('end', end).off('close', end);
-      request.socket.once('finish', () => request.socket.destroy());
-      response.end();
-    };
-    const onData = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes >= lingerBytes) end();
-    };
-    const timer = setTimeout(end, lingerMs);
-    request.on('data', onData).on('end', end).on('close', end).resume();
-  }
-}
-
-/** A request that came through `fetch`. */
-function messageOfRequest(request: Request): Message {
-  const head = new Head();
-  request.headers.forEach((value, name) => head.add(name, value));
-  return {
-    method: request.method,
-    target: targetOf(request.url),
-    mountPath: mountPathOf(request),
-    startedAt: performance.now(),
-    readHead: () => head,
-    header: (name) => request.headers.get(name) ?? undefined,
-    readBody: (maxBytes) => readBody(request, maxBytes),
-  };
-}
-
-/** The web platform's form of a reply to a request of this method. */
-function responseOf(reply: Reply, method: string): Response {
-  const headers = new Headers();
-  const lines = wireHeaders(reply);
-  for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
-  const body = reply.body === undefined || method === 'HEAD' ? null : Buffer.from(String(reply.body), 'latin1');
-  return new Response(body, { status: reply.status, headers });
-}
-
-/** A Request has an absolute URL, always; the target is what a client would send of it. */
-function targetOf(url: string): string {
-  const pathAt = url.indexOf('/', url.indexOf('//') + 2);
-  const hashAt = url.indexOf('#', pathAt);
-  return url.slice(pathAt, hashAt < 0 ? undefined : hashAt);
 }
 
 async function readBody({ body: stream, signal }: Request, maxBytes: number): Promise<string> {
@@ -201,9 +158,8 @@ async function readBody({ body: stream, signal }: Request, maxBytes: number): Pr
     const reader = stream.getReader();
     // A stream need not hear that its request was given up; reading ends here for it.
     const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
-    if (signal.aborted) cancel();
     signal.addEventListener('abort', cancel, { once: true });
-    while (bytes <= maxBytes) {
+    while (bytes <= maxBytes && !signal.aborted) {
       const { done, value } = await reader.read();
       if (done) break;
       if (!(value instanceof Uint8Array)) throw new TypeError('the body must be of bytes');
@@ -211,14 +167,10 @@ async function readBody({ body: stream, signal }: Request, maxBytes: number): Pr
       bytes += value.length;
     }
     cancel();
+    signal.throwIfAborted();
   } catch (cause) {
-    throw unreadable(cause);
+    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
   }
-  if (signal.aborted) throw unreadable(signal.reason);
   if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
   return Buffer.concat(chunks).toString('latin1');
-}
-
-function unreadable(cause: unknown): PetstoreError {
-  return new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
 }

@@ -1,4 +1,5 @@
 /** Listening ports, for the petstore: Node's server, its limits and its end; connections do the talking. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
@@ -6,7 +7,7 @@ import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PetstoreError } from '../errors.js';
 import { Connection, type Shared } from './connection.js';
-import { BodyRequest, SilentResponse, Exchange } from './exchange.js';
+import { Exchange, SilentResponse } from './exchange.js';
 import type { ParserError } from './wire.js';
 
 /** Where to listen. */
@@ -29,7 +30,7 @@ export interface TlsPair {
 
 /** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
 const serverOptions = {
-  IncomingMessage: BodyRequest,
+  IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
@@ -50,62 +51,65 @@ const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
-/**
- * Most connections that wait to be taken, as far as the system allows; a client beyond tries again only seconds
- * later.
- */
+/** Most connections that wait to be taken, if the system allows it; a client beyond tries again only seconds later. */
 const maxPending = 4_096;
 
-type AnyServer =
-  | Server<typeof BodyRequest, typeof SilentResponse>
-  | TlsServer<typeof BodyRequest, typeof SilentResponse>;
+type AnyServer = Server<typeof Exchange, typeof SilentResponse> | TlsServer<typeof Exchange, typeof SilentResponse>;
 
 /** A server that listens. */
 export class HttpServer {
   readonly #server: AnyServer;
-  readonly #shared: Shared;
-  /** Under HTTPS, a socket without a connection has not shaken hands yet. */
   readonly #connections = new Map<Duplex, Connection>();
+  /** Under HTTPS those without a connection are still shaking hands. */
   readonly #sockets = new Set<Socket>();
-  readonly #scheme: string;
-  readonly #sweeper: NodeJS.Timeout;
+  #sweeper: NodeJS.Timeout | undefined;
 
-  private constructor(shared: Shared, scheme: 'http' | 'https', server: AnyServer) {
-    this.#shared = shared;
-    this.#scheme = scheme;
+  private constructor(server: AnyServer, shared: Shared) {
     this.#server = server;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
     // One more than C43 allows shows that they are too many; Node would keep a thousand.
     server.maxHeadersCount = 101;
     // A client may close its sending side after its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
-    server.on('connection', (socket: Socket) => this.#keep(socket));
-    server.on(scheme === 'http' ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
-    server.on('request', (request, response) => this.#accept(request, response));
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on(isSecure(server) ? 'secureConnection' : 'connection', (socket: Socket) => {
+      // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
+      socket.allowHalfOpen = true;
+      this.#connections.set(socket, new Connection(socket, shared));
+      socket.once('close', () => this.#connections.delete(socket));
+    });
+    const accept = (exchange: Exchange): void => this.#connections.get(exchange.socket)?.accept(exchange);
+    server.on('request', (exchange, response) => {
+      exchange.response = response;
+      accept(exchange);
+    });
     // Node has let go of the socket and makes no response: the answer, in its turn, ends the connection.
-    server.on('connect', (request) => this.#accept(request));
-    server.on('clientError', (error: ParserError, socket) => this.#fail(error, socket));
-    this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
-    this.#sweeper.unref();
+    server.on('connect', accept);
+    server.on('clientError', (error: ParserError, socket) => {
+      const connection = this.#connections.get(socket);
+      // Without one it is a TLS socket that never shook hands, so that nothing can be answered.
+      if (connection === undefined) socket.destroy();
+      else connection.fail(error);
+    });
   }
 
   /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
-  static async listen(shared: Shared, options: ListenOptions): Promise<HttpServer> {
-    const { port = 3000, host = '127.0.0.1', tls } = options;
-    const listening =
+  static async listen(shared: Shared, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
+    const server =
       tls === undefined
-        ? new HttpServer(shared, 'http', createServer(serverOptions))
-        : new HttpServer(shared, 'https', await tlsServer(tls));
-    await new Promise<void>((resolve, reject) => {
-      listening.#server.once('error', reject);
-      listening.#server.listen(port, host, maxPending, () => {
-        listening.#server.off('error', reject);
-        resolve();
-      });
-    }).catch((error: unknown) => {
-      clearInterval(listening.#sweeper);
-      throw error;
-    });
+        ? createServer(serverOptions)
+        : // Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own.
+          (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+    const listening = new HttpServer(server, shared);
+    server.listen(port, host, maxPending);
+    await once(server, 'listening');
+    listening.#sweeper = setInterval(() => {
+      const now = performance.now();
+      for (const connection of listening.#connections.values()) connection.sweep(now);
+    }, sweepMs).unref();
     return listening;
   }
 
@@ -117,7 +121,8 @@ export class HttpServer {
   /** Its base address, without a slash at the end. */
   get url(): string {
     const { address, family, port } = this.#address;
-    return `${this.#scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const scheme = isSecure(this.#server) ? 'https' : 'http';
+    return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   }
 
   /**
@@ -126,7 +131,7 @@ export class HttpServer {
    * stays.
    */
   setTls({ cert, key }: TlsPair): void {
-    if (!('setSecureContext' in this.#server)) throw new TypeError('the server listens without TLS');
+    if (!isSecure(this.#server)) throw new TypeError('the server listens without TLS');
     this.#server.setSecureContext({ cert, key });
   }
 
@@ -139,10 +144,9 @@ export class HttpServer {
     await new Promise((resolve) => setImmediate(resolve));
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
-    const each = (act: (connection: Connection) => void): void => this.#connections.forEach((each) => act(each));
     const timers = [
-      setTimeout(() => each((connection) => connection.endIfIdle()), Math.min(lastWordMs, graceMs)),
-      setTimeout(() => each((connection) => connection.refuse(stopping())), graceMs),
+      setTimeout(() => this.#connections.forEach((each) => each.endIfIdle()), Math.min(lastWordMs, graceMs)),
+      setTimeout(() => this.#connections.forEach((each) => each.refuse(stopping())), graceMs),
       setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
     ];
     await closed;
@@ -157,47 +161,16 @@ export class HttpServer {
     if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
     return address;
   }
-
-  #keep(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
-  }
-
-  #open(socket: Socket): void {
-    // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
-    socket.allowHalfOpen = true;
-    this.#connections.set(socket, new Connection(socket, this.#shared));
-    socket.once('close', () => this.#connections.delete(socket));
-  }
-
-  #accept(request: BodyRequest, response?: SilentResponse): void {
-    this.#connections.get(request.socket)?.accept(new Exchange(request, response));
-  }
-
-  #fail(error: ParserError, socket: Duplex): void {
-    const connection = this.#connections.get(socket);
-    // Without one it is a TLS socket that never shook hands, so that nothing can be answered.
-    if (connection === undefined) socket.destroy();
-    else connection.fail(error);
-  }
-
-  #sweep(): void {
-    const now = performance.now();
-    for (const connection of this.#connections.values()) connection.sweep(now);
-  }
 }
 
-/** Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own. */
-async function tlsServer(tls: TlsPair): Promise<TlsServer<typeof BodyRequest, typeof SilentResponse>> {
-  const https = await import('node:https');
-  return https.createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+function isSecure(server: AnyServer): server is TlsServer<typeof Exchange, typeof SilentResponse> {
+  return 'setSecureContext' in server;
 }
 
-/** How many files the process may open; 10,000 and more where the system doesn't say. */
+/** How many files the process may open; infinitely many where the system doesn't say. */
 function openFileLimit(): number {
   try {
-    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-    return limit === undefined ? Infinity : Number(limit);
+    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
   } catch {
     return Infinity;
   }

@@ -1,17 +1,15 @@
 /**
  * How replies go out: their header lines, their head as one text, their body in slices; together at the end of an
- * event-loop turn, and long ones within one bound for all connections; and what a failed parse means.
+ * event-loop turn, and long ones within one bound for all connections; how a connection ends; and what a failed parse
+ * means.
  */
 import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import type { Pieces, Reply } from '../reply.js';
 
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
-
-/** How much a client may still send, and for how long, after the last answer: closing at once would reset it (C51). */
-export const lingerBytes = 65_536;
-export const lingerMs = 1_000;
 
 /** What every answer carries (C47), but for a reply's own Cache-Control. */
 const noStore = 'no-store';
@@ -108,26 +106,20 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
   return undefined;
 }
 
-/** Who has an answer to send. */
-export interface Sender {
-  /** Must not throw. */
-  send(): void;
-}
-
 /**
  * Sends what becomes ready in one turn of the event loop at its end, after all that the turn had to read. With 64
  * connections that is 1.7 times the requests a second of sending each at once (`make bench PARTS=speed` without it).
  */
 export class Outbox {
-  #ready: Sender[] = [];
+  #ready: { send(): void }[] = [];
   readonly #flush = (): void => {
     const ready = this.#ready;
     this.#ready = [];
     for (const each of ready) each.send();
   };
 
-  /** Has it send at the end of this turn. */
-  put(sender: Sender): void {
+  /** Has it send, which must not throw, at the end of this turn. */
+  put(sender: { send(): void }): void {
     if (this.#ready.push(sender) === 1) setImmediate(this.#flush);
   }
 }
@@ -177,6 +169,30 @@ export class UnsentBytes {
   }
 }
 
+/** How much a client may still send after its last answer, and for how long (C51). */
+const lingerBytes = 65_536;
+const lingerMs = 1_000;
+
+/**
+ * Ends the sending side of a connection after a byte string. A little of what still comes is taken in first: closing at
+ * once would reset the answer away (RFC 9112 section 9.6).
+ */
+export function linger(socket: Socket, text = ''): void {
+  let bytes = 0;
+  // In place of Node's own listener: nothing more is parsed.
+  socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes >= lingerBytes) socket.destroy();
+  });
+  socket.resume();
+  // Once all has left: whoever reads slowly has the time of an answer for what is still on its way.
+  socket.end(text, 'latin1', () => {
+    if (socket.destroyed) return;
+    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+    socket.once('close', () => clearTimeout(timer));
+  });
+}
+
 /** As much of the `clientError` that Node emits as is looked at here. */
 export interface ParserError {
   readonly code?: string | undefined;
@@ -204,22 +220,14 @@ export function parseFailure({ code, reason, rawPacket, bytesParsed }: ParserErr
   return new PetstoreError('bad_request', `This is no valid HTTP/1.1${words}.`);
 }
 
-/** Longer than any method that is in use. */
-const maxMethodLength = 32;
+/** What is left of a right request line in the midst of its method, a token (RFC 9110 section 5.6.2), or at its end. */
+const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
 
 /**
- * Whether what the parser stumbled over as a method begins a request line that is right in all but that: to the parser,
- * an unknown method and garbage are the same. Told by the packet at hand: a line that comes in pieces is garbage.
+ * Whether what the parser stumbled over as a method stands in a request line that is right in all but that: to the
+ * parser, an unknown method and garbage are the same. A line that comes in several packets is garbage.
  */
 function isUnknownMethod(packet: unknown, stumbledAt: number): boolean {
-  if (!Buffer.isBuffer(packet)) return false;
-  let from = stumbledAt;
-  while (from > 0 && stumbledAt - from < maxMethodLength && isTokenByte(packet[from - 1] ?? 0)) from--;
-  const line = packet.toString('latin1', from, packet.indexOf('\n', stumbledAt) + 1);
-  return /^[!#$%&'*+.^_`|~0-9A-Za-z-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n$/.test(line);
-}
-
-/** RFC 9110 section 5.6.2. */
-function isTokenByte(byte: number): boolean {
-  return byte > 0x20 && byte < 0x7f && !'"(),/:;<=>?@[\\]{}'.includes(String.fromCharCode(byte));
+  requestLine.lastIndex = stumbledAt;
+  return Buffer.isBuffer(packet) && requestLine.test(packet.toString('latin1'));
 }
