@@ -11,7 +11,6 @@ import type { Outbox, ParserError, UnsentBytes } from './wire.js';
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {
   readonly reply: Reply;
-  /** What it asked for; undefined where there is nothing. */
   readonly resource: Resource | undefined;
   readonly keyName: string | undefined;
 }
@@ -22,7 +21,7 @@ export interface Service {
   answer(message: Message): Promise<Answer>;
   /** The reply to a request that failed after it was answered, with all that its route and plugins add. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
-  /** Hears of each reply that leaves; of one to what was no HTTP, without a request. */
+  /** Hears of each reply that leaves; without a request, of one to what was no HTTP. */
   left(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
@@ -33,22 +32,19 @@ export interface Shared {
   readonly service: Service;
   readonly outbox: Outbox;
   readonly unsent: UnsentBytes;
-  /** How many requests wait for the one before them, on all connections. */
+  /** How many requests wait, on all connections. */
   waiting: number;
 }
 
-/**
- * Most requests that may wait for the one before them, on one connection and on all together (C52): more than honest
- * clients send in one packet. Each takes some 7 KB, and 30 us to be read: a turn of the event loop must not take long.
- */
+/** Most requests that may wait, on one connection and on all (C52): each takes some 7 KB, and 30 us to be read. */
 const maxWaiting = 256;
 const maxWaitingInAll = 2_048;
 /** How many bytes of an answer a client must read in how long (C44). */
 const readBytes = 65_536;
 const readMs = 60_000;
-/** How long a client may read nothing while others wait to be answered (C55). */
+/** How long a client may read nothing while others wait (C55). */
 const stalledMs = 5_000;
-/** How long a head and a whole request may take from when we read again, where they had to wait for us (C44). */
+/** How long a head and a whole request may take once we read again, where they had to wait for us (C44). */
 const headMs = 10_000;
 const requestMs = 30_000;
 
@@ -60,19 +56,22 @@ export class Connection {
   #current: Exchange | undefined;
   #answer: Answer | undefined;
   readonly #waiting: Exchange[] = [];
-  /** Whether no further request is carried out: an answer that closes is on its way, or the end itself. */
+  /** Whether no further request is carried out, as an answer that closes is on its way, or the end itself. */
   #isOver = false;
-  /** What the connection ends with, once the requests before it have their answers (C52). */
-  #refusal: PetstoreError | undefined;
-  /** Whether Node has given up a head that had to wait for us; it does so once for each. */
+  /** The answer that ends the connection once the requests before it have theirs (C52). */
+  #refusal: Reply | undefined;
+  /** Whether Node has given up, as it does once, a head that had to wait for us. */
   #isHeadLate = false;
-  /** When it was first swept after its last turn, from answering to waiting or back, or after bytes that ended a wait. */
+  /** When it was first swept after a request was started, or the last answer left. */
   #turnedAt: number | undefined;
-  /** How many bytes had come when the last answer left, and when it was swept last. */
+  /** How many bytes had come when the last answer left. */
   #turnedBytes = 0;
-  #sweptBytes = 0;
-  /** Bytes that had left when it was last seen that some did, and when the current time to read began. */
-  readonly #sent: { bytes: number; at: number; windowBytes: number; windowAt: number };
+  /** How many bytes had left at the last sweep, and when some last did. */
+  #leftBytes = 0;
+  #leftAt = performance.now();
+  /** How many had when the current time to read began, and when it did. */
+  #windowBytes = 0;
+  #windowAt = this.#leftAt;
 
   readonly #onAnswer = (answer: Answer): void => {
     this.#answer = answer;
@@ -82,11 +81,9 @@ export class Connection {
   constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
     this.#shared = shared;
-    const now = performance.now();
-    this.#sent = { bytes: 0, at: now, windowBytes: 0, windowAt: now };
-    // Node's own listener is gone after a CONNECT, and an error that nobody hears ends the process.
+    // Node's own listener is gone after a CONNECT.
     socket.on('error', () => undefined);
-    // By this Node ends a connection whose client has ended it, and at once: one that is still sending would be reset.
+    // With this Node ends a connection whose client has ended it: at once, though the client may still send.
     socket.destroySoon = () => this.#hangUp();
     // Node reads on whenever it lets go of a request.
     socket.on('resume', () => {
@@ -109,58 +106,57 @@ export class Connection {
     }
   }
 
-  /** Node's parser, its clock or the socket itself failed; it says so again for every packet that still comes. */
+  /** Node's parser, its clock or the socket itself failed; told again for every packet that still comes. */
   fail(error: ParserError): void {
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     if (isLate && this.#current?.complete === true) {
-      // What waits for an answer before it is not late yet: its time runs from that answer on.
+      // What waits for an answer is not late yet: its time runs from that answer on.
       this.#isHeadLate = this.#latest?.complete === true;
     } else if (this.#socket.bytesRead > 0 && (isLate || error.code?.startsWith('HPE_'))) {
       this.refuse(parseFailure(error));
     } else this.#socket.destroy();
   }
 
-  /**
-   * Answers what came last with an error and hangs up. Requests before it get their own answers first (C52); one whose
-   * body is still arriving is what came last, and is answered on its own path.
-   */
+  /** Answers what came last with an error, on its own path if its body still comes, and ends the connection (C52). */
   refuse(error: PetstoreError): void {
     if (this.#isOver || this.#latest?.fail(error)) return;
     this.#isOver = true;
-    this.#refusal = error;
+    this.#refusal = replyTo(error);
     if (this.#current === undefined) this.#hangUp();
   }
 
-  /** Ends the connection if no request of it is under way; one is as soon as its head begins to arrive (C48). */
+  /** Ends the connection unless a request is under way; one is as soon as its head begins to arrive (C48). */
   endIfIdle(): void {
-    if (this.#current === undefined && this.#socket.bytesRead === this.#turnedBytes) this.#hangUp();
+    if (this.#current === undefined && !this.#isArriving) this.#hangUp();
   }
 
-  /** Ends what has waited too long; called twice a second with the milliseconds of `performance.now()`. */
+  /** Ends what has waited too long; called twice a second. */
   sweep(now: number): void {
-    const { bytesRead, bytesWritten, writableLength } = this.#socket;
     const exchange = this.#current;
-    const isIdle = exchange === undefined && !this.#isHeadLate;
-    if (this.#turnedAt === undefined || (isIdle && bytesRead !== this.#sweptBytes)) this.#turnedAt = now;
-    this.#sweptBytes = bytesRead;
+    this.#turnedAt ??= now;
     const ms = now - this.#turnedAt;
     const isLate = exchange === undefined ? this.#isHeadLate && ms > headMs : !exchange.complete && ms > requestMs;
     if (isLate) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
-    if (isIdle && ms > keepAliveMs) this.#hangUp();
+    // A head that begins to arrive at the last moment has its time too.
+    else if (exchange === undefined && ms > keepAliveMs + (this.#isArriving ? headMs : 0)) this.#hangUp();
 
-    const sent = this.#sent;
+    const { bytesWritten, writableLength } = this.#socket;
     const bytes = bytesWritten - writableLength;
-    if (writableLength === 0 || bytes !== sent.bytes) sent.at = now;
-    sent.bytes = bytes;
-    if (writableLength === 0 || bytes - sent.windowBytes >= readBytes) {
-      sent.windowBytes = bytes;
-      sent.windowAt = now;
+    if (writableLength === 0 || bytes !== this.#leftBytes) this.#leftAt = now;
+    this.#leftBytes = bytes;
+    if (writableLength === 0 || bytes - this.#windowBytes >= readBytes) {
+      this.#windowBytes = bytes;
+      this.#windowAt = now;
     }
-    const isStalled = this.#shared.unsent.isFull && now - sent.at > stalledMs;
-    if (isStalled || now - sent.windowAt > readMs) this.#destroy();
+    const isStalled = this.#shared.unsent.isFull && now - this.#leftAt > stalledMs;
+    if (isStalled || now - this.#windowAt > readMs) this.#destroy();
   }
 
-  /** The request that came last and has no answer yet; its body may still come. */
+  get #isArriving(): boolean {
+    return this.#socket.bytesRead > this.#turnedBytes;
+  }
+
+  /** The request that came last, of those without an answer; its body may still come. */
   get #latest(): Exchange | undefined {
     return this.#waiting.at(-1) ?? this.#current;
   }
@@ -171,20 +167,14 @@ export class Connection {
     void this.#shared.service.answer(exchange).then(this.#onAnswer);
   }
 
-  /**
-   * Writes the reply, and hangs up where the reply, the client or an unread body asks for that, or the server stops.
-   */
+  /** Writes the reply; the connection ends after it if one of both or an unread body asks, or the server stops. */
   send(): void {
     const exchange = this.#current;
     const answer = this.#answer;
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
     const { failure } = exchange;
-    // A request that has failed meanwhile gets that as its answer, which it may be already, with headers of plugins.
-    const reply =
-      failure === undefined || failure.body === answer.reply.body
-        ? answer.reply
-        : service.failed(failure, exchange, answer);
+    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     const head = replyHead(reply, closes);
@@ -207,27 +197,19 @@ export class Connection {
     const isShort = typeof body === 'string' && bytes <= longBytes;
     if (isShort) {
       socket.write(head + body, 'latin1');
-      if (socket.writableLength === 0 || socket.destroyed) {
-        this.#finish();
-        return;
-      }
+      if (socket.writableLength === 0 || socket.destroyed) return void this.#finish();
+      unsent.add(bytes);
     }
     // After a short one, an empty slice says when it has left.
     const slices = isShort ? [''].values() : slicesOf(head, body);
     const next = (): void => {
       const slice = socket.destroyed ? undefined : slices.next().value;
-      if (slice !== undefined) {
-        socket.write(slice, 'latin1', next);
-        return;
-      }
+      if (slice !== undefined) return void socket.write(slice, 'latin1', next);
       unsent.leave(bytes);
       this.#finish();
     };
-    if (!isShort) unsent.enter(bytes, next);
-    else {
-      unsent.add(bytes);
-      next();
-    }
+    if (isShort) next();
+    else unsent.enter(bytes, next);
   }
 
   /** The answer has left: goes on with what waits. */
@@ -247,21 +229,17 @@ export class Connection {
     if (this.#waiting.length === 0 && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Ends the connection, with the answer to what was refused where something was. */
+  /** Ends the connection, with what refuses the rest if there is any. */
   #hangUp(): void {
     if (!this.#socket.writable) return;
     this.#isOver = true;
     this.#forgetWaiting();
-    if (this.#refusal === undefined) {
-      linger(this.#socket);
-      return;
-    }
-    const reply = replyTo(this.#refusal);
-    linger(this.#socket, replyHead(reply, true) + this.#refusal.body);
-    this.#shared.service.left(reply.status);
+    const refusal = this.#refusal;
+    linger(this.#socket, refusal === undefined ? '' : replyHead(refusal, true) + refusal.body);
+    if (refusal !== undefined) this.#shared.service.left(refusal.status);
   }
 
-  /** They count until the turn of the event loop ends: it shall not read as many of each of a thousand connections. */
+  /** They count until this turn of the event loop ends: it must not read as many of each of a thousand connections. */
   #forgetWaiting(): void {
     const { length } = this.#waiting.splice(0);
     if (length > 0) setImmediate(() => (this.#shared.waiting -= length));

@@ -1,7 +1,4 @@
-/**
- * All of a petstore that speaks HTTP: its listening ports, its `handler` for servers of others, and its `fetch`, which
- * needs no port and no socket.
- */
+/** All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch` without a port. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { checkNames, PetstoreError } from '../errors.js';
 import { bodyTooLarge, Head, headerOf, mountPathOf, parseHead, type Message } from '../request.js';
@@ -21,7 +18,7 @@ export class Endpoint {
   }
 
   /**
-   * Opens a port and resolves to the server behind it; rejects with Node's error where the port cannot be had.
+   * Opens a port; rejects with Node's error where it cannot be had.
    * @throws TypeError for options that are no object or have an unknown name.
    */
   async listen(options: ListenOptions): Promise<HttpServer> {
@@ -42,15 +39,28 @@ export class Endpoint {
   /** Answers a request of another server; `next` is what a framework gives for errors that are its own to answer. */
   async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
     const { service, outbox } = this.#shared;
-    const message = new ForeignMessage(request);
+    let mistake: TypeError | undefined;
+    const message: Message = {
+      method: request.method ?? '',
+      target: request.url ?? '',
+      mountPath: mountPathOf(request),
+      clientAddress: request.socket?.remoteAddress,
+      startedAt: performance.now(),
+      readHead: () => parseHead(request),
+      header: (name) => headerOf(request.rawHeaders, name),
+      readBody: async (maxBytes) => {
+        mistake = mountingMistake(request);
+        if (mistake !== undefined) throw mistake;
+        return readIncoming(request, maxBytes);
+      },
+    };
     const answer = await service.answer(message);
     const send = (): void => {
-      const { bodyTaken } = message;
       service.left(answer.reply.status, message, answer);
-      if (bodyTaken === undefined || typeof next !== 'function')
-        message.send(answer.reply, response, service.isStopping);
+      if (mistake === undefined || typeof next !== 'function')
+        write(request, response, answer.reply, service.isStopping);
       // What the framework throws is its own, and not the other answers' of this turn.
-      else queueMicrotask(() => next(bodyTaken));
+      else queueMicrotask(() => next(mistake));
     };
     outbox.put({ send });
   }
@@ -62,95 +72,64 @@ export class Endpoint {
     request.headers.forEach((value, name) => head.add(name, value));
     const message: Message = {
       method: request.method,
-      // Its URL is absolute, always: the target is what a client would send of it.
+      // What a client would send of its URL, which is always absolute.
       target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
       mountPath: mountPathOf(request),
       startedAt: performance.now(),
       readHead: () => head,
       header: (name) => request.headers.get(name) ?? undefined,
-      readBody: (maxBytes) => readBody(request, maxBytes),
+      readBody: (maxBytes) => readStream(request, maxBytes),
     };
     const { service } = this.#shared;
     const answer = await service.answer(message);
-    const { reply } = answer;
-    service.left(reply.status, message, answer);
+    const { status, body } = answer.reply;
+    service.left(status, message, answer);
     const headers = new Headers();
-    const lines = wireHeaders(reply);
+    const lines = wireHeaders(answer.reply);
     for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
-    const hasBody = reply.body !== undefined && request.method !== 'HEAD';
-    return new Response(hasBody ? Buffer.from(String(reply.body), 'latin1') : null, { status: reply.status, headers });
+    const isEmpty = body === undefined || request.method === 'HEAD';
+    return new Response(isEmpty ? null : Buffer.from(String(body), 'latin1'), { status, headers });
   }
 }
 
-/** One request of a foreign server and the way back for its reply. */
-class ForeignMessage implements Message {
-  readonly method: string;
-  readonly target: string;
-  readonly mountPath: string | undefined;
-  readonly startedAt = performance.now();
-  readonly #request: IncomingMessage;
-  /** The mistake of whoever mounted the petstore, with its mend; undefined unless the body was asked for and taken. */
-  bodyTaken: TypeError | undefined;
+/** What whoever mounted the petstore must mend where the body is no longer what was sent. */
+function mountingMistake(request: IncomingMessage): TypeError | undefined {
+  const taken = request.readableEnded ? 'was read' : request.readableEncoding === null ? undefined : 'was decoded';
+  if (taken === undefined) return undefined;
+  const mend = 'mount the petstore before any body parser and any setEncoding';
+  return new TypeError(`the body ${taken} before the petstore could read it; ${mend}`);
+}
 
-  constructor(request: IncomingMessage) {
-    this.method = request.method ?? '';
-    this.target = request.url ?? '';
-    this.mountPath = mountPathOf(request);
-    this.#request = request;
-  }
-
-  get clientAddress(): string | undefined {
-    return this.#request.socket.remoteAddress;
-  }
-
-  readHead(): Head {
-    return parseHead(this.#request);
-  }
-
-  header(name: string): string | undefined {
-    return headerOf(this.#request.rawHeaders, name);
-  }
-
-  /** Rejects besides with a TypeError, see {@link bodyTaken}, where the body is no longer what was sent. */
-  async readBody(maxBytes: number): Promise<string> {
-    const request = this.#request;
-    const taken = request.readableEnded ? 'was read' : request.readableEncoding === null ? undefined : 'was decoded';
-    if (taken !== undefined) {
-      const mend = 'mount the petstore before any body parser and any setEncoding';
-      this.bodyTaken = new TypeError(`the body ${taken} before the petstore could read it; ${mend}`);
-      throw this.bodyTaken;
-    }
-    if (request.destroyed) throw brokenOff();
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    await new Promise<void>((resolve, reject) => {
-      request.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes <= maxBytes) chunks.push(chunk);
-        else reject(bodyTooLarge(maxBytes));
-      });
-      request.once('end', resolve).once('close', () => request.readableEnded || reject(brokenOff()));
-      // A framework may have paused it.
-      request.resume();
+async function readIncoming(request: IncomingMessage, maxBytes: number): Promise<string> {
+  if (request.destroyed) throw brokenOff();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  await new Promise<void>((resolve, reject) => {
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= maxBytes) chunks.push(chunk);
+      else reject(bodyTooLarge(maxBytes));
     });
-    return Buffer.concat(chunks).toString('latin1');
-  }
-
-  /** Writes the whole reply, and ends the connection where the reply or an unread body asks for it (C51). */
-  send(reply: Reply, response: ServerResponse, isStopping: boolean): void {
-    const request = this.#request;
-    // A framework around us may have answered meanwhile, out of patience for one.
-    if (response.headersSent || response.writableEnded) return;
-    const closes = reply.closes === true || !request.complete || !response.shouldKeepAlive || isStopping;
-    const { socket } = request;
-    // By this Node ends the connection: at once, which would reset the reply away while the body still comes.
-    if (!request.complete) socket.destroySoon = () => linger(socket);
-    response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
-    response.end(this.method === 'HEAD' ? '' : String(reply.body ?? ''), 'latin1');
-  }
+    request.once('end', resolve).once('close', () => request.readableEnded || reject(brokenOff()));
+    // A framework may have paused it.
+    request.resume();
+  });
+  return Buffer.concat(chunks).toString('latin1');
 }
 
-async function readBody({ body: stream, signal }: Request, maxBytes: number): Promise<string> {
+/** Writes a whole reply to a foreign server, and ends the connection where the reply or an unread body asks for it. */
+function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
+  // A framework around us may have answered meanwhile, out of patience for one.
+  if (response.headersSent || response.writableEnded) return;
+  const { socket, complete } = request;
+  const closes = reply.closes === true || !complete || !response.shouldKeepAlive || isStopping;
+  // With this Node ends the connection: at once, though the body still comes (C51).
+  if (!complete) socket.destroySoon = () => linger(socket);
+  response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
+  response.end(request.method === 'HEAD' ? '' : String(reply.body ?? ''), 'latin1');
+}
+
+async function readStream({ body: stream, signal }: Request, maxBytes: number): Promise<string> {
   if (stream === null) return '';
   const chunks: Uint8Array[] = [];
   let bytes = 0;

@@ -4,26 +4,25 @@ import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import { bodyTooLarge, headerOf, parseHead, type Head, type Message } from '../request.js';
 
-/** How many bytes of a body are held that nobody has asked for yet; then its socket is read no further. */
+/** How many bytes of a body that nobody has asked for are held; then its socket is read no further. */
 const heldBytes = 65_536;
 
 const noHeaders: IncomingHttpHeaders = {};
 
 /**
- * Node's request without its stream, which flows, ends and is destroyed in five ticks after each answer, though most
- * requests have no body. Worth 0 to 20 % by row (`make bench PARTS=speed` without it). A body is collected in one
- * buffer, however small its chunks.
+ * Node's request without its stream, which flows, ends and is destroyed in five ticks after each answer: 0 to 20 % by
+ * row (`make bench PARTS=speed` without it). A body is collected in one buffer, however small its chunks.
  */
 export class Exchange extends IncomingMessage implements Message {
   declare method: string;
   readonly startedAt = performance.now();
-  /** Nobody reads headers by name but Node, for Expect, which is answered by ourselves: to make the table is 2 %. */
+  /** Node alone reads headers by name, for Expect, which is answered by ourselves: to make the table is 2 %. */
   override headers = noHeaders;
   /** As `complete`; until then, Node adds a listener for that to each request it lets go of. */
   override readableEnded = false;
-  /** Node's, for its own bookkeeping; it makes none for a CONNECT. */
+  /** Node's, for its bookkeeping; it makes none for a CONNECT. */
   response: SilentResponse | undefined;
-  /** Why the rest of this request will never come; then that is its answer, whatever else it asked for. */
+  /** Why the rest of it will never come; then that is its answer, whatever else it asked for. */
   failure: PetstoreError | undefined;
   /** Whether the client waits for a `100 Continue` that nobody has sent yet (C45). */
   #awaitsContinue = false;
@@ -31,9 +30,8 @@ export class Exchange extends IncomingMessage implements Message {
   #length = 0;
   /** Whether the body is wanted no more: the request has its answer, or has failed. */
   #isDiscarded = false;
-  #maxBytes = 0;
-  /** Called once the whole body has come, or over `#maxBytes` of it; undefined until somebody wants it. */
-  #onEnough: (() => void) | undefined;
+  /** Called when more of the body has come, or none will; absent until somebody wants it. */
+  #onMore: (() => void) | undefined;
 
   get target(): string {
     return this.url ?? '';
@@ -43,14 +41,14 @@ export class Exchange extends IncomingMessage implements Message {
     return this.socket.remoteAddress;
   }
 
-  /** Whether the connection can go on after the answer: the client asks for that, and all of the request has come. */
+  /** Whether the connection can go on: the client asks for that, and all of the request has come. */
   get keepsAlive(): boolean {
     return this.complete && this.response?.shouldKeepAlive === true;
   }
 
   readHead(): Head {
     const head = parseHead(this);
-    // Node's parser drops what the same packet brought after it: nobody could tell where the next request begins.
+    // Node's parser drops what the same packet brought after it.
     if (head.upgrade !== undefined && this.response !== undefined) this.response.shouldKeepAlive = false;
     this.#awaitsContinue = head.expect?.toLowerCase() === '100-continue';
     return head;
@@ -62,10 +60,9 @@ export class Exchange extends IncomingMessage implements Message {
 
   async readBody(maxBytes: number): Promise<string> {
     if (this.#awaitsContinue && !this.#isDiscarded) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
-    if (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
+    while (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
       await new Promise<void>((resolve) => {
-        this.#maxBytes = maxBytes;
-        this.#onEnough = resolve;
+        this.#onMore = resolve;
         if (this.socket.isPaused()) this.socket.resume();
       });
     }
@@ -82,11 +79,11 @@ export class Exchange extends IncomingMessage implements Message {
     if (this.complete || this.#isDiscarded) return false;
     this.failure = error;
     this.#discard();
-    this.#onEnough?.();
+    this.#onMore?.();
     return true;
   }
 
-  /** Its answer is on its way; what still comes of its body is dropped. */
+  /** Its answer is on its way: what still comes of its body is dropped. */
   answered(status: number): void {
     this.#discard();
     if (this.response !== undefined) this.response.statusCode = status;
@@ -103,22 +100,17 @@ export class Exchange extends IncomingMessage implements Message {
   override push(chunk: unknown): boolean {
     if (chunk === null) this.readableEnded = true;
     else if (Buffer.isBuffer(chunk) && !this.#isDiscarded) this.#append(chunk);
-    if (this.#onEnough === undefined) {
-      if (this.#length > heldBytes) this.socket.pause();
-    } else if (chunk === null || this.#length > this.#maxBytes) this.#onEnough();
+    if (this.#onMore !== undefined) this.#onMore();
+    else if (this.#length > heldBytes) this.socket.pause();
     return true;
   }
 
-  /** Node dumps and ends requests as the streams that these are not. A request that came whole is carried out (C53). */
+  /** Node dumps requests as the streams that these are not. */
   override resume(): this {
     return this;
   }
 
-  override destroy(): this {
-    return this;
-  }
-
-  /** Asked by Node to know whether HTTP ends here. It does on a socket that is destroyed: nothing more is parsed. */
+  /** Whether HTTP ends here, Node asks. It does on a socket that is destroyed: nothing more is parsed. */
   get upgrade(): boolean {
     return this.method === 'CONNECT' || this.socket.destroyed;
   }
@@ -143,8 +135,8 @@ export class Exchange extends IncomingMessage implements Message {
 }
 
 /**
- * Node's response, to which nobody writes: Node only looks it up on the socket, to know whether an answer is still to
- * come. `ServerResponse` would add a listener to the socket for each request, and take it away again.
+ * Node's response, to which nobody writes: Node looks for it on the socket, to know whether an answer is still to come.
+ * `ServerResponse` would add a listener to the socket for each request, and take it away again.
  */
 export class SilentResponse extends ServerResponse<Exchange> {
   override assignSocket(socket: AnsweringSocket): void {
@@ -156,10 +148,7 @@ export class SilentResponse extends ServerResponse<Exchange> {
   }
 }
 
-/** A socket with the name by which Node knows the response that is on its way. */
-interface AnsweringSocket extends Socket {
-  _httpMessage?: ServerResponse | undefined;
-}
+type AnsweringSocket = Socket & { _httpMessage?: ServerResponse | undefined };
 
 /** The error of a request whose client went before all of its body had come (C53). */
 export function brokenOff(): PetstoreError {

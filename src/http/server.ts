@@ -16,7 +16,7 @@ export interface ListenOptions {
   readonly port?: number;
   /** The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue `127.0.0.1` */
   readonly host?: string;
-  /** Certificate chain and private key in PEM; with them it serves HTTPS. */
+  /** With it, HTTPS is served. */
   readonly tls?: TlsPair;
 }
 
@@ -28,7 +28,7 @@ export interface TlsPair {
   readonly key: string | Buffer;
 }
 
-/** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
+/** C42 and C43 are checked by ourselves: Node would answer some requests without a body and serve others. */
 const serverOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
@@ -38,12 +38,11 @@ const serverOptions = {
   // Times of C44.
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  // Connections look for that themselves, twice a second: Node's timer is set and ended anew for each request.
+  // Connections look for that themselves: Node's timer is set and ended anew for each request.
   keepAliveTimeout: 0,
   // Twice as often as C44 says, so that a second is not missed by milliseconds.
   connectionsCheckingInterval: 500,
 };
-const tlsHandshakeMs = 10_000;
 const sweepMs = 500;
 const cutMs = 500;
 /** How long an idle connection is kept once we stop: a request may be on its way, and shall be answered. */
@@ -51,17 +50,17 @@ const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
-/** Most connections that wait to be taken, if the system allows it; a client beyond tries again only seconds later. */
+/** Most connections that wait to be taken, if the system allows it: a client beyond tries again only seconds later. */
 const maxPending = 4_096;
 
-type AnyServer = Server<typeof Exchange, typeof SilentResponse> | TlsServer<typeof Exchange, typeof SilentResponse>;
+type AnyServer = Server<typeof Exchange, typeof SilentResponse> | SecureServer;
+type SecureServer = TlsServer<typeof Exchange, typeof SilentResponse>;
 
 /** A server that listens. */
 export class HttpServer {
   readonly #server: AnyServer;
-  readonly #connections = new Map<Duplex, Connection>();
-  /** Under HTTPS those without a connection are still shaking hands. */
-  readonly #sockets = new Set<Socket>();
+  /** By their sockets; under HTTPS also those that still shake hands, and have none. */
+  readonly #connections = new Map<Duplex, Connection | undefined>();
   #sweeper: NodeJS.Timeout | undefined;
 
   private constructor(server: AnyServer, shared: Shared) {
@@ -71,16 +70,17 @@ export class HttpServer {
     server.maxHeadersCount = 101;
     // A client may close its sending side after its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
-    server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
-    });
-    server.on(isSecure(server) ? 'secureConnection' : 'connection', (socket: Socket) => {
+    const keep = (socket: Socket, connection?: Connection): void => {
+      this.#connections.set(socket, connection);
+      socket.once('close', () => this.#connections.delete(socket));
+    };
+    const open = (socket: Socket): void => {
       // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
       socket.allowHalfOpen = true;
-      this.#connections.set(socket, new Connection(socket, shared));
-      socket.once('close', () => this.#connections.delete(socket));
-    });
+      keep(socket, new Connection(socket, shared));
+    };
+    if (isSecure(server)) server.on('connection', (socket: Socket) => keep(socket)).on('secureConnection', open);
+    else server.on('connection', open);
     const accept = (exchange: Exchange): void => this.#connections.get(exchange.socket)?.accept(exchange);
     server.on('request', (exchange, response) => {
       exchange.response = response;
@@ -90,7 +90,7 @@ export class HttpServer {
     server.on('connect', accept);
     server.on('clientError', (error: ParserError, socket) => {
       const connection = this.#connections.get(socket);
-      // Without one it is a TLS socket that never shook hands, so that nothing can be answered.
+      // To a TLS socket that never shook hands, nothing can be answered.
       if (connection === undefined) socket.destroy();
       else connection.fail(error);
     });
@@ -102,13 +102,13 @@ export class HttpServer {
       tls === undefined
         ? createServer(serverOptions)
         : // Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own.
-          (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+          (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
     const listening = new HttpServer(server, shared);
     server.listen(port, host, maxPending);
     await once(server, 'listening');
     listening.#sweeper = setInterval(() => {
       const now = performance.now();
-      for (const connection of listening.#connections.values()) connection.sweep(now);
+      listening.#connections.forEach((each) => each?.sweep(now));
     }, sweepMs).unref();
     return listening;
   }
@@ -125,11 +125,7 @@ export class HttpServer {
     return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   }
 
-  /**
-   * Serves new connections with another certificate; those that are open keep theirs.
-   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that cannot be used: then the old one
-   * stays.
-   */
+  /** See `Listening.setTls`. */
   setTls({ cert, key }: TlsPair): void {
     if (!isSecure(this.#server)) throw new TypeError('the server listens without TLS');
     this.#server.setSecureContext({ cert, key });
@@ -145,9 +141,9 @@ export class HttpServer {
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
     const timers = [
-      setTimeout(() => this.#connections.forEach((each) => each.endIfIdle()), Math.min(lastWordMs, graceMs)),
-      setTimeout(() => this.#connections.forEach((each) => each.refuse(stopping())), graceMs),
-      setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
+      setTimeout(() => this.#connections.forEach((each) => each?.endIfIdle()), Math.min(lastWordMs, graceMs)),
+      setTimeout(() => this.#connections.forEach((each) => each?.refuse(stopping())), graceMs),
+      setTimeout(() => this.#connections.forEach((_, socket) => socket.destroy()), graceMs + cutMs),
     ];
     await closed;
     timers.forEach((timer) => clearTimeout(timer));
@@ -163,7 +159,7 @@ export class HttpServer {
   }
 }
 
-function isSecure(server: AnyServer): server is TlsServer<typeof Exchange, typeof SilentResponse> {
+function isSecure(server: AnyServer): server is SecureServer {
   return 'setSecureContext' in server;
 }
 
