@@ -19,7 +19,7 @@ export interface Answer {
 export interface Service {
   /** Answers a request; never rejects. */
   answer(message: Message): Promise<Answer>;
-  /** The reply to a request that failed after it was answered, with all that its route and plugins add. */
+  /** The reply to a request that failed after its answer was made. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
   /** Hears of each reply that leaves; without a request, of one to what was no HTTP. */
   left(status: number, message?: Message, answer?: Answer): void;
@@ -27,7 +27,7 @@ export interface Service {
   readonly isStopping: boolean;
 }
 
-/** What all connections of a petstore share. */
+/** What all connections share. */
 export interface Shared {
   readonly service: Service;
   readonly outbox: Outbox;
@@ -44,19 +44,18 @@ const readBytes = 65_536;
 const readMs = 60_000;
 /** How long a client may read nothing while others wait (C55). */
 const stalledMs = 5_000;
-/** How long a head and a whole request may take once we read again, where they had to wait for us (C44). */
+/** How long a head and a whole request that had to wait may take once we read again (C44). */
 const headMs = 10_000;
 const requestMs = 30_000;
 
-/** One socket of an HTTP server. */
 export class Connection {
   readonly #socket: Socket;
   readonly #shared: Shared;
-  /** The request that is being answered, until its answer has left. */
+  /** Until its answer has left. */
   #current: Exchange | undefined;
   #answer: Answer | undefined;
   readonly #waiting: Exchange[] = [];
-  /** Whether no further request is carried out, as an answer that closes is on its way, or the end itself. */
+  /** Whether no further request is taken. */
   #isOver = false;
   /** The answer that ends the connection once the requests before it have theirs (C52). */
   #refusal: Reply | undefined;
@@ -83,17 +82,17 @@ export class Connection {
     this.#shared = shared;
     // Node's own listener is gone after a CONNECT.
     socket.on('error', () => undefined);
-    // With this Node ends a connection whose client has ended it: at once, though the client may still send.
+    // Node would end a connection whose client has ended it at once, though the client may still send.
     socket.destroySoon = () => this.#hangUp();
     // Node reads on whenever it lets go of a request.
     socket.on('resume', () => {
       if (this.#waiting.length > 0) socket.pause();
     });
-    // Of a body, no more will come; requests that came whole are carried out all the same (C53).
+    // No more of its body will come; requests that came whole are carried out all the same (C53).
     socket.once('close', () => this.#latest?.fail(brokenOff()));
   }
 
-  /** Takes a request; it waits for the answer to the one before it, and meanwhile the socket is not read. */
+  /** Takes a request; while it waits for the answer to the one before it, the socket is not read. */
   accept(exchange: Exchange): void {
     if (this.#isOver) return;
     this.#isHeadLate = false;
@@ -106,7 +105,7 @@ export class Connection {
     }
   }
 
-  /** Node's parser, its clock or the socket itself failed; told again for every packet that still comes. */
+  /** Node's parser, its clock or the socket failed; said again for every packet that still comes. */
   fail(error: ParserError): void {
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     if (isLate && this.#current?.complete === true) {
@@ -117,7 +116,7 @@ export class Connection {
     } else this.#socket.destroy();
   }
 
-  /** Answers what came last with an error, on its own path if its body still comes, and ends the connection (C52). */
+  /** Ends the connection with an error: the answer to what came last, which may be a request whose body still comes. */
   refuse(error: PetstoreError): void {
     if (this.#isOver || this.#latest?.fail(error)) return;
     this.#isOver = true;
@@ -156,7 +155,7 @@ export class Connection {
     return this.#socket.bytesRead > this.#turnedBytes;
   }
 
-  /** The request that came last, of those without an answer; its body may still come. */
+  /** The last that came of those without an answer: its body may still come. */
   get #latest(): Exchange | undefined {
     return this.#waiting.at(-1) ?? this.#current;
   }
@@ -167,17 +166,15 @@ export class Connection {
     void this.#shared.service.answer(exchange).then(this.#onAnswer);
   }
 
-  /** Writes the reply; the connection ends after it if one of both or an unread body asks, or the server stops. */
+  /** Writes the reply; what closes is that, the client's wish, an unread body, or a server that stops. */
   send(): void {
     const exchange = this.#current;
     const answer = this.#answer;
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
-    const { failure } = exchange;
-    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
+    const reply = exchange.failure === undefined ? answer.reply : service.failed(exchange.failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
-    const head = replyHead(reply, closes);
     exchange.answered(reply.status);
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
     if (closes) {
@@ -185,11 +182,11 @@ export class Connection {
       this.#refusal = undefined;
       this.#forgetWaiting();
     }
-    this.#write(head, exchange.method === 'HEAD' ? '' : (reply.body ?? ''));
+    this.#write(replyHead(reply, closes), exchange.method === 'HEAD' ? '' : (reply.body ?? ''));
     service.left(reply.status, exchange, answer);
   }
 
-  /** Writes a whole answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
+  /** Writes an answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
   #write(head: string, body: string | Pieces): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
@@ -229,7 +226,6 @@ export class Connection {
     if (this.#waiting.length === 0 && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Ends the connection, with what refuses the rest if there is any. */
   #hangUp(): void {
     if (!this.#socket.writable) return;
     this.#isOver = true;

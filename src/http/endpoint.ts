@@ -8,7 +8,6 @@ import { brokenOff } from './exchange.js';
 import { HttpServer, type ListenOptions } from './server.js';
 import { linger, Outbox, UnsentBytes, wireHeaders } from './wire.js';
 
-/** The HTTP side of one petstore. */
 export class Endpoint {
   readonly #shared: Shared;
   readonly #servers: HttpServer[] = [];
@@ -17,10 +16,7 @@ export class Endpoint {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
   }
 
-  /**
-   * Opens a port; rejects with Node's error where it cannot be had.
-   * @throws TypeError for options that are no object or have an unknown name.
-   */
+  /** Opens a port; see `Petstore.listen`. */
   async listen(options: ListenOptions): Promise<HttpServer> {
     if (typeof options !== 'object' || options === null) {
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
@@ -31,7 +27,7 @@ export class Endpoint {
     return server;
   }
 
-  /** Ends all ports: what is under way has so many milliseconds to be answered, then the rest is cut. */
+  /** Ends all ports; what is under way has so many milliseconds to be answered. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.stop(graceMs)));
   }
@@ -48,24 +44,25 @@ export class Endpoint {
       startedAt: performance.now(),
       readHead: () => parseHead(request),
       header: (name) => headerOf(request.rawHeaders, name),
-      readBody: async (maxBytes) => {
-        mistake = mountingMistake(request);
-        if (mistake !== undefined) throw mistake;
-        return readIncoming(request, maxBytes);
+      readBody: (maxBytes) => {
+        const { readableEnded, readableEncoding } = request;
+        if (!readableEnded && readableEncoding === null) return readIncoming(request, maxBytes);
+        const when = `was ${readableEnded ? 'read' : 'decoded'} before the petstore could read it`;
+        mistake = new TypeError(`the body ${when}; mount the petstore before any body parser and any setEncoding`);
+        return Promise.reject(mistake);
       },
     };
     const answer = await service.answer(message);
     const send = (): void => {
       service.left(answer.reply.status, message, answer);
-      if (mistake === undefined || typeof next !== 'function')
-        write(request, response, answer.reply, service.isStopping);
       // What the framework throws is its own, and not the other answers' of this turn.
-      else queueMicrotask(() => next(mistake));
+      if (mistake !== undefined && typeof next === 'function') queueMicrotask(() => next(mistake));
+      else write(request, response, answer.reply, service.isStopping);
     };
     outbox.put({ send });
   }
 
-  /** Answers a request of the web platform; strings, URLs and `init` are taken as the platform's `fetch` takes them. */
+  /** Answers a request of the web platform; takes what the platform's `fetch` takes. */
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
     const request = input instanceof Request && init === undefined ? input : new Request(input, init);
     const head = new Head();
@@ -92,14 +89,6 @@ export class Endpoint {
   }
 }
 
-/** What whoever mounted the petstore must mend where the body is no longer what was sent. */
-function mountingMistake(request: IncomingMessage): TypeError | undefined {
-  const taken = request.readableEnded ? 'was read' : request.readableEncoding === null ? undefined : 'was decoded';
-  if (taken === undefined) return undefined;
-  const mend = 'mount the petstore before any body parser and any setEncoding';
-  return new TypeError(`the body ${taken} before the petstore could read it; ${mend}`);
-}
-
 async function readIncoming(request: IncomingMessage, maxBytes: number): Promise<string> {
   if (request.destroyed) throw brokenOff();
   const chunks: Buffer[] = [];
@@ -110,20 +99,20 @@ async function readIncoming(request: IncomingMessage, maxBytes: number): Promise
       if (bytes <= maxBytes) chunks.push(chunk);
       else reject(bodyTooLarge(maxBytes));
     });
-    request.once('end', resolve).once('close', () => request.readableEnded || reject(brokenOff()));
+    request.once('end', resolve);
+    request.once('close', () => request.readableEnded || reject(brokenOff()));
     // A framework may have paused it.
     request.resume();
   });
   return Buffer.concat(chunks).toString('latin1');
 }
 
-/** Writes a whole reply to a foreign server, and ends the connection where the reply or an unread body asks for it. */
 function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
   // A framework around us may have answered meanwhile, out of patience for one.
   if (response.headersSent || response.writableEnded) return;
   const { socket, complete } = request;
   const closes = reply.closes === true || !complete || !response.shouldKeepAlive || isStopping;
-  // With this Node ends the connection: at once, though the body still comes (C51).
+  // Node would end the connection at once, though the body still comes (C51).
   if (!complete) socket.destroySoon = () => linger(socket);
   response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
   response.end(request.method === 'HEAD' ? '' : String(reply.body ?? ''), 'latin1');
@@ -135,7 +124,7 @@ async function readStream({ body: stream, signal }: Request, maxBytes: number): 
   let bytes = 0;
   try {
     const reader = stream.getReader();
-    // A stream need not hear that its request was given up; reading ends here for it.
+    // A stream need not hear that its request was given up.
     const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
     signal.addEventListener('abort', cancel, { once: true });
     while (bytes <= maxBytes && !signal.aborted) {

@@ -1,4 +1,4 @@
-/** One request of a connection of our own server: from its head over the bytes of its body to its answer. */
+/** One request of a connection of our own server, from its head to its answer. */
 import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
@@ -22,15 +22,15 @@ export class Exchange extends IncomingMessage implements Message {
   override readableEnded = false;
   /** Node's, for its bookkeeping; it makes none for a CONNECT. */
   response: SilentResponse | undefined;
-  /** Why the rest of it will never come; then that is its answer, whatever else it asked for. */
+  /** Why the rest of it will never come: then that is its answer, whatever it asked for. */
   failure: PetstoreError | undefined;
   /** Whether the client waits for a `100 Continue` that nobody has sent yet (C45). */
   #awaitsContinue = false;
   #bytes: Buffer | undefined;
   #length = 0;
-  /** Whether the body is wanted no more: the request has its answer, or has failed. */
+  /** Whether the body is wanted no more. */
   #isDiscarded = false;
-  /** Called when more of the body has come, or none will; absent until somebody wants it. */
+  /** Says that more of the body has come, or none will; absent until somebody wants it. */
   #onMore: (() => void) | undefined;
 
   get target(): string {
@@ -61,10 +61,8 @@ export class Exchange extends IncomingMessage implements Message {
   async readBody(maxBytes: number): Promise<string> {
     if (this.#awaitsContinue && !this.#isDiscarded) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     while (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
-      await new Promise<void>((resolve) => {
-        this.#onMore = resolve;
-        if (this.socket.isPaused()) this.socket.resume();
-      });
+      if (this.socket.isPaused()) this.socket.resume();
+      await new Promise<void>((resolve) => (this.#onMore = resolve));
     }
     if (this.failure !== undefined) throw this.failure;
     if (this.#length > maxBytes) {
@@ -74,7 +72,7 @@ export class Exchange extends IncomingMessage implements Message {
     return this.#bytes?.toString('latin1', 0, this.#length) ?? '';
   }
 
-  /** Gives up a request that is not complete and not answered; false for any other. */
+  /** Gives up a request that is neither complete nor answered; false for any other. */
   fail(error: PetstoreError): boolean {
     if (this.complete || this.#isDiscarded) return false;
     this.failure = error;
@@ -110,7 +108,7 @@ export class Exchange extends IncomingMessage implements Message {
     return this;
   }
 
-  /** Whether HTTP ends here, Node asks. It does on a socket that is destroyed: nothing more is parsed. */
+  /** Whether HTTP ends here, Node asks: on a destroyed socket nothing more is parsed. */
   get upgrade(): boolean {
     return this.method === 'CONNECT' || this.socket.destroyed;
   }

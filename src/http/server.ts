@@ -28,7 +28,9 @@ export interface TlsPair {
   readonly key: string | Buffer;
 }
 
-/** C42 and C43 are checked by ourselves: Node would answer some requests without a body and serve others. */
+/** How often times are looked at (C44). */
+const sweepMs = 500;
+/** C42 and C43 are checked by ourselves: Node answers some such requests without a body, and serves others. */
 const serverOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
@@ -38,33 +40,37 @@ const serverOptions = {
   // Times of C44.
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  // Connections look for that themselves: Node's timer is set and ended anew for each request.
+  // Connections see to that: Node's timer is set and ended anew for each request.
   keepAliveTimeout: 0,
-  // Twice as often as C44 says, so that a second is not missed by milliseconds.
-  connectionsCheckingInterval: 500,
+  connectionsCheckingInterval: sweepMs,
 };
-const sweepMs = 500;
 const cutMs = 500;
-/** How long an idle connection is kept once we stop: a request may be on its way, and shall be answered. */
+/** How long an idle connection is kept once we stop, as a request may be on its way. */
 const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
-/** Most connections that wait to be taken, if the system allows it: a client beyond tries again only seconds later. */
+/** Most connections that wait to be taken: a client beyond tries again only seconds later. */
 const maxPending = 4_096;
 
 type AnyServer = Server<typeof Exchange, typeof SilentResponse> | SecureServer;
 type SecureServer = TlsServer<typeof Exchange, typeof SilentResponse>;
 
-/** A server that listens. */
 export class HttpServer {
   readonly #server: AnyServer;
   /** By their sockets; under HTTPS also those that still shake hands, and have none. */
   readonly #connections = new Map<Duplex, Connection | undefined>();
-  #sweeper: NodeJS.Timeout | undefined;
+  readonly #sweeper: NodeJS.Timeout;
+  /** The port that it listens on. */
+  readonly port: number;
+  /** Its base address, without a slash at the end. */
+  readonly url: string;
 
-  private constructor(server: AnyServer, shared: Shared) {
+  private constructor(server: AnyServer, { address, family, port }: AddressInfo, shared: Shared) {
     this.#server = server;
+    this.port = port;
+    const scheme = isSecure(server) ? 'https' : 'http';
+    this.url = `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
     // One more than C43 allows shows that they are too many; Node would keep a thousand.
     server.maxHeadersCount = 101;
@@ -94,35 +100,25 @@ export class HttpServer {
       if (connection === undefined) socket.destroy();
       else connection.fail(error);
     });
+    this.#sweeper = setInterval(() => {
+      const now = performance.now();
+      this.#connections.forEach((each) => each?.sweep(now));
+    }, sweepMs).unref();
   }
 
-  /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
+  /** Listens; rejects with Node's error where that cannot be. */
   static async listen(shared: Shared, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
     const server =
       tls === undefined
         ? createServer(serverOptions)
-        : // Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own.
+        : // Imported only here: Node's TLS is large, and most servers do without.
           (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
-    const listening = new HttpServer(server, shared);
     server.listen(port, host, maxPending);
+    // Within the same turn of the event loop: no connection comes before it is made.
     await once(server, 'listening');
-    listening.#sweeper = setInterval(() => {
-      const now = performance.now();
-      listening.#connections.forEach((each) => each?.sweep(now));
-    }, sweepMs).unref();
-    return listening;
-  }
-
-  /** The port that it listens on. */
-  get port(): number {
-    return this.#address.port;
-  }
-
-  /** Its base address, without a slash at the end. */
-  get url(): string {
-    const { address, family, port } = this.#address;
-    const scheme = isSecure(this.#server) ? 'https' : 'http';
-    return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
+    return new HttpServer(server, address, shared);
   }
 
   /** See `Listening.setTls`. */
@@ -131,12 +127,9 @@ export class HttpServer {
     this.#server.setSecureContext({ cert, key });
   }
 
-  /**
-   * Takes no more connections and lets requests under way finish. Whoever still sends after `graceMs` is told why it
-   * ends, and half a second later the rest is cut.
-   */
+  /** Lets requests under way finish. Whoever still sends after `graceMs` is told why it ends; then the rest is cut. */
   async stop(graceMs: number): Promise<void> {
-    // Once all that waits to be taken has been, in this turn of the event loop: the rest is reset, requests and all.
+    // First, this turn of the event loop takes what waits to be taken: the rest is reset, requests and all.
     await new Promise((resolve) => setImmediate(resolve));
     // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
@@ -151,19 +144,13 @@ export class HttpServer {
     // Only this ends the interval with which Node checks its timeouts.
     this.#server.close();
   }
-
-  get #address(): AddressInfo {
-    const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
-    return address;
-  }
 }
 
 function isSecure(server: AnyServer): server is SecureServer {
   return 'setSecureContext' in server;
 }
 
-/** How many files the process may open; infinitely many where the system doesn't say. */
+/** How many files the process may open; `Infinity` where the system doesn't say. */
 function openFileLimit(): number {
   try {
     return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);

@@ -13,7 +13,7 @@ export const keepAliveMs = 72_000;
 /** What every answer carries (C47), but for a reply's own Cache-Control. */
 const always = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'] as const;
 const jsonType = 'application/json';
-/** These never have a body, so that no length is said (RFC 9110 section 8.6). */
+/** These have no body, and no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
 /** The headers of a reply, names and values alternating, for who writes lines and date. */
@@ -55,7 +55,7 @@ let second = 0;
 let keepAliveEnd = '';
 let closeEnd = '';
 
-/** The date, made once a second, and how the connection goes on. */
+/** The date (RFC 9110 section 6.6.1), made once a second, and how the connection goes on. */
 function endLines(closes: boolean): string {
   const now = Math.floor(Date.now() / 1000);
   if (now !== second) {
@@ -104,7 +104,7 @@ export class Outbox {
     for (const each of ready) each.send();
   };
 
-  /** Has it send, which must not throw, at the end of this turn. */
+  /** Has it send at the end of this turn; that must not throw. */
   put(sender: { send(): void }): void {
     if (this.#ready.push(sender) === 1) setImmediate(this.#flush);
   }
@@ -159,7 +159,7 @@ export class UnsentBytes {
 const lingerBytes = 65_536;
 const lingerMs = 1_000;
 
-/** Ends the sending side after a byte string, and takes in some of what still comes, as a reset loses the answer. */
+/** Ends the sending side, and takes in some of what still comes: a reset loses the answer (RFC 9112 section 9.6). */
 export function linger(socket: Socket, text = ''): void {
   let bytes = 0;
   // In place of Node's listener: nothing more is parsed.
@@ -184,7 +184,10 @@ export interface ParserError {
   readonly bytesParsed?: unknown;
 }
 
-/** The error for the client when Node's parser, or its clock, gave a request up (C18, C42 to C44). */
+/** A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after it. */
+const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
+
+/** The error for the client where Node's parser or clock gave a request up (C18, C42 to C44). */
 export function parseFailure({ code, reason, rawPacket, bytesParsed }: ParserError): PetstoreError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
@@ -192,20 +195,13 @@ export function parseFailure({ code, reason, rawPacket, bytesParsed }: ParserErr
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new PetstoreError('request_timeout', 'The request did not arrive in time.');
   }
-  // The parser knows the methods of RTSP, and refuses them once it has read their request line so far.
+  // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in pieces is garbage.
   const isRtsp = reason === 'Invalid method for HTTP/x.x request';
-  if (isRtsp || (code === 'HPE_INVALID_METHOD' && isUnknownMethod(rawPacket, Number(bytesParsed)))) {
+  requestLine.lastIndex = Number(bytesParsed);
+  const packet = code === 'HPE_INVALID_METHOD' && Buffer.isBuffer(rawPacket) ? rawPacket.toString('latin1') : '';
+  if (isRtsp || requestLine.test(packet)) {
     return new PetstoreError('not_implemented', 'This method is not known here.');
   }
   const words = typeof reason === 'string' ? `: ${reason}` : '';
   return new PetstoreError('bad_request', `This is no valid HTTP/1.1${words}.`);
-}
-
-/** The rest of a right request line from within its method, a token (RFC 9110 section 5.6.2), or the space after it. */
-const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
-
-/** Whether the parser stumbled over an unknown method, not over garbage, as a line in several packets is. */
-function isUnknownMethod(packet: unknown, stumbledAt: number): boolean {
-  requestLine.lastIndex = stumbledAt;
-  return Buffer.isBuffer(packet) && requestLine.test(packet.toString('latin1'));
 }
