@@ -30,8 +30,9 @@ export class Exchange extends IncomingMessage implements Message {
   #length = 0;
   /** Whether the body is wanted no more. */
   #isDiscarded = false;
-  /** Says that more of the body has come, or none will; absent until somebody wants it. */
-  #onMore: (() => void) | undefined;
+  #maxBytes = heldBytes;
+  /** Says that the body has come, over `#maxBytes` of it, or no more will; absent until somebody wants it. */
+  #onEnough: (() => void) | undefined;
 
   get target(): string {
     return this.url ?? '';
@@ -60,9 +61,10 @@ export class Exchange extends IncomingMessage implements Message {
 
   async readBody(maxBytes: number): Promise<string> {
     if (this.#awaitsContinue && !this.#isDiscarded) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
-    while (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
+    if (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
+      this.#maxBytes = maxBytes;
       if (this.socket.isPaused()) this.socket.resume();
-      await new Promise<void>((resolve) => (this.#onMore = resolve));
+      await new Promise<void>((resolve) => (this.#onEnough = resolve));
     }
     if (this.failure !== undefined) throw this.failure;
     if (this.#length > maxBytes) {
@@ -77,7 +79,7 @@ export class Exchange extends IncomingMessage implements Message {
     if (this.complete || this.#isDiscarded) return false;
     this.failure = error;
     this.#discard();
-    this.#onMore?.();
+    this.#onEnough?.();
     return true;
   }
 
@@ -98,8 +100,9 @@ export class Exchange extends IncomingMessage implements Message {
   override push(chunk: unknown): boolean {
     if (chunk === null) this.readableEnded = true;
     else if (Buffer.isBuffer(chunk) && !this.#isDiscarded) this.#append(chunk);
-    if (this.#onMore !== undefined) this.#onMore();
-    else if (this.#length > heldBytes) this.socket.pause();
+    const isOver = this.#length > this.#maxBytes;
+    if (this.#onEnough === undefined && isOver) this.socket.pause();
+    else if (chunk === null || isOver) this.#onEnough?.();
     return true;
   }
 
