@@ -32,7 +32,7 @@ export class Endpoint {
     await Promise.all(this.#servers.map((server) => server.stop(graceMs)));
   }
 
-  /** Answers a request of another server; `next` is what a framework gives for errors that are its own to answer. */
+  /** Answers a request of another server; a framework's `next` hears of its own mistakes. */
   async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
     const { service, outbox } = this.#shared;
     let mistake: TypeError | undefined;
@@ -108,7 +108,7 @@ async function readIncoming(request: IncomingMessage, maxBytes: number): Promise
 }
 
 function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
-  // A framework around us may have answered meanwhile, out of patience for one.
+  // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
   const { socket, complete } = request;
   const closes = reply.closes === true || !complete || !response.shouldKeepAlive || isStopping;

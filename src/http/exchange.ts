@@ -42,7 +42,7 @@ export class Exchange extends IncomingMessage implements Message {
     return this.socket.remoteAddress;
   }
 
-  /** Whether the connection can go on: the client asks for that, and all of the request has come. */
+  /** Whether the client wants the connection to go on, and all of the request has come. */
   get keepsAlive(): boolean {
     return this.complete && this.response?.shouldKeepAlive === true;
   }
@@ -136,8 +136,8 @@ export class Exchange extends IncomingMessage implements Message {
 }
 
 /**
- * Node's response, to which nobody writes: Node looks for it on the socket, to know whether an answer is still to come.
- * `ServerResponse` would add a listener to the socket for each request, and take it away again.
+ * Node's response, to which nobody writes: Node looks on the socket whether one is still to come. `ServerResponse`
+ * would add a listener to the socket for each request, and take it away again.
  */
 export class SilentResponse extends ServerResponse<Exchange> {
   override assignSocket(socket: AnsweringSocket): void {
@@ -151,7 +151,7 @@ export class SilentResponse extends ServerResponse<Exchange> {
 
 type AnsweringSocket = Socket & { _httpMessage?: ServerResponse | undefined };
 
-/** The error of a request whose client went before all of its body had come (C53). */
+/** The error where a client went before all of its body had come (C53). */
 export function brokenOff(): PetstoreError {
   return new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
 }

@@ -92,7 +92,7 @@ export class HttpServer {
       exchange.response = response;
       accept(exchange);
     });
-    // Node has let go of the socket and makes no response: the answer, in its turn, ends the connection.
+    // Node makes no response for it: the answer, in its turn, ends the connection.
     server.on('connect', accept);
     server.on('clientError', (error: ParserError, socket) => {
       const connection = this.#connections.get(socket);
@@ -114,7 +114,7 @@ export class HttpServer {
         : // Imported only here: Node's TLS is large, and most servers do without.
           (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
     server.listen(port, host, maxPending);
-    // Within the same turn of the event loop: no connection comes before it is made.
+    // It is made within the same turn of the event loop: no connection comes before.
     await once(server, 'listening');
     const address = server.address();
     if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
@@ -129,9 +129,9 @@ export class HttpServer {
 
   /** Lets requests under way finish. Whoever still sends after `graceMs` is told why it ends; then the rest is cut. */
   async stop(graceMs: number): Promise<void> {
-    // First, this turn of the event loop takes what waits to be taken: the rest is reset, requests and all.
+    // First, this turn of the event loop takes what waits to be taken: the rest is reset.
     await new Promise((resolve) => setImmediate(resolve));
-    // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
+    // Not http.Server's own close, which destroys idle connections: a client may be just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
     const timers = [
       setTimeout(() => this.#connections.forEach((each) => each?.endIfIdle()), Math.min(lastWordMs, graceMs)),

@@ -119,7 +119,7 @@ export class UnsentBytes {
   #isGoingOn = false;
   readonly #waiting: { readonly bytes: number; readonly start: () => void }[] = [];
 
-  /** Starts a long answer, now or once there is room for it; one alone may be longer than the bound. */
+  /** Starts a long answer once there is room for it; one alone may be longer than the bound. */
   enter(bytes: number, start: () => void): void {
     this.#waiting.push({ bytes, start });
     this.#goOn();
