@@ -1,4 +1,5 @@
 /** Listening ports, for the petstore: Node's server, its limits and its end; connections do the talking. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
@@ -6,7 +7,7 @@ import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PetstoreError } from '../errors.js';
 import { Connection, type Shared } from './connection.js';
-import { BodyRequest, SilentResponse, Exchange } from './exchange.js';
+import { Exchange, SilentResponse } from './exchange.js';
 import type { ParserError } from './wire.js';
 
 /** Where to listen. */
@@ -15,7 +16,7 @@ export interface ListenOptions {
   readonly port?: number;
   /** The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue `127.0.0.1` */
   readonly host?: string;
-  /** Certificate chain and private key in PEM; with them it serves HTTPS. */
+  /** With it, HTTPS is served. */
   readonly tls?: TlsPair;
 }
 
@@ -27,9 +28,11 @@ export interface TlsPair {
   readonly key: string | Buffer;
 }
 
-/** Requests are checked for C42 and C43 by ourselves: Node would answer some without a body and serve others. */
+/** How often times are looked at (C44). */
+const sweepMs = 500;
+/** C42 and C43 are checked by ourselves: Node answers some such requests without a body, and serves others. */
 const serverOptions = {
-  IncomingMessage: BodyRequest,
+  IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
@@ -37,113 +40,103 @@ const serverOptions = {
   // Times of C44.
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  // Connections look for that themselves, twice a second: Node's timer is set and ended anew for each request.
+  // Connections see to that: Node's timer is set and ended anew for each request.
   keepAliveTimeout: 0,
-  // Twice as often as C44 says, so that a second is not missed by milliseconds.
-  connectionsCheckingInterval: 500,
+  connectionsCheckingInterval: sweepMs,
 };
-const tlsHandshakeMs = 10_000;
-const sweepMs = 500;
 const cutMs = 500;
-/** How long an idle connection is kept once we stop: a request may be on its way, and shall be answered. */
+/** How long an idle connection is kept once we stop, as a request may be on its way. */
 const lastWordMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
-/**
- * Most connections that wait to be taken, as far as the system allows; a client beyond tries again only seconds
- * later.
- */
+/** Most connections that wait to be taken: a client beyond tries again only seconds later. */
 const maxPending = 4_096;
 
-type AnyServer =
-  | Server<typeof BodyRequest, typeof SilentResponse>
-  | TlsServer<typeof BodyRequest, typeof SilentResponse>;
+type AnyServer = Server<typeof Exchange, typeof SilentResponse> | SecureServer;
+type SecureServer = TlsServer<typeof Exchange, typeof SilentResponse>;
 
-/** A server that listens. */
 export class HttpServer {
   readonly #server: AnyServer;
-  readonly #shared: Shared;
-  /** Under HTTPS, a socket without a connection has not shaken hands yet. */
-  readonly #connections = new Map<Duplex, Connection>();
-  readonly #sockets = new Set<Socket>();
-  readonly #scheme: string;
+  /** By their sockets; under HTTPS also those that still shake hands, and have none. */
+  readonly #connections = new Map<Duplex, Connection | undefined>();
   readonly #sweeper: NodeJS.Timeout;
+  /** The port that it listens on. */
+  readonly port: number;
+  /** Its base address, without a slash at the end. */
+  readonly url: string;
 
-  private constructor(shared: Shared, scheme: 'http' | 'https', server: AnyServer) {
-    this.#shared = shared;
-    this.#scheme = scheme;
+  private constructor(server: AnyServer, { address, family, port }: AddressInfo, shared: Shared) {
     this.#server = server;
+    this.port = port;
+    const scheme = isSecure(server) ? 'https' : 'http';
+    this.url = `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
     server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
     // One more than C43 allows shows that they are too many; Node would keep a thousand.
     server.maxHeadersCount = 101;
     // A client may close its sending side after its request and still wait for the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
-    server.on('connection', (socket: Socket) => this.#keep(socket));
-    server.on(scheme === 'http' ? 'connection' : 'secureConnection', (socket: Socket) => this.#open(socket));
-    server.on('request', (request, response) => this.#accept(request, response));
-    // Node has let go of the socket and makes no response: the answer, in its turn, ends the connection.
-    server.on('connect', (request) => this.#accept(request));
-    server.on('clientError', (error: ParserError, socket) => this.#fail(error, socket));
-    this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
-    this.#sweeper.unref();
-  }
-
-  /** Listens; rejects with Node's own error where that cannot be, `EADDRINUSE` for one. */
-  static async listen(shared: Shared, options: ListenOptions): Promise<HttpServer> {
-    const { port = 3000, host = '127.0.0.1', tls } = options;
-    const listening =
-      tls === undefined
-        ? new HttpServer(shared, 'http', createServer(serverOptions))
-        : new HttpServer(shared, 'https', await tlsServer(tls));
-    await new Promise<void>((resolve, reject) => {
-      listening.#server.once('error', reject);
-      listening.#server.listen(port, host, maxPending, () => {
-        listening.#server.off('error', reject);
-        resolve();
-      });
-    }).catch((error: unknown) => {
-      clearInterval(listening.#sweeper);
-      throw error;
+    const keep = (socket: Socket, connection?: Connection): void => {
+      this.#connections.set(socket, connection);
+      socket.once('close', () => this.#connections.delete(socket));
+    };
+    const open = (socket: Socket): void => {
+      // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
+      socket.allowHalfOpen = true;
+      keep(socket, new Connection(socket, shared));
+    };
+    if (isSecure(server)) server.on('connection', (socket: Socket) => keep(socket)).on('secureConnection', open);
+    else server.on('connection', open);
+    const accept = (exchange: Exchange): void => this.#connections.get(exchange.socket)?.accept(exchange);
+    server.on('request', (exchange, response) => {
+      exchange.response = response;
+      accept(exchange);
     });
-    return listening;
+    // Node makes no response for it: the answer, in its turn, ends the connection.
+    server.on('connect', accept);
+    server.on('clientError', (error: ParserError, socket) => {
+      const connection = this.#connections.get(socket);
+      // To a TLS socket that never shook hands, nothing can be answered.
+      if (connection === undefined) socket.destroy();
+      else connection.fail(error);
+    });
+    this.#sweeper = setInterval(() => {
+      const now = performance.now();
+      this.#connections.forEach((each) => each?.sweep(now));
+    }, sweepMs).unref();
   }
 
-  /** The port that it listens on. */
-  get port(): number {
-    return this.#address.port;
+  /** Listens; rejects with Node's error where that cannot be. */
+  static async listen(shared: Shared, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
+    const server =
+      tls === undefined
+        ? createServer(serverOptions)
+        : // Imported only here: Node's TLS is large, and most servers do without.
+          (await import('node:https')).createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
+    server.listen(port, host, maxPending);
+    // It is made within the same turn of the event loop: no connection comes before.
+    await once(server, 'listening');
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
+    return new HttpServer(server, address, shared);
   }
 
-  /** Its base address, without a slash at the end. */
-  get url(): string {
-    const { address, family, port } = this.#address;
-    return `${this.#scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
-  }
-
-  /**
-   * Serves new connections with another certificate; those that are open keep theirs.
-   * @throws TypeError where it listens without TLS; OpenSSL's error for a pair that cannot be used: then the old one
-   * stays.
-   */
+  /** See `Listening.setTls`. */
   setTls({ cert, key }: TlsPair): void {
-    if (!('setSecureContext' in this.#server)) throw new TypeError('the server listens without TLS');
+    if (!isSecure(this.#server)) throw new TypeError('the server listens without TLS');
     this.#server.setSecureContext({ cert, key });
   }
 
-  /**
-   * Takes no more connections and lets requests under way finish. Whoever still sends after `graceMs` is told why it
-   * ends, and half a second later the rest is cut.
-   */
+  /** Lets requests under way finish. Whoever still sends after `graceMs` is told why it ends; then the rest is cut. */
   async stop(graceMs: number): Promise<void> {
-    // Once all that waits to be taken has been, in this turn of the event loop: the rest is reset, requests and all.
+    // First, this turn of the event loop takes what waits to be taken: the rest is reset.
     await new Promise((resolve) => setImmediate(resolve));
-    // Not http.Server's own close: that destroys idle connections, and so resets a client that is just sending.
+    // Not http.Server's own close, which destroys idle connections: a client may be just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
-    const each = (act: (connection: Connection) => void): void => this.#connections.forEach((each) => act(each));
     const timers = [
-      setTimeout(() => each((connection) => connection.endIfIdle()), Math.min(lastWordMs, graceMs)),
-      setTimeout(() => each((connection) => connection.refuse(stopping())), graceMs),
-      setTimeout(() => this.#sockets.forEach((socket) => socket.destroy()), graceMs + cutMs),
+      setTimeout(() => this.#connections.forEach((each) => each?.endIfIdle()), Math.min(lastWordMs, graceMs)),
+      setTimeout(() => this.#connections.forEach((each) => each?.refuse(stopping())), graceMs),
+      setTimeout(() => this.#connections.forEach((_, socket) => socket.destroy()), graceMs + cutMs),
     ];
     await closed;
     timers.forEach((timer) => clearTimeout(timer));
@@ -151,53 +144,16 @@ export class HttpServer {
     // Only this ends the interval with which Node checks its timeouts.
     this.#server.close();
   }
-
-  get #address(): AddressInfo {
-    const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new TypeError('the server does not listen');
-    return address;
-  }
-
-  #keep(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
-  }
-
-  #open(socket: Socket): void {
-    // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
-    socket.allowHalfOpen = true;
-    this.#connections.set(socket, new Connection(socket, this.#shared));
-    socket.once('close', () => this.#connections.delete(socket));
-  }
-
-  #accept(request: BodyRequest, response?: SilentResponse): void {
-    this.#connections.get(request.socket)?.accept(new Exchange(request, response));
-  }
-
-  #fail(error: ParserError, socket: Duplex): void {
-    const connection = this.#connections.get(socket);
-    // Without one it is a TLS socket that never shook hands, so that nothing can be answered.
-    if (connection === undefined) socket.destroy();
-    else connection.fail(error);
-  }
-
-  #sweep(): void {
-    const now = performance.now();
-    for (const connection of this.#connections.values()) connection.sweep(now);
-  }
 }
 
-/** Imported only here: Node's TLS is large, and most servers stand behind a proxy that has its own. */
-async function tlsServer(tls: TlsPair): Promise<TlsServer<typeof BodyRequest, typeof SilentResponse>> {
-  const https = await import('node:https');
-  return https.createServer({ ...serverOptions, ...tls, handshakeTimeout: tlsHandshakeMs });
+function isSecure(server: AnyServer): server is SecureServer {
+  return 'setSecureContext' in server;
 }
 
-/** How many files the process may open; 10,000 and more where the system doesn't say. */
+/** How many files the process may open; `Infinity` where the system doesn't say. */
 function openFileLimit(): number {
   try {
-    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-    return limit === undefined ? Infinity : Number(limit);
+    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
   } catch {
     return Infinity;
   }

@@ -1,68 +1,53 @@
 /**
- * How replies go out: their header lines, their head as one text, their body in slices; together at the end of an
- * event-loop turn, and long ones within one bound for all connections; and what a failed parse means.
+ * How replies go out: as one text or slices, together at the end of an event-loop turn, long ones within one bound for
+ * all connections; how a connection ends; and what a failed parse means.
  */
 import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import type { Pieces, Reply } from '../reply.js';
 
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** How much a client may still send, and for how long, after the last answer: closing at once would reset it (C51). */
-export const lingerBytes = 65_536;
-export const lingerMs = 1_000;
-
 /** What every answer carries (C47), but for a reply's own Cache-Control. */
-const noStore = 'no-store';
-const always = ['Cache-Control', noStore, 'X-Content-Type-Options', 'nosniff'] as const;
+const always = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'] as const;
 const jsonType = 'application/json';
-/** These never have a body, so that no length is said (RFC 9110 section 8.6). */
+/** These have no body, and no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
-/** The headers of a reply, names and values alternating, for those who write lines and date themselves. */
-export function wireHeaders(reply: Reply): string[] {
-  const headers = [...always, ...reply.headers];
-  headers[1] = reply.cacheControl ?? noStore;
-  if (reply.body !== undefined) {
-    headers.push('Content-Type', reply.contentType ?? jsonType, 'Content-Length', String(reply.body.length));
-  } else if (!bodiless.has(reply.status)) headers.push('Content-Length', '0');
-  if (reply.closes === true) headers.push('Connection', 'close');
-  return headers;
+/** The headers of a reply, names and values alternating, for who writes lines and date. */
+export function wireHeaders({ status, headers, body, contentType = jsonType, cacheControl, closes }: Reply): string[] {
+  const all = [...always, ...headers];
+  if (cacheControl !== undefined) all[1] = cacheControl;
+  if (body !== undefined) all.push('Content-Type', contentType, 'Content-Length', String(body.length));
+  else if (!bodiless.has(status)) all.push('Content-Length', '0');
+  if (closes === true) all.push('Connection', 'close');
+  return all;
 }
 
-const alwaysLines = linesOf(always);
+const startLines = new Map<number, string>();
 const jsonLines = flat(`${linesOf(['Content-Type', jsonType])}Content-Length: `);
 
-/** The head of a reply as it goes out from our own server, up to and with the empty line. */
+/** The head of a reply from our own server, with the empty line. */
 export function replyHead({ status, headers, body, contentType, cacheControl }: Reply, closes: boolean): string {
   let content = bodiless.has(status) ? '' : 'Content-Length: 0\r\n';
   if (body !== undefined) {
     const type = contentType === undefined ? jsonLines : `${linesOf(['Content-Type', contentType])}Content-Length: `;
     content = `${type}${body.length}\r\n`;
   }
-  const start = statusLines(status);
-  const first = cacheControl === undefined ? start : start.replace(noStore, () => cacheControl);
-  return first + linesOf(headers) + content + endLines(closes);
-}
-
-const startLines = new Map<number, string>();
-
-/** The status line, and the lines that every answer has. */
-function statusLines(status: number): string {
-  let lines = startLines.get(status);
-  if (lines === undefined) {
-    lines = flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${alwaysLines}`);
-    startLines.set(status, lines);
+  let start = startLines.get(status);
+  if (start === undefined) {
+    start = flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${linesOf(always)}`);
+    startLines.set(status, start);
   }
-  return lines;
+  if (cacheControl !== undefined) start = start.replace('no-store', () => cacheControl);
+  return start + linesOf(headers) + content + endLines(closes);
 }
 
 function linesOf(headers: readonly string[]): string {
   let lines = '';
-  for (let i = 0; i < headers.length; i += 2) {
-    lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  }
+  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   return lines;
 }
 
@@ -82,17 +67,17 @@ function endLines(closes: boolean): string {
   return closes ? closeEnd : keepAliveEnd;
 }
 
-/** The same byte string in one piece: V8 keeps concatenated text as a tree, and walks it for each write (0.2 us). */
+/** In one piece: V8 keeps concatenated text as a tree, and walks it for each write (0.2 us). */
 function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }
 
-/** Over so many bytes an answer is a long one, of which a slice is handed to the socket at a time. */
+/** Over so many bytes an answer is long: a slice of it is handed to the socket at a time. */
 export const longBytes = 65_536;
 const sliceBytes = 16_384;
 
-/** A head and a body as texts of at most 16 KiB each, made one by one as they are asked for. */
-export function* slicesOf(head: string, body: string | Pieces): Generator<string, undefined, undefined> {
+/** A head and a body as texts of 16 KiB, made as they are asked for. */
+export function* slicesOf(head: string, body: string | Pieces): Generator<string, undefined> {
   let slice = head;
   for (const piece of typeof body === 'string' ? [body] : body.texts) {
     for (let at = 0; at < piece.length; ) {
@@ -105,13 +90,6 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
     }
   }
   if (slice !== '') yield slice;
-  return undefined;
-}
-
-/** Who has an answer to send. */
-export interface Sender {
-  /** Must not throw. */
-  send(): void;
 }
 
 /**
@@ -119,15 +97,15 @@ export interface Sender {
  * connections that is 1.7 times the requests a second of sending each at once (`make bench PARTS=speed` without it).
  */
 export class Outbox {
-  #ready: Sender[] = [];
+  #ready: { send(): void }[] = [];
   readonly #flush = (): void => {
     const ready = this.#ready;
     this.#ready = [];
     for (const each of ready) each.send();
   };
 
-  /** Has it send at the end of this turn. */
-  put(sender: Sender): void {
+  /** Has it send at the end of this turn; that must not throw. */
+  put(sender: { send(): void }): void {
     if (this.#ready.push(sender) === 1) setImmediate(this.#flush);
   }
 }
@@ -141,18 +119,18 @@ export class UnsentBytes {
   #isGoingOn = false;
   readonly #waiting: { readonly bytes: number; readonly start: () => void }[] = [];
 
-  /** Starts to send a long answer, now or once there is room for it; one alone may be longer than the bound. */
+  /** Starts a long answer once there is room for it; one alone may be longer than the bound. */
   enter(bytes: number, start: () => void): void {
     this.#waiting.push({ bytes, start });
     this.#goOn();
   }
 
-  /** Counts what a socket did not take of an answer that is sent already. */
+  /** Counts a short answer that its socket did not take at once. */
   add(bytes: number): void {
     this.#bytes += bytes;
   }
 
-  /** As many bytes have left, or never will. */
+  /** So many bytes have left, or never will. */
   leave(bytes: number): void {
     this.#bytes -= bytes;
     this.#goOn();
@@ -164,7 +142,7 @@ export class UnsentBytes {
   }
 
   #goOn(): void {
-    // One whose client has gone leaves as it starts: a loop, for thousands of them would be a recursion too deep.
+    // One whose client has gone leaves as it starts: thousands of them would be a recursion too deep.
     if (this.#isGoingOn) return;
     this.#isGoingOn = true;
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
@@ -177,49 +155,53 @@ export class UnsentBytes {
   }
 }
 
-/** As much of the `clientError` that Node emits as is looked at here. */
+/** How much a client may still send after its last answer, and for how long (C51). */
+const lingerBytes = 65_536;
+const lingerMs = 1_000;
+
+/** Ends the sending side, and takes in some of what still comes: a reset loses the answer (RFC 9112 section 9.6). */
+export function linger(socket: Socket, text = ''): void {
+  let bytes = 0;
+  // In place of Node's listener: nothing more is parsed.
+  socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes >= lingerBytes) socket.destroy();
+  });
+  socket.resume();
+  // Once all has left: whoever reads slowly has the time of an answer.
+  socket.end(text, 'latin1', () => {
+    if (socket.destroyed) return;
+    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+    socket.once('close', () => clearTimeout(timer));
+  });
+}
+
+/** What is read of Node's `clientError`: the parser's words, the last bytes, and how far into them it got. */
 export interface ParserError {
   readonly code?: string | undefined;
-  /** The parser's own words. */
   readonly reason?: unknown;
-  /** The bytes that came in last, and how far into them the parser got. */
   readonly rawPacket?: unknown;
   readonly bytesParsed?: unknown;
 }
 
-/** The error for the client when Node's HTTP parser, or its clock, gave a request up (C18, C42 to C44). */
+/** A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after it. */
+const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
+
+/** The error for the client where Node's parser or clock gave a request up (C18, C42 to C44). */
 export function parseFailure({ code, reason, rawPacket, bytesParsed }: ParserError): PetstoreError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new PetstoreError('request_timeout', 'The request did not arrive in time.');
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
   }
-  // The parser knows the methods of RTSP, and refuses them once it has read their request line so far.
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new PetstoreError('request_timeout', 'The request did not arrive in time.');
+  }
+  // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in pieces is garbage.
   const isRtsp = reason === 'Invalid method for HTTP/x.x request';
-  if (isRtsp || (code === 'HPE_INVALID_METHOD' && isUnknownMethod(rawPacket, Number(bytesParsed)))) {
+  requestLine.lastIndex = Number(bytesParsed);
+  const packet = code === 'HPE_INVALID_METHOD' && Buffer.isBuffer(rawPacket) ? rawPacket.toString('latin1') : '';
+  if (isRtsp || requestLine.test(packet)) {
     return new PetstoreError('not_implemented', 'This method is not known here.');
   }
   const words = typeof reason === 'string' ? `: ${reason}` : '';
   return new PetstoreError('bad_request', `This is no valid HTTP/1.1${words}.`);
-}
-
-/** Longer than any method that is in use. */
-const maxMethodLength = 32;
-
-/**
- * Whether what the parser stumbled over as a method begins a request line that is right in all but that: to the parser,
- * an unknown method and garbage are the same. Told by the packet at hand: a line that comes in pieces is garbage.
- */
-function isUnknownMethod(packet: unknown, stumbledAt: number): boolean {
-  if (!Buffer.isBuffer(packet)) return false;
-  let from = stumbledAt;
-  while (from > 0 && stumbledAt - from < maxMethodLength && isTokenByte(packet[from - 1] ?? 0)) from--;
-  const line = packet.toString('latin1', from, packet.indexOf('\n', stumbledAt) + 1);
-  return /^[!#$%&'*+.^_`|~0-9A-Za-z-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n$/.test(line);
-}
-
-/** RFC 9110 section 5.6.2. */
-function isTokenByte(byte: number): boolean {
-  return byte > 0x20 && byte < 0x7f && !'"(),/:;<=>?@[\\]{}'.includes(String.fromCharCode(byte));
 }

@@ -117,8 +117,8 @@ export const faults: readonly Fault[] = [
   {
     name: "the parser's error answered for a request under way",
     file: 'http/connection.ts',
-    text: 'if (this.#current === undefined) this.#hangUpWith(error);',
-    becomes: 'this.#hangUpWith(error);',
+    text: 'if (this.#current === undefined) this.#hangUp();',
+    becomes: 'this.#hangUp();',
     test: 'http/pipelining.test.ts',
     caughtBy: 'C52 an error behind a good request',
   },

@@ -1,7 +1,7 @@
 // The most that `node:http` can do here: the petstore's own request class, its replies of a turn together, each
 // one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no animal, no body.
 import { createServer } from 'node:http';
-import { BodyRequest } from '../../../dist/http/exchange.js';
+import { Exchange } from '../../../dist/http/exchange.js';
 
 /** About how many bytes the petstore answers to each target, to all others as to an animal. */
 const bytes = new Map([
@@ -31,7 +31,7 @@ function flush() {
   }
 }
 
-const server = createServer({ IncomingMessage: BodyRequest, keepAliveTimeout: 0 }, (_request, response) => {
+const server = createServer({ IncomingMessage: Exchange, keepAliveTimeout: 0 }, (_request, response) => {
   if (ready.push(response) === 1) setImmediate(flush);
 });
 server.listen(0, '127.0.0.1', () => {
