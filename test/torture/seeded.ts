@@ -133,8 +133,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a page cached that may still grow',
     file: 'operations.ts',
-    text: 'if (page.next !== undefined) full.keep(text, reply);',
-    becomes: 'full.keep(text, reply);',
+    text: 'if (page.next !== undefined && isSmall) {',
+    becomes: 'if (isSmall) {',
     test: 'http/listing.test.ts',
     caughtBy: 'C5 a page that is asked for again and again',
   },
