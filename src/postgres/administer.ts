@@ -51,8 +51,8 @@ export async function checkTables(connections: Connections): Promise<void> {
 }
 
 /** @throws PetstoreError `storage_unusable` for tables of a later program; DatabaseFailure */
-async function versionIn(connections: Connections): Promise<number> {
-  const rows = await connections.read(sql.selectVersion, [], { statementMs: servingMs }).catch((error: unknown) => {
+async function versionIn(connections: Connections, statementMs?: number): Promise<number> {
+  const rows = await connections.read(sql.selectVersion, [], { statementMs }).catch((error: unknown) => {
     // No such table, or no such schema.
     if (['42P01', '3F000'].includes(stateOf(error))) return [];
     throw error;
@@ -73,8 +73,8 @@ export async function migratePostgres(
 ): Promise<{ readonly from: number; readonly to: number }> {
   const connections = await Connections.to(database, longestStepMs);
   try {
-    const from = await versionIn(connections);
-    for (const [taken, step] of sql.steps.entries()) if (taken >= from) await takeStep(connections, step, taken + 1);
+    const from = await versionIn(connections, servingMs);
+    for (const [index, step] of sql.steps.entries()) if (index >= from) await takeStep(connections, step, index + 1);
     return { from, to: neededVersion };
   } catch (error) {
     refuse(error, migratingMends);
@@ -115,7 +115,10 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
   const connections = await Connections.to(url, copyingMs);
   try {
     await checkTables(connections);
-    if (records !== undefined) new RecordNames().take(records);
+    if (records !== undefined) {
+      new RecordNames().take(records);
+      await connections.ask(sql.addCounter, [sql.recordTable(records).counter]);
+    }
     const table = records === undefined ? sql.petTable : sql.recordTable(records);
     let { id: lastId } = await lastIn(connections, table);
     const adopt = async (texts: readonly StoredText[]): Promise<void> => {

@@ -48,7 +48,7 @@ export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/** Does something until it works; pauses double up to 250 ms. @throws what may not pass */
+/** Does something until it works; short pauses double, up to 250 ms. @throws what may not pass */
 export async function again<Value>(
   work: () => Promise<Value>,
   mayPass: (error: unknown) => boolean,
@@ -106,7 +106,7 @@ interface Asking {
   /** For one of few texts that are asked often. */
   readonly isPrepared?: boolean;
   /** How long it may take, where that is less than others may. */
-  readonly statementMs?: number;
+  readonly statementMs?: number | undefined;
   /** Of megabytes, perhaps: few such are read at once, or they would fill the memory. */
   readonly isLarge?: boolean;
 }
@@ -200,9 +200,13 @@ export class Connections {
     const now = performance.now();
     if (now - (this.#toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
     this.#toldAt.set(line, now);
-    if (isFailing) this.#failing.add(what);
-    else this.#failing.delete(what);
-    this.log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : undefined);
+    if (isFailing) {
+      this.#failing.add(what);
+      this.log('error', line, { error: reasonOf(causeOf(failure)) });
+    } else {
+      this.#failing.delete(what);
+      this.log('info', line);
+    }
   }
 
   /** The sessions so far are not used again: what was changed may be right for new ones. */
@@ -244,7 +248,7 @@ export class Connections {
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       client.release();
-      return { rows, warning: session.warning };
+      return { rows: rows.filter(isRow), warning: session.warning };
     } catch (error) {
       // All else ends the connection, and mostly others with it.
       const isLost = (session.severity ?? severityOf(error)) !== 'ERROR';
@@ -323,6 +327,10 @@ function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value)
     const timer = setTimeout(() => setImmediate(giveUp), ms);
     promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });
+}
+
+function isRow(row: unknown): row is Row {
+  return typeof row === 'object' && row !== null;
 }
 
 function severityOf(error: unknown): string | undefined {

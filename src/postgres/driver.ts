@@ -47,7 +47,7 @@ export type Row = Readonly<Record<string, string | null>>;
 /** One connection that is ours until it is given back. */
 export interface PostgresClient extends PostgresConnection {
   /** Carries out a statement; rejects with the database's error. */
-  query(query: PostgresQuery): Promise<{ readonly rows: readonly Row[] }>;
+  query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
 }

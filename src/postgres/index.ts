@@ -77,7 +77,7 @@ async function openStorage(
 
   const pets = new PostgresRecords(connections, unnumberedPet, petTable);
   /** The animals, and each kind of records beside them that somebody has asked for. */
-  const kinds: { close(): Promise<void> }[] = [pets];
+  const kinds: Pick<PostgresRecords<never>, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
@@ -118,7 +118,7 @@ async function openStorage(
       opened.catch(() => undefined);
       return { ...recordsWhenOpen<Draft>(kept), opened };
     },
-    ready: () => pets.ready(),
+    ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () => (closing ??= close()),
   };
 }

@@ -63,7 +63,8 @@ export const petTable = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
-  'petstore_pets WHERE',
+  // A status is spelt out, for the planner to choose its index.
+  (status) => `petstore_pets WHERE${status === undefined ? '' : ` status = '${status}' AND`}`,
 );
 
 export const kindPrefix = 'records.';
@@ -76,7 +77,7 @@ export function recordTable(name: string): Table {
     'INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8) ' +
     'ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id';
   const target = `petstore_records (kind, id, json) SELECT '${kind}', id, json`;
-  return tableOf(kind, taking, target, `petstore_records WHERE kind = '${kind}' AND`);
+  return tableOf(kind, taking, target, () => `petstore_records WHERE kind = '${kind}' AND`);
 }
 
 /** How one kind of records is written and read. */
@@ -85,19 +86,17 @@ export type Table = ReturnType<typeof tableOf>;
 /**
  * @param taking Raises the counter, $4, by $3.
  * @param target Into which columns which ones of a batch go.
- * @param rows Those of the kind, to be followed by a condition.
+ * @param rowsOf Those of the kind, to be followed by a condition.
  */
-function tableOf(counter: string, taking: string, target: string, rows: string) {
-  // A status is spelt out, for the planner to choose its index.
-  const rowsOf = (status?: PetStatus): string => (status === undefined ? rows : `${rows} status = '${status}' AND`);
+function tableOf(counter: string, taking: string, target: string, rowsOf: (status?: PetStatus) => string) {
+  const rows = rowsOf();
   return {
     counter,
     insertBatch: insertInto(taking, target, false),
     insertKeyedBatch: insertInto(taking, target, true),
     /** Adds texts, $5, of ids, $3, and statuses, $4, to a copy: raises its counter from $1 to $2, else does nothing. */
     adoptBatch: `WITH taken AS (
-  INSERT INTO petstore_counters (name, last_id) VALUES ('${counter}', $2::int8)
-  ON CONFLICT (name) DO UPDATE SET last_id = $2::int8 WHERE petstore_counters.last_id = $1::int8 RETURNING last_id
+  UPDATE petstore_counters SET last_id = $2::int8 WHERE name = '${counter}' AND last_id = $1::int8 RETURNING last_id
 ), stored AS (
   INSERT INTO ${target} FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
 )
@@ -121,8 +120,12 @@ FROM (SELECT id, json FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${l
   };
 }
 
-export const selectCounter =
-  "SELECT current_setting('transaction_read_only') AS read_only FROM petstore_counters WHERE name = $1::text";
+export const selectCounter = `SELECT current_setting('transaction_read_only') AS read_only,
+  (SELECT last_id FROM petstore_counters WHERE name = $1::text) AS last_id`;
+
+/** Makes the counter $1 where there is none. */
+export const addCounter =
+  'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
 
 /** The counters of all kinds that have a record. */
 export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id > 0 ORDER BY name';
@@ -161,9 +164,10 @@ function insertInto(taking: string, target: string, hasKeys: boolean): string {
 )${hasKeys ? keeping : ''}
 SELECT CASE
   WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted) THEN (SELECT last_id FROM taken)
+  WHEN NOT EXISTS (SELECT 1 FROM taken) THEN ${failing('(SELECT count(*) FROM taken)', 'counters for these records')}
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
     THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
-  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
+  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no writer`)}
 END AS last_id`;
 }
 
