@@ -9,7 +9,10 @@ import { memoryStorage } from './memory/index.js';
 export interface PetstoreOptions {
   /** The API keys' texts, of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
-  /** Where the animals are kept, open; the petstore closes it when it closes. @defaultValue `memoryStorage()` */
+  /**
+   * Where the animals are kept, open; the petstore closes it when it closes. Where `createPetstore` throws, it is still
+   * the caller's to close. @defaultValue `memoryStorage()`
+   */
   readonly storage?: PetStorage;
   /** Milliseconds since the epoch. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -19,9 +22,12 @@ export interface PetstoreOptions {
   readonly log?: Log;
   /** The longest body that is read, from 1 byte to `largestBodyBytes`, 16 MiB. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
-  /** Absolute address of the production deployment, `/v1` included; links in answers begin with its path (C56). */
+  /**
+   * Absolute address of the production deployment, `/v1` included, for the OpenAPI document; links in answers begin
+   * with its path (C56).
+   */
   readonly baseUrl?: string;
-  /** The same of the staging deployment. */
+  /** That of the staging deployment, for the OpenAPI document alone. */
   readonly stagingBaseUrl?: string;
 }
 

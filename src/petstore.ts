@@ -1,6 +1,5 @@
 /** Assembles a petstore: its routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { detailOf, PetstoreError, reasonOf, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type ListenOptions, type TlsPair } from './http/index.js';
@@ -15,7 +14,6 @@ import type { PetStorage } from './storage.js';
 
 /** How long requests under way may take once the petstore closes; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
-const noQuery = new Query('');
 
 /** A port that the petstore listens on. */
 export interface Listening {
@@ -65,6 +63,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   let closing: Promise<void> | undefined;
   let isDraining = false;
   let answering = 0;
+  /** Called when no request is under way. */
+  let idled = (): void => undefined;
 
   const host: PluginHost = {
     ...hooks.host,
@@ -107,7 +107,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
         checkExpectation(head);
         if (operation.readsBody === true) checkContent(head, maxBodyBytes);
         const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-        const query = target.query === '' ? noQuery : new Query(target.query);
+        const query = new Query(target.query);
         const { idempotencyKey } = head;
         const asked = { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
         reply = await hooks.carryOut(operation, asked, message);
@@ -147,7 +147,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
     left: (status, message, answered) => {
       hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
-      if (message !== undefined) answering--;
+      if (message !== undefined && --answering === 0) idled();
     },
     get isStopping() {
       return closing !== undefined;
@@ -160,10 +160,13 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   async function closeAll(): Promise<void> {
-    const until = performance.now() + closeTimeoutMs;
-    await endpoint.stop(closeTimeoutMs);
     // Those of `fetch` and `handler` too, whose sockets are not ours.
-    while (answering > 0 && performance.now() < until) await sleep(5);
+    const idle = new Promise<void>((resolve) => (idled = resolve));
+    if (answering === 0) idled();
+    const timer = setTimeout(idled, closeTimeoutMs);
+    await endpoint.stop(closeTimeoutMs);
+    await idle;
+    clearTimeout(timer);
     await hooks.close();
     await storage.close();
   }
@@ -188,7 +191,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 }
 
 /** A log that never throws: where fields cannot be written, the message is, and says so. */
-function harmless(log: Log): Log {
+function harmless(log: Log, isLast = false): Log {
   return (level, message, fields) => {
     try {
       const logged: unknown = log(level, message, fields);
@@ -196,7 +199,7 @@ function harmless(log: Log): Log {
     } catch (error) {
       const unwritten = `the fields could not be logged: ${reasonOf(error)}`;
       // A log that takes nothing must not take the answer away too.
-      if (fields?.['unwritten'] === undefined) harmless(log)(level, message, { unwritten });
+      if (!isLast) harmless(log, true)(level, message, { unwritten });
     }
   };
 }

@@ -57,7 +57,7 @@ export interface AcceptedRequest extends RequestHead {
 export interface ReplyEvent {
   /** Empty where the request was no HTTP. */
   readonly method: string;
-  /** The route's path with its `{param}`s; absent where there is none. */
+  /** The route's path with its `{param}`s, never the client's; absent where there is none. */
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
@@ -69,7 +69,7 @@ export interface ReplyEvent {
 
 /** What is the client's own, for a log: labels of metrics must stay few. */
 export interface ReplySource {
-  /** As it came, without the query; empty where the request was no HTTP. */
+  /** As it came, without the query, where a key may stand; empty where the request was no HTTP. */
   readonly path: string;
   /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;

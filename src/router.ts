@@ -17,7 +17,7 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
-  /** The header Idempotency-Key as it came, unchecked; undefined where it did not. */
+  /** The header Idempotency-Key as it came, unchecked; an operation that does not know it ignores it. */
   readonly idempotencyKey: string | undefined;
   /** What stands for `/v1` in links (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
   readonly basePath: string;
@@ -55,7 +55,7 @@ export interface Deprecation {
   readonly successor: string;
 }
 
-/** Whether a route's time is over (C35). */
+/** Whether a route's time is over, at a moment in milliseconds since the epoch (C35). */
 export function isGone(deprecation: Deprecation | undefined, now: number): boolean {
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
@@ -123,8 +123,10 @@ export class Routes {
 }
 
 function resourceOf({ path, methods, deprecation }: Route): Resource {
-  const { GET, OPTIONS, ...others } = methods;
-  const operations = new Map(Object.entries({ ...(GET && { GET, HEAD: GET }), ...others }));
+  const { GET, HEAD = GET, OPTIONS, ...others } = methods;
+  // HEAD is GET's where there is one (C16).
+  const reading = { ...(GET && { GET }), ...(HEAD && { HEAD: GET ?? HEAD }) };
+  const operations = new Map(Object.entries({ ...reading, ...others }));
   for (const method of operations.keys()) {
     if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
   }

@@ -37,7 +37,7 @@ export interface PetStorage {
   readonly size?: number | undefined;
   /** How many inserts wait for a commit that has not begun, where it commits in batches. */
   readonly waiting?: number | undefined;
-  /** Calls back after each commit, where it commits in batches. A watcher that throws does no harm. */
+  /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
   /**
    * Keeps an animal under the next id and resolves once it is kept; no reader sees it before. Ids only grow and are
@@ -77,7 +77,10 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/** Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals, perhaps at once. */
+/**
+ * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. They may be answered,
+ * or refused by a throw, at once.
+ */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id, and answers that with its text. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
@@ -126,7 +129,7 @@ export interface RecordKind<Draft> {
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have, from one at work at a time. */
+/** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;

@@ -18,8 +18,8 @@ export function metricsPlugin(): Plugin {
 
     const labelNames = ['method', 'route', 'status'];
     const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames, registers });
-    const lasting = 'From the head of a request to its reply.';
-    const durations = histogram('http_request_duration_seconds', lasting, secondBuckets, 'method', 'route');
+    const durationHelp = 'From the head of a request to its reply.';
+    const durations = histogram('http_request_duration_seconds', durationHelp, secondBuckets, 'method', 'route');
     onReply(({ method, route = 'none', status, milliseconds }) => {
       const labels = { method: methods.has(method) ? method : 'other', route };
       requests.inc({ ...labels, status });
@@ -27,8 +27,8 @@ export function metricsPlugin(): Plugin {
     });
 
     const batches = histogram('petstore_commit_pets', 'Animals that one commit wrote.', batchBuckets);
-    const syncing = 'How long the disk took to write and sync a commit.';
-    const syncs = histogram('petstore_commit_sync_seconds', syncing, secondBuckets);
+    const syncHelp = 'How long the disk took to write and sync a commit.';
+    const syncs = histogram('petstore_commit_sync_seconds', syncHelp, secondBuckets);
     storage.onCommit?.(({ count, syncMilliseconds }) => {
       batches.observe(count);
       syncs.observe(syncMilliseconds / 1000);
