@@ -5,12 +5,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetTexts, RecordKind, Records } from '../storage.js';
+import type { PetStorage, RecordKind } from '../storage.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { checkTables, refuse, untilThere } from './administer.js';
 import { Connections, copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { PostgresRecords, restAt, type Unnumbered } from './records.js';
+import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
@@ -75,23 +75,16 @@ async function openStorage(
   connections.log = log;
   if (isSource) connections.refuse = refuse;
 
-  const pets = new PostgresRecords(connections, unnumberedPet, petTable);
+  const pets = postgresRecords(connections, unnumberedPet, petTable);
   /** The animals, and each kind of records beside them that somebody has asked for. */
   const kinds: { close(): Promise<void> }[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
-  const texts: Required<PetTexts> = {
-    insert: (draft) => pets.insert(draft),
-    insertOnce: (draft, once) => pets.insertOnce(draft, once),
-    get: (id) => pets.get(id),
-    list: (query) => pets.list(query),
-  };
-
-  async function keep<Draft>(name: string, kind: RecordKind<Draft>): Promise<PostgresRecords<Draft>> {
+  async function keep<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
     if (closing !== undefined) throw closedError();
-    const records = new PostgresRecords(connections, unnumberedOf(kind), recordTable(name));
+    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name));
     kinds.push(records);
     return records;
   }
@@ -102,23 +95,23 @@ async function openStorage(
   }
 
   return {
-    ...petsOf(texts),
-    texts,
+    ...petsOf(pets.texts),
+    texts: pets.texts,
     durable: true,
     get waiting() {
       return pets.waiting;
     },
-    onCommit: (watcher) => pets.onCommit(watcher),
-    records: <Draft>(name: string, kind: RecordKind<Draft>): Records<Draft> => {
+    onCommit: pets.onCommit,
+    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const kept = keep(name, kind);
       const opened = kept.then((records) => {
-        const open = (): Promise<void> => records.open().catch(refuse);
+        const open = () => records.open().catch(refuse);
         return isSource ? open() : untilThere(open, log);
       });
       opened.catch(() => undefined);
-      return { ...recordsWhenOpen<Draft>(kept), opened };
+      return { ...recordsWhenOpen<Draft>(kept.then(({ texts }) => texts)), opened };
     },
-    ready: () => pets.ready(),
+    ready: pets.ready,
     close: () => (closing ??= close()),
   };
 }
