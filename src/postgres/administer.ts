@@ -1,23 +1,32 @@
-/** What a command or a start does to a database: waiting for it, making its tables, copying to it. */
+/** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { parsePet } from '../pet.js';
 import type { StoredText, TextTarget } from '../storage.js';
 import { RecordNames } from '../memory/index.js';
-import { again, causeOf, Connections, copyingMs, DatabaseFailure, servingMs, stateOf } from './connections.js';
+import {
+  again,
+  causeOf,
+  connectionsTo,
+  copyingMs,
+  DatabaseFailure,
+  servingMs,
+  stateOf,
+  type Connections,
+} from './connections.js';
 import type { PostgresPool } from './driver.js';
 import * as sql from './tables.js';
 
-/** How often a database that is away is asked again, and how often the log is told. */
+/** How often a database that is away is asked, and the log told. */
 const askAgainMs = 500;
 const tellMs = 5_000;
-/** For how long a batch of a copy is sent again where the database is away. */
+/** For how long a batch of a copy is sent again. */
 const copyAgainMs = 30_000;
-/** What a step may take: an index over many animals is made in minutes. */
+/** An index over many animals takes minutes. */
 const longestStepMs = 600_000;
-/** How often a step is taken again that another process takes too, and what both may hear. */
+/** How often a step that another process takes too is taken again, and what both may hear. */
 const maxCollisions = 20;
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
-/** The version of the tables that this petstore needs. */
+/** Of the tables. */
 const neededVersion = sql.steps.length;
 
 /**
@@ -26,7 +35,7 @@ const neededVersion = sql.steps.length;
  */
 export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
   let toldAt = Number.NEGATIVE_INFINITY;
-  const mayPass = (error: unknown): boolean => {
+  const mayPass = (error: unknown) => {
     if (!isPassing(error)) return false;
     if (performance.now() - toldAt >= tellMs) {
       toldAt = performance.now();
@@ -71,10 +80,11 @@ async function versionIn(connections: Connections): Promise<number> {
 export async function migratePostgres(
   database: string | PostgresPool,
 ): Promise<{ readonly from: number; readonly to: number }> {
-  const connections = await Connections.to(database, longestStepMs);
+  const connections = await connectionsTo(database, longestStepMs);
   try {
     const from = await versionIn(connections);
-    for (const [taken, step] of sql.steps.entries()) if (taken >= from) await takeStep(connections, step, taken + 1);
+    let version = from;
+    for (const step of sql.steps.slice(from)) await takeStep(connections, step, ++version);
     return { from, to: neededVersion };
   } catch (error) {
     refuse(error, migratingMends);
@@ -96,7 +106,7 @@ async function takeStep(connections: Connections, step: string, version: number)
 
 /** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
 export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
-  const connections = await Connections.to(database, servingMs);
+  const connections = await connectionsTo(database, servingMs);
   try {
     const rows = await connections.read(sql.selectCounters);
     return rows.flatMap(({ name }) => (name?.startsWith(sql.kindPrefix) ? [name.slice(sql.kindPrefix.length)] : []));
@@ -112,13 +122,13 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
  * @throws PetstoreError as `postgresStorage`.
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = await Connections.to(url, copyingMs);
+  const connections = await connectionsTo(url, copyingMs);
   try {
     await checkTables(connections);
     if (records !== undefined) new RecordNames().take(records);
     const table = records === undefined ? sql.petTable : sql.recordTable(records);
     let { id: lastId } = await lastIn(connections, table);
-    const adopt = async (texts: readonly StoredText[]): Promise<void> => {
+    const adopt = async (texts: readonly StoredText[]) => {
       const [first, newest] = [texts.at(0), texts.at(-1)];
       if (first === undefined || newest === undefined) return;
       if (first.id <= lastId) {
@@ -149,7 +159,7 @@ async function lastIn(connections: Connections, { selectLast }: sql.Table): Prom
   return { id: BigInt(row?.['last_id'] ?? 0), json: sql.textOfHex(row?.['json'] ?? '') };
 }
 
-/** What an answer comes to, through a restart of the database too. */
+/** Through a restart of the database too. */
 function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const giveUpAt = performance.now() + copyAgainMs;
   return again(ask, (error) => {
@@ -159,8 +169,8 @@ function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
 }
 
 /**
- * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: that
- * has no process left, asked for TLS), and a machine of ours that has no port, file or buffer left.
+ * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: has no
+ * process left, asked for TLS), and a machine of ours without a port, file or buffer left.
  */
 const passing = new RegExp(
   '^(08|40|53|55P03|57|E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
@@ -175,7 +185,6 @@ function isPassing(thrown: unknown): boolean {
   return stateOf(cause) === 'ENOENT' && cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
 }
 
-/** What mends a failure of such a code and message. */
 const mends: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED /, 'start it, or name another address'],
   [/^ENOTFOUND /, 'there is no such host: name another'],
@@ -188,13 +197,13 @@ const mends: readonly (readonly [RegExp, string])[] = [
   [/certificate|altnames/i, 'name its authority in the URL by sslrootcert=FILE, or trust any by sslmode=no-verify'],
 ];
 
-/** In PostgreSQL 15 and later only the owner of the database may make tables without being granted it. */
+/** From PostgreSQL 15 on only the owner of the database may make tables without being granted it. */
 const migratingMends: typeof mends = [
   [/^42501 /, 'migrate as the owner of the database, or GRANT CREATE ON SCHEMA public to its user'],
   ...mends,
 ];
 
-/** Throws a `storage_unusable` of one line for what opening failed by, or migrating. */
+/** Throws a `storage_unusable` of one line. */
 export function refuse(thrown: unknown, ways = mends): never {
   if (thrown instanceof PetstoreError && !(thrown instanceof DatabaseFailure)) throw thrown;
   const cause = causeOf(thrown);

@@ -1,9 +1,8 @@
-/** What this room uses of `pg`: an optional package, imported only here and only when asked for. */
+/** What this room uses of `pg`: an optional package, imported only when asked for. */
 import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
-/** What tells of an event to listeners. */
 interface Telling<Event, Told extends readonly unknown[]> {
   on(event: Event, listener: (...told: Told) => void): unknown;
   removeListener(event: Event, listener: (...told: Told) => void): unknown;
@@ -41,12 +40,12 @@ export interface PostgresNotice {
   readonly routine?: string | undefined;
 }
 
-/** A row, every column as PostgreSQL's own text of it. */
+/** Every column as PostgreSQL's own text of it. */
 export type Row = Readonly<Record<string, string | null>>;
 
 /** One connection that is ours until it is given back. */
 export interface PostgresClient extends PostgresConnection {
-  /** Carries out a statement; rejects with the database's error. */
+  /** Rejects with the database's error. */
   query(query: PostgresQuery): Promise<{ readonly rows: readonly Row[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
@@ -56,7 +55,7 @@ export interface PostgresClient extends PostgresConnection {
 export interface PostgresQuery {
   /** The SQL, with `$1`, `$2` … for the values. */
   readonly text: string;
-  /** Under which it is prepared, once a connection; absent for one that is not. */
+  /** Where it is prepared, once a connection. */
   readonly name?: string;
   /** Of `$1`, `$2` … */
   readonly values: unknown[];
@@ -64,7 +63,7 @@ export interface PostgresQuery {
   readonly types: { getTypeParser(): (text: string) => string };
 }
 
-/** How long getting a connection may take, and then its first answer. */
+/** For a connection, and then for its first answer. */
 export const connectMs = 2_000;
 
 /** What `pg` takes for verify-full, with ten lines of warning that a later version will not. */
@@ -81,7 +80,7 @@ export function wantedUrl(text: string): string | undefined {
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
   const mode = searchParams.get('sslmode');
-  if (mode === null || searchParams.has('uselibpqcompat') || sslModes.includes(mode)) return undefined;
+  if (mode === null || sslModes.includes(mode)) return undefined;
   return 'a URL whose sslmode is disable, verify-full or no-verify';
 }
 
@@ -94,7 +93,7 @@ export async function poolFor(text: string, maxConnections: number, log: Log): P
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
   const url = new URL(text);
   const mode = url.searchParams.get('sslmode') ?? '';
-  if (strictModes.includes(mode) && !url.searchParams.has('uselibpqcompat')) {
+  if (strictModes.includes(mode)) {
     log('warn', `sslmode=${mode} is taken for verify-full: write that, or no-verify to trust any certificate`);
     url.searchParams.set('sslmode', 'verify-full');
   }
@@ -112,7 +111,7 @@ export async function poolFor(text: string, maxConnections: number, log: Log): P
   });
 }
 
-/** A client whose stream ends where it fails to connect, or where what it talks to is no PostgreSQL. */
+/** Its stream ends where it fails to connect, or where what it talks to is no PostgreSQL. */
 function endingClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
@@ -129,10 +128,10 @@ function endingClient(Client: typeof DriverClient): typeof DriverClient {
   };
 }
 
-/** The driver's parser throws for bytes that no PostgreSQL sends, in an event where nobody can catch it. */
+/** The driver's parser throws for bytes that no PostgreSQL sends, where nobody can catch it. */
 function endWhereReaderThrows(stream: Duplex): void {
   const emit = stream.emit;
-  stream.emit = (event: string | symbol, ...values: unknown[]): boolean => {
+  stream.emit = (event: string | symbol, ...values: unknown[]) => {
     try {
       return Reflect.apply(emit, stream, [event, ...values]);
     } catch (error) {
@@ -148,9 +147,9 @@ const headerBytes = 5;
 const nothing = Buffer.alloc(0);
 
 /**
- * One connection, ours or of a caller's pool, and what it says besides rows. The severity of an error is its field V,
- * which `pg` drops. Where there is none (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do,
- * in the language of the server: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ * What a connection says besides rows. The severity of an error is its field V, which `pg` drops. Where there is none
+ * (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do, in the language of the server: no
+ * translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
  */
 export class Session {
   /** When we heard of it first. */
@@ -160,14 +159,14 @@ export class Session {
   severity: string | undefined;
   /** The last warning that no PL/pgSQL function raised, as that a synchronous standby was not waited for. */
   warning: string | undefined;
-  /** Leaves no listener. */
+  /** Takes all listeners away. */
   readonly leave: () => void;
-  /** What has come of an error, or of a message's header. */
+  /** The beginning of an error, or of a message's header. */
   #held: Buffer = nothing;
-  /** How many bytes of another message are still to come. */
+  /** How much of another message is still to come. */
   #passing = 0;
 
-  /** @param connection Between two messages, as one is that is new or just came from the pool. */
+  /** @param connection Between two messages. */
   constructor(connection: PostgresConnection, ended: () => void) {
     const stream = connection.connection?.stream;
     // An error that nobody listens for ends the process.

@@ -1,14 +1,11 @@
-/**
- * The door of this room and the public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
- * servers may share. It needs the package `pg`.
- */
+/** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { checkTables, refuse, untilThere } from './administer.js';
-import { Connections, copyingMs, servingMs } from './connections.js';
+import { connectionsTo, copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
@@ -25,9 +22,7 @@ export interface PostgresStorageOptions {
   readonly maxConnections?: number;
 }
 
-const optionNames: readonly (keyof PostgresStorageOptions)[] = ['log', 'maxConnections'];
-
-/** How long closing waits for a database that does not answer before the process may end without it. */
+/** How long closing waits for a database that does not answer. */
 const hungCloseMs = 1_000;
 
 /**
@@ -57,7 +52,8 @@ async function openStorage(
   options: PostgresStorageOptions,
   isSource: boolean,
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, optionNames);
+  const known = ['log', 'maxConnections'] satisfies (keyof PostgresStorageOptions)[];
+  checkNames('option of postgresStorage', options, known);
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
@@ -65,7 +61,7 @@ async function openStorage(
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const connections = await Connections.to(database, isSource ? copyingMs : servingMs, maxConnections, log);
+  const connections = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
   try {
     await checkTables(connections);
   } catch (error) {
@@ -76,7 +72,6 @@ async function openStorage(
   if (isSource) connections.refuse = refuse;
 
   const pets = postgresRecords(connections, unnumberedPet, petTable);
-  /** The animals, and each kind of records beside them that somebody has asked for. */
   const kinds: { close(): Promise<void> }[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
@@ -121,7 +116,7 @@ function unnumberedPet(draft: PetDraft): Unnumbered {
   return { status: draft.status, rest: petJson(0n, draft).slice(restAt) };
 }
 
-/** For a plugin's kind. @throws TypeError where the id, which only the database knows, has a say in the rest. */
+/** @throws TypeError where the id, which only the database knows, has a say in the rest. */
 function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbered {
   const { json } = keptKindOf(kind);
   return (draft) => {
