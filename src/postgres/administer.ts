@@ -23,7 +23,7 @@ const tellMs = 5_000;
 const copyAgainMs = 30_000;
 /** An index over many animals takes minutes. */
 const longestStepMs = 600_000;
-/** How often a step that another process takes too is taken again, and what both may hear. */
+/** What two hear that take the same step, and how often it is taken again. */
 const maxCollisions = 20;
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
 /** Of the tables. */
@@ -36,12 +36,12 @@ const neededVersion = sql.steps.length;
 export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
   let toldAt = Number.NEGATIVE_INFINITY;
   const mayPass = (error: unknown) => {
-    if (!isPassing(error)) return false;
-    if (performance.now() - toldAt >= tellMs) {
+    const isWaiting = isPassing(error);
+    if (isWaiting && performance.now() - toldAt >= tellMs) {
       toldAt = performance.now();
       log('warn', 'waiting for the database', { error: reasonOf(error) });
     }
-    return true;
+    return isWaiting;
   };
   return again(open, mayPass, askAgainMs);
 }
@@ -49,7 +49,7 @@ export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise
 /** Refuses to open a database without the tables of this version: `migratePostgres` makes them. */
 export class MissingTables extends PetstoreError {}
 
-/** @throws MissingTables; PetstoreError `storage_unusable` for those of a later program; DatabaseFailure */
+/** @throws MissingTables; PetstoreError `storage_unusable`; DatabaseFailure */
 export async function checkTables(connections: Connections): Promise<void> {
   const version = await versionIn(connections);
   if (version === neededVersion) return;
@@ -59,10 +59,10 @@ export async function checkTables(connections: Connections): Promise<void> {
   throw new MissingTables('storage_unusable', `the database ${problem}; ${mend}`);
 }
 
-/** @throws PetstoreError `storage_unusable` for tables of a later program; DatabaseFailure */
+/** @throws PetstoreError `storage_unusable` for a later program's; DatabaseFailure */
 async function versionIn(connections: Connections): Promise<number> {
   const rows = await connections.read(sql.selectVersion, [], { statementMs: servingMs }).catch((error: unknown) => {
-    // No such table, or no such schema.
+    // No such table or schema.
     if (['42P01', '3F000'].includes(stateOf(error))) return [];
     throw error;
   });
@@ -93,7 +93,7 @@ export async function migratePostgres(
   }
 }
 
-async function takeStep(connections: Connections, step: string, version: number): Promise<void> {
+async function takeStep(connections: Connections, step: string, version: number) {
   let count = 0;
   await again(
     async () => {
@@ -118,8 +118,8 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
 }
 
 /**
- * Opens a database with the petstore's tables to copy animals into it, or the records of a name; see `copyPets`.
- * @throws PetstoreError as `postgresStorage`.
+ * Opens a database to copy animals into it, or the records of a name; see `copyPets`.
+ * @throws PetstoreError as `postgresStorage`
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
   const connections = await connectionsTo(url, copyingMs);
@@ -141,7 +141,7 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
         texts.map(({ json }) => Buffer.from(json, 'latin1')),
       ];
       const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
-      // Nothing was done: either it was before, by a try whose answer was lost, or somebody else adds here.
+      // Nothing was done: it was before, by a try whose answer was lost, or somebody else adds here.
       const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
       if (last.id !== newest.id || last.json !== newest.json)
         throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
@@ -154,18 +154,15 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
   }
 }
 
-async function lastIn(connections: Connections, { selectLast }: sql.Table): Promise<StoredText> {
+async function lastIn(connections: Connections, { selectLast }: sql.Table) {
   const [row] = await connections.read(selectLast);
   return { id: BigInt(row?.['last_id'] ?? 0), json: sql.textOfHex(row?.['json'] ?? '') };
 }
 
-/** Through a restart of the database too. */
 function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const giveUpAt = performance.now() + copyAgainMs;
-  return again(ask, (error) => {
-    const mayPass = error instanceof DatabaseFailure && (error.isUnknown || isPassing(error));
-    return mayPass && performance.now() <= giveUpAt;
-  });
+  const mayPass = (error: unknown) => error instanceof DatabaseFailure && (error.isUnknown || isPassing(error));
+  return again(ask, (error) => mayPass(error) && performance.now() <= giveUpAt);
 }
 
 /**
@@ -197,13 +194,13 @@ const mends: readonly (readonly [RegExp, string])[] = [
   [/certificate|altnames/i, 'name its authority in the URL by sslrootcert=FILE, or trust any by sslmode=no-verify'],
 ];
 
-/** From PostgreSQL 15 on only the owner of the database may make tables without being granted it. */
+/** From PostgreSQL 15 on others than the owner of the database need a grant. */
 const migratingMends: typeof mends = [
   [/^42501 /, 'migrate as the owner of the database, or GRANT CREATE ON SCHEMA public to its user'],
   ...mends,
 ];
 
-/** Throws a `storage_unusable` of one line. */
+/** @throws PetstoreError `storage_unusable` in one line */
 export function refuse(thrown: unknown, ways = mends): never {
   if (thrown instanceof PetstoreError && !(thrown instanceof DatabaseFailure)) throw thrown;
   const cause = causeOf(thrown);

@@ -1,4 +1,4 @@
-/** Asks a database over connections that may be dead or outdated at any time, and tells what became of each statement. */
+/** Asks a database over connections that may be dead or outdated, and tells what became of each statement. */
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
@@ -30,12 +30,10 @@ export class DatabaseFailure extends PetstoreError {
   }
 }
 
-/** The database did not answer in time. */
 class TimeoutError extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
-/** What underlies a failure, as it was thrown. */
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
 }
@@ -61,11 +59,11 @@ export async function again<Value>(
   }
 }
 
-/** Errors of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
+/** Of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
-/** Where a new session may do better, as after a failover or a change of search_path, rights, limits or types. */
+/** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-/** Where a pooler lacks a prepared statement, or has it already. */
+/** A pooler lacks a prepared statement, or has it already. */
 const statesOfPoolers = ['26000', '42P05'];
 
 const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
@@ -87,22 +85,20 @@ const settings = `SELECT
 /** For a statement: a server's end within a group commit's 8 s. */
 export const servingMs = 3_000;
 export const copyingMs = 20_000;
-/** How much later the connection is given up: the database itself is to answer first. */
+/** The database itself is to answer first. */
 const graceMs = 500;
-/** Between two renewals of all sessions, at least. */
 const renewMs = 1_000;
-/** How many large answers are read at once, and how long one waits for its turn. */
+/** How many large answers are read at once, and how long one waits for that. */
 const maxLarge = 3;
 const turnMs = 5_000;
 /** Until the log is told the same again. */
 const tellMs = 60_000;
 
 interface Asking {
-  /** For few texts that are asked often. */
+  /** For few texts. */
   readonly isPrepared?: boolean;
-  /** Where it may take less than others. */
   readonly statementMs?: number;
-  /** Of megabytes, perhaps: few are read at once, or they would fill the memory. */
+  /** Megabytes, perhaps: few are read at once, or they would fill the memory. */
   readonly isLarge?: boolean;
 }
 
@@ -132,7 +128,7 @@ export async function connectionsTo(
   const settable: {
     /** Nobody while a storage opens: what that fails by is thrown. */
     log: Log;
-    /** Throws what reading is to reject with, from what it failed by. */
+    /** Throws what reading is to reject with. */
     refuse?: (error: unknown) => never;
     isClosed: boolean;
   } = { log: ignore, isClosed: false };
@@ -142,8 +138,8 @@ export async function connectionsTo(
   pool.on('connect', sessionOf);
 
   /**
-   * Carries out one statement that writes, as one transaction. Rows are proof that it is committed: a warning may say
-   * that a synchronous standby was not waited for.
+   * Carries out one statement that writes, as one transaction. Rows prove that it is committed: a warning may say that
+   * a synchronous standby was not waited for.
    * @throws DatabaseFailure
    */
   async function ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
@@ -154,7 +150,7 @@ export async function connectionsTo(
 
   /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
   async function read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
-    const { isLarge = false } = asking;
+    const { isLarge } = asking;
     if (isLarge) await within(turnMs, takeTurn(), giveTurn).catch(throwUnsent);
     const since = trustedSince;
     try {
@@ -174,8 +170,8 @@ export async function connectionsTo(
     }
   }
 
-  /** Tells the log that the database does not do what is asked, or does again: when that changes. */
-  function tell(what: 'be read' | 'be written to', failure?: unknown): void {
+  /** Tells the log when the database stops doing what is asked, or does it again. */
+  function tell(what: 'be read' | 'be written to', failure?: unknown) {
     const isFailing = failure !== undefined;
     if (failing.has(what) === isFailing) return;
     const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
@@ -187,14 +183,14 @@ export async function connectionsTo(
     settable.log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : undefined);
   }
 
-  /** The sessions so far are not used again: what was changed may be right for new ones. */
-  function renew(): void {
+  /** What was changed may be right for new sessions. */
+  function renew() {
     const now = performance.now();
     if (now - renewedAt >= renewMs) trustedSince = renewedAt = now;
   }
 
-  /** Ends the pool where it is ours, else lets go of it once nothing is under way; what is asked later is refused. */
-  async function close(): Promise<void> {
+  /** Ends the pool where it is ours, else lets go of it once nothing is under way. */
+  async function close() {
     settable.isClosed = true;
     // It keeps its listeners: its last connections end later, and may still be lost.
     if (isOurs) return pool.end();
@@ -244,7 +240,7 @@ export async function connectionsTo(
     }
   }
 
-  /** A connection that is set up, and not known to be dead or outdated. */
+  /** Not known to be dead or outdated. */
   async function checkOut(): Promise<{ readonly client: PostgresClient; readonly session: Session }> {
     const client = await within(connectMs, pool.connect(), (late) => late.release());
     const session = sessionOf(client);
@@ -277,13 +273,12 @@ export async function connectionsTo(
     return name;
   }
 
-  /** Until few enough large answers are read, in the order in which they were asked for. */
-  async function takeTurn(): Promise<void> {
+  async function takeTurn() {
     if (freeTurns > 0) freeTurns--;
     else await new Promise<void>((resolve) => waiting.push(resolve));
   }
 
-  function giveTurn(): void {
+  function giveTurn() {
     const next = waiting.shift();
     if (next === undefined) freeTurns++;
     else next();
@@ -296,15 +291,15 @@ function throwUnsent(error: unknown): never {
   throw new DatabaseFailure(error, false);
 }
 
-/** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
+/** What comes later goes to `late`. */
 function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   return new Promise((resolve, reject) => {
     let isOverdue = false;
-    const giveUp = (): void => {
+    const giveUp = () => {
       isOverdue = true;
       reject(new TimeoutError(`no answer within ${ms} ms`));
     };
-    // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
+    // After a busy turn of the event loop the answer may be there, but not read yet.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
     promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });

@@ -22,13 +22,12 @@ export interface PostgresStorageOptions {
   readonly maxConnections?: number;
 }
 
-/** How long closing waits for a database that does not answer. */
+/** For a database that does not answer. */
 const hungCloseMs = 1_000;
 
 /**
- * Opens the storage in a database with the petstore's tables (see `migratePostgres`).
- * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, best with a `connectionTimeoutMillis`,
- * which stays its owner's to end.
+ * Opens the storage in a database that has the tables (see `migratePostgres`).
+ * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its owner's to end.
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them;
  * TypeError for what is no URL.
  */
@@ -40,8 +39,8 @@ export function postgresStorage(
 }
 
 /**
- * The same to be copied from, or to be compared with a copy (see `copyPets`): its lists may take long, nothing waits
- * for a database that is away, and what reading fails by is a `storage_unusable` of one line.
+ * The same to be copied from, or compared with a copy (see `copyPets`): lists may take long, nothing waits for a
+ * database that is away, and what reading fails by is a `storage_unusable`.
  */
 export function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
   return openStorage(url, options, true);
@@ -52,8 +51,7 @@ async function openStorage(
   options: PostgresStorageOptions,
   isSource: boolean,
 ): Promise<PetStorage> {
-  const known = ['log', 'maxConnections'] satisfies (keyof PostgresStorageOptions)[];
-  checkNames('option of postgresStorage', options, known);
+  checkNames('option of postgresStorage', options, ['log', 'maxConnections']);
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
@@ -84,7 +82,7 @@ async function openStorage(
     return records;
   }
 
-  async function close(): Promise<void> {
+  async function close() {
     await Promise.all(kinds.map((records) => records.close()));
     await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
   }

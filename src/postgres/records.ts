@@ -19,19 +19,17 @@ export interface Unnumbered {
   readonly once?: InsertOnce;
 }
 
-/** Where the rest begins in the JSON text of a record whose id has one digit. */
+/** Where the rest begins after an id of one digit. */
 export const restAt = '{"id":0'.length;
 
 /** Its text, or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
-/** For how long a batch that collided with another's is sent again. */
+/** For how long a batch that collided is sent again. */
 const againMs = 2_000;
-/** How long `/readyz` waits for the database. */
 const readyMs = 4_000;
-/** The most rows of a page, whatever is asked for. */
 const maxLimit = 1_000_000;
-/** The limits of pages that are prepared: few, for each connection keeps a plan of each. */
+/** Few, for each connection keeps a plan of each. */
 const preparedLimits = [20, 50, 100];
 
 /** One kind of records in one database, with the members of a `PetStorage` for it. */
@@ -41,7 +39,7 @@ export function postgresRecords<Draft>(
   table: sql.Table,
 ) {
   const batches = batchesInto(table, connections);
-  /** Those that `ready` tries, beside the others. */
+  /** For `ready`. */
   const trials = batchesInto(table, connections);
   const commits = new GroupCommit<Unnumbered, Added>({
     commit,
@@ -52,7 +50,7 @@ export function postgresRecords<Draft>(
   });
   const keysUnderWay = new Set<string>();
   const watchers: ((commit: Commit) => void)[] = [];
-  /** What this event-loop turn asks for; null is found for a long text. */
+  /** What this event-loop turn asks for. */
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof textsOf> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */
@@ -62,14 +60,14 @@ export function postgresRecords<Draft>(
   let readiness: Promise<void> | undefined;
   let isClosed = false;
 
-  async function add(record: Unnumbered): Promise<StoredText> {
+  async function add(record: Unnumbered) {
     const added = await commits.add(record);
     if (added instanceof PetstoreError) throw added;
     return added;
   }
 
   /** For animals alone. What is under way in another server is waited for. */
-  async function insertOnce(draft: Draft, once: InsertOnce): Promise<StoredText> {
+  async function insertOnce(draft: Draft, once: InsertOnce) {
     checkOnce(once);
     checkOpen();
     if (keysUnderWay.has(once.key)) throw inFlight;
@@ -100,7 +98,7 @@ export function postgresRecords<Draft>(
     return { ids, found };
   }
 
-  /** By the digits of their ids. */
+  /** By the digits of their ids; null for a long one. */
   async function textsOf(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
     // The plan that is kept for an array is one for ten ids, and made anew for fewer.
     const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
@@ -129,7 +127,7 @@ export function postgresRecords<Draft>(
   }
 
   async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
-    // One more than is wanted says whether there is a next page.
+    // One more says whether there is a next page.
     const statement = table.selectPage(limit + 1, status);
     const [row] = await connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
     const texts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
@@ -167,19 +165,18 @@ export function postgresRecords<Draft>(
       try {
         watch({ count, syncMilliseconds: performance.now() - startedAt });
       } catch (error) {
-        // The records are kept all the same.
         connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
     return added;
   }
 
-  async function isWritable(): Promise<boolean> {
+  async function isWritable() {
     const [row] = await connections.read(sql.selectCounter, [table.counter], { isPrepared: true });
     return row?.['read_only'] === 'off';
   }
 
-  async function askReadiness(): Promise<void> {
+  async function askReadiness() {
     if (!(await isWritable())) {
       // That may be true of the session alone.
       connections.renew();
@@ -189,17 +186,16 @@ export function postgresRecords<Draft>(
     if (failed === undefined || sample === undefined) return;
     await trials.tryOut(sample);
     await list({ limit: 1 });
-    // What failed meanwhile is another failure.
+    // It may be another by now.
     if (failure === failed) failure = undefined;
   }
 
-  function checkOpen(): void {
+  function checkOpen() {
     if (isClosed) throw closedError();
   }
 
   return {
     texts: { insert: async (draft: Draft) => add(unnumbered(draft)), insertOnce, get, list },
-    /** Asks the database whether it is there. @throws DatabaseFailure */
     open: async () => {
       checkOpen();
       await isWritable();
@@ -208,7 +204,6 @@ export function postgresRecords<Draft>(
       return commits.waiting;
     },
     onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
-    /** Asks the database, once for all who ask at the same time. */
     ready: async () => {
       checkOpen();
       const late = new PetstoreError('unavailable', 'The database does not answer.');
@@ -231,8 +226,8 @@ function batchesInto(table: sql.Table, connections: Connections) {
   let lastBatch = 0n;
 
   /**
-   * Stores records in their order, and answers how many. One whose idempotency key was used comes to what that use came
-   * to, after a commit of this very call: only then is that use on a synchronous standby too.
+   * Stores records in their order, and answers how many. One whose key was used comes to what that use came to, after a
+   * commit of this very call: only then is that use on a synchronous standby too.
    * @throws DatabaseFailure where none is there, now or later, or nobody can say
    */
   function store(
@@ -259,8 +254,8 @@ function batchesInto(table: sql.Table, connections: Connections) {
     );
   }
 
-  /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure where an add would too */
-  async function tryOut({ status, rest }: Unnumbered): Promise<void> {
+  /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure as an add */
+  async function tryOut({ status, rest }: Unnumbered) {
     const values = valuesOf([{ status, rest }], randomUUID(), 1n);
     const prove = (knowsDeferred: boolean) => connections.ask(sql.proofOf(table.insertBatch, values, knowsDeferred));
     await prove(true)
@@ -274,7 +269,7 @@ function batchesInto(table: sql.Table, connections: Connections) {
     await store([]);
   }
 
-  async function insert(records: readonly Unnumbered[]): Promise<readonly StoredText[]> {
+  async function insert(records: readonly Unnumbered[]) {
     const batch = ++lastBatch;
     const lastId = await ask(records, batch).catch((error: unknown) => {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
@@ -289,15 +284,14 @@ function batchesInto(table: sql.Table, connections: Connections) {
     });
   }
 
-  async function ask(records: readonly Unnumbered[], batch: bigint): Promise<bigint> {
+  async function ask(records: readonly Unnumbered[], batch: bigint) {
     const values = valuesOf(records, writer, batch);
-    const uses = records.map(({ once }) => once);
-    const isKeyed = uses.some((once) => once !== undefined);
+    const isKeyed = records.some(({ once }) => once !== undefined);
     if (isKeyed) {
       values.push(
-        uses.map((once) => once?.key ?? ''),
-        uses.map((once) => once?.body ?? ''),
-        uses.map((once) => once?.at ?? 0),
+        records.map(({ once }) => once?.key ?? ''),
+        records.map(({ once }) => once?.body ?? ''),
+        records.map(({ once }) => once?.at ?? 0),
       );
     }
     const statement = isKeyed ? table.insertKeyedBatch : table.insertBatch;
@@ -311,8 +305,8 @@ function batchesInto(table: sql.Table, connections: Connections) {
     return [by, batch, records.length, table.counter, statuses, rests];
   }
 
-  /** The last id of a batch, when the database can say. @throws `failure` where it is not there and never will be */
-  function settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
+  /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
+  function settle(batch: bigint, failure: DatabaseFailure) {
     return again(
       async () => {
         const [row] = await connections.ask(sql.settle, [writer, batch]);
@@ -323,7 +317,7 @@ function batchesInto(table: sql.Table, connections: Connections) {
     );
   }
 
-  /** What the key of each record was used for; undefined where it is new or none. */
+  /** What the key of each record was used for; undefined for a new one, or none. */
   async function usesOf(records: readonly Unnumbered[]): Promise<readonly (Added | undefined)[]> {
     const asked = records.flatMap(({ once }) => once ?? []);
     if (asked.length === 0) return records.map(() => undefined);
@@ -336,7 +330,6 @@ function batchesInto(table: sql.Table, connections: Connections) {
   return { store, tryOut };
 }
 
-/** What a key of this row comes to; undefined where it is new. */
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (row === undefined || isTooFar(Number(row['sent_at']), once.at)) return undefined;
   if (row['body'] !== once.body) return mismatch;
@@ -352,9 +345,10 @@ function endedItself(error: unknown, words: string): boolean {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }
 
-/** The last id of a batch. @throws DatabaseFailure for the text of a reply that was damaged on its way */
+/** @throws DatabaseFailure for a reply that was damaged on its way */
 function lastIdIn(row: Row | undefined): bigint {
-  const digits = /^[0-9]{1,19}$/.exec(row?.['last_id'] ?? '')?.[0];
-  if (digits === undefined) throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
+  const digits = row?.['last_id'] ?? '';
+  if (!/^[0-9]{1,19}$/.test(digits))
+    throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
   return BigInt(digits);
 }

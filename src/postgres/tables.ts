@@ -18,14 +18,13 @@ export const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
   'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
-  // Each server's last batch and the last id in it.
+  // The last batch and the last id in it.
   'CREATE TABLE IF NOT EXISTS petstore_writers (id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL)',
   // As digests; an expired one stays.
   'CREATE TABLE IF NOT EXISTS petstore_idempotency ' +
     '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
 ];
 
-/** How many of the steps are taken: $1. */
 export const setVersion =
   "INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8) " +
   'ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)';
@@ -35,7 +34,6 @@ export const selectVersion = "SELECT version FROM petstore_schema WHERE name = '
 // Whatever the server's settings would make of bytes.
 const hex = "encode(json, 'hex')";
 
-/** The byte string of such digits. */
 export function textOfHex(digits: string): string {
   return Buffer.from(digits, 'hex').toString('latin1');
 }
@@ -44,7 +42,6 @@ export function textOfHex(digits: string): string {
 const maxPageBytes = 2 ** 24;
 /** In an answer of which any number may come at once. */
 const maxQuickBytes = 2 ** 21;
-/** In one statement. */
 export const maxIds = 256;
 /** In the place of a long text in a page. */
 export const tooLong = '\xff';
@@ -59,7 +56,7 @@ function failing(count: string, words: string): string {
   return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
 }
 
-export const petTable = tableOf(
+export const petTable: Table = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
@@ -79,16 +76,16 @@ export function recordTable(name: string): Table {
   return tableOf(kind, taking, target, `petstore_records WHERE kind = '${kind}' AND`);
 }
 
-/** The statements of one kind of records. */
 export type Table = ReturnType<typeof tableOf>;
 
 /**
+ * The statements of one kind of records.
  * @param taking Raises the counter, $4, by $3.
  * @param target Into which columns which ones of a batch go.
- * @param rows Those of the kind, to be followed by a condition.
+ * @param rows To be followed by a condition.
  */
 function tableOf(counter: string, taking: string, target: string, rows: string) {
-  // A status is spelt out, for the planner to choose its index.
+  // Spelt out, for the planner to choose its index.
   const rowsOf = (status?: PetStatus) => (status === undefined ? rows : `${rows} status = '${status}' AND`);
   return {
     counter,
@@ -105,7 +102,7 @@ SELECT last_id FROM taken`,
     selectLast: `SELECT last_id, (SELECT ${hex} FROM ${rows} id = last_id) AS json
 FROM petstore_counters WHERE name = '${counter}'`,
     selectOne: `SELECT id, ${hex} AS json FROM ${rows} id = $1::int8`,
-    /** Null for a text longer than its part of {@link maxQuickBytes}. */
+    /** Null for a long text. */
     selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
 FROM ${rows} id = ANY($1::int8[])`,
     /** In one text, with newlines between. */
@@ -124,7 +121,6 @@ FROM (SELECT id, json FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${l
 export const selectCounter =
   "SELECT current_setting('transaction_read_only') AS read_only FROM petstore_counters WHERE name = $1::text";
 
-/** The counters of all kinds that have a record. */
 export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id > 0 ORDER BY name';
 
 /**
@@ -187,13 +183,13 @@ function literalOf(value: unknown): string {
  * The last id of a batch that is done, by its writer, $1, and its number, $2; else -1, and it never will be. Always
  * writes: the commit waits for the synchronous standby, for which the batch may not have.
  */
-export const settle = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
+export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
   WHERE petstore_writers.batch <= excluded.batch
 RETURNING last_id`;
 
-/** The uses of the keys $1, with their animals only where the bodies are those of $2: others may be of any length. */
+/** The uses of the keys $1, with their animals only where the bodies are those of $2: others may be long. */
 export const selectKeys = `SELECT key, used.body, sent_at, pet_id, ${hex} AS json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
 LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = asked.body`;
