@@ -334,7 +334,7 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (row === undefined || isTooFar(Number(row['sent_at']), once.at)) return undefined;
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;
-  // Somebody has deleted it by hand.
+  // Deleted by hand.
   if (typeof id !== 'string' || typeof json !== 'string')
     return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
   return { id: BigInt(id), json: sql.textOfHex(json) };
