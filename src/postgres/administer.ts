@@ -1,23 +1,32 @@
-/** What a command or a start does to a database: waiting for it, making its tables, copying to it. */
+/** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { parsePet } from '../pet.js';
 import type { StoredText, TextTarget } from '../storage.js';
 import { RecordNames } from '../memory/index.js';
-import { again, causeOf, Connections, copyingMs, DatabaseFailure, servingMs, stateOf } from './connections.js';
+import {
+  again,
+  causeOf,
+  connectionsTo,
+  copyingMs,
+  DatabaseFailure,
+  servingMs,
+  stateOf,
+  type Connections,
+} from './connections.js';
 import type { PostgresPool } from './driver.js';
 import * as sql from './tables.js';
 
-/** How often a database that is away is asked again, and how often the log is told. */
+/** How often a database that is away is asked, and the log told. */
 const askAgainMs = 500;
 const tellMs = 5_000;
-/** For how long a batch of a copy is sent again where the database is away. */
+/** For how long a batch of a copy is sent again. */
 const copyAgainMs = 30_000;
-/** What a step may take: an index over many animals is made in minutes. */
+/** An index over many animals takes minutes. */
 const longestStepMs = 600_000;
-/** How often a step is taken again that another process takes too, and what both may hear. */
+/** What two hear that take the same step, and how often it is taken again. */
 const maxCollisions = 20;
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
-/** The version of the tables that this petstore needs. */
+/** Of the tables. */
 const neededVersion = sql.steps.length;
 
 /**
@@ -26,13 +35,13 @@ const neededVersion = sql.steps.length;
  */
 export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
   let toldAt = Number.NEGATIVE_INFINITY;
-  const mayPass = (error: unknown): boolean => {
-    if (!isPassing(error)) return false;
-    if (performance.now() - toldAt >= tellMs) {
+  const mayPass = (error: unknown) => {
+    const isWaiting = isPassing(error);
+    if (isWaiting && performance.now() - toldAt >= tellMs) {
       toldAt = performance.now();
       log('warn', 'waiting for the database', { error: reasonOf(error) });
     }
-    return true;
+    return isWaiting;
   };
   return again(open, mayPass, askAgainMs);
 }
@@ -40,7 +49,7 @@ export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise
 /** Refuses to open a database without the tables of this version: `migratePostgres` makes them. */
 export class MissingTables extends PetstoreError {}
 
-/** @throws MissingTables; PetstoreError `storage_unusable` for those of a later program; DatabaseFailure */
+/** @throws MissingTables; PetstoreError `storage_unusable`; DatabaseFailure */
 export async function checkTables(connections: Connections): Promise<void> {
   const version = await versionIn(connections);
   if (version === neededVersion) return;
@@ -50,10 +59,10 @@ export async function checkTables(connections: Connections): Promise<void> {
   throw new MissingTables('storage_unusable', `the database ${problem}; ${mend}`);
 }
 
-/** @throws PetstoreError `storage_unusable` for tables of a later program; DatabaseFailure */
+/** @throws PetstoreError `storage_unusable` for a later program's; DatabaseFailure */
 async function versionIn(connections: Connections, statementMs?: number): Promise<number> {
   const rows = await connections.read(sql.selectVersion, [], { statementMs }).catch((error: unknown) => {
-    // No such table, or no such schema.
+    // No such table or schema.
     if (['42P01', '3F000'].includes(stateOf(error))) return [];
     throw error;
   });
@@ -71,10 +80,11 @@ async function versionIn(connections: Connections, statementMs?: number): Promis
 export async function migratePostgres(
   database: string | PostgresPool,
 ): Promise<{ readonly from: number; readonly to: number }> {
-  const connections = await Connections.to(database, longestStepMs);
+  const connections = await connectionsTo(database, longestStepMs);
   try {
     const from = await versionIn(connections, servingMs);
-    for (const [index, step] of sql.steps.entries()) if (index >= from) await takeStep(connections, step, index + 1);
+    let version = from;
+    for (const step of sql.steps.slice(from)) await takeStep(connections, step, ++version);
     return { from, to: neededVersion };
   } catch (error) {
     refuse(error, migratingMends);
@@ -83,7 +93,7 @@ export async function migratePostgres(
   }
 }
 
-async function takeStep(connections: Connections, step: string, version: number): Promise<void> {
+async function takeStep(connections: Connections, step: string, version: number) {
   let count = 0;
   await again(
     async () => {
@@ -96,7 +106,7 @@ async function takeStep(connections: Connections, step: string, version: number)
 
 /** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
 export async function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]> {
-  const connections = await Connections.to(database, servingMs);
+  const connections = await connectionsTo(database, servingMs);
   try {
     const rows = await connections.read(sql.selectCounters);
     return rows.flatMap(({ name }) => (name?.startsWith(sql.kindPrefix) ? [name.slice(sql.kindPrefix.length)] : []));
@@ -108,11 +118,11 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
 }
 
 /**
- * Opens a database with the petstore's tables to copy animals into it, or the records of a name; see `copyPets`.
- * @throws PetstoreError as `postgresStorage`.
+ * Opens a database to copy animals into it, or the records of a name; see `copyPets`.
+ * @throws PetstoreError as `postgresStorage`
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = await Connections.to(url, copyingMs);
+  const connections = await connectionsTo(url, copyingMs);
   try {
     await checkTables(connections);
     if (records !== undefined) {
@@ -121,7 +131,7 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
     }
     const table = records === undefined ? sql.petTable : sql.recordTable(records);
     let { id: lastId } = await lastIn(connections, table);
-    const adopt = async (texts: readonly StoredText[]): Promise<void> => {
+    const adopt = async (texts: readonly StoredText[]) => {
       const [first, newest] = [texts.at(0), texts.at(-1)];
       if (first === undefined || newest === undefined) return;
       if (first.id <= lastId) {
@@ -134,7 +144,7 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
         texts.map(({ json }) => Buffer.from(json, 'latin1')),
       ];
       const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
-      // Nothing was done: either it was before, by a try whose answer was lost, or somebody else adds here.
+      // Nothing was done: it was before, by a try whose answer was lost, or somebody else adds here.
       const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
       if (last.id !== newest.id || last.json !== newest.json)
         throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
@@ -147,23 +157,20 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
   }
 }
 
-async function lastIn(connections: Connections, { selectLast }: sql.Table): Promise<StoredText> {
+async function lastIn(connections: Connections, { selectLast }: sql.Table) {
   const [row] = await connections.read(selectLast);
   return { id: BigInt(row?.['last_id'] ?? 0), json: sql.textOfHex(row?.['json'] ?? '') };
 }
 
-/** What an answer comes to, through a restart of the database too. */
 function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   const giveUpAt = performance.now() + copyAgainMs;
-  return again(ask, (error) => {
-    const mayPass = error instanceof DatabaseFailure && (error.isUnknown || isPassing(error));
-    return mayPass && performance.now() <= giveUpAt;
-  });
+  const mayPass = (error: unknown) => error instanceof DatabaseFailure && (error.isUnknown || isPassing(error));
+  return again(ask, (error) => mayPass(error) && performance.now() <= giveUpAt);
 }
 
 /**
- * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: that
- * has no process left, asked for TLS), and a machine of ours that has no port, file or buffer left.
+ * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: has no
+ * process left, asked for TLS), and a machine of ours without a port, file or buffer left.
  */
 const passing = new RegExp(
   '^(08|40|53|55P03|57|E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
@@ -178,7 +185,6 @@ function isPassing(thrown: unknown): boolean {
   return stateOf(cause) === 'ENOENT' && cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
 }
 
-/** What mends a failure of such a code and message. */
 const mends: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED /, 'start it, or name another address'],
   [/^ENOTFOUND /, 'there is no such host: name another'],
@@ -191,13 +197,13 @@ const mends: readonly (readonly [RegExp, string])[] = [
   [/certificate|altnames/i, 'name its authority in the URL by sslrootcert=FILE, or trust any by sslmode=no-verify'],
 ];
 
-/** In PostgreSQL 15 and later only the owner of the database may make tables without being granted it. */
+/** From PostgreSQL 15 on others than the owner of the database need a grant. */
 const migratingMends: typeof mends = [
   [/^42501 /, 'migrate as the owner of the database, or GRANT CREATE ON SCHEMA public to its user'],
   ...mends,
 ];
 
-/** Throws a `storage_unusable` of one line for what opening failed by, or migrating. */
+/** @throws PetstoreError `storage_unusable` in one line */
 export function refuse(thrown: unknown, ways = mends): never {
   if (thrown instanceof PetstoreError && !(thrown instanceof DatabaseFailure)) throw thrown;
   const cause = causeOf(thrown);

@@ -1,7 +1,4 @@
-/**
- * Asks a database over a pool whose connections may be dead or outdated at any time, with time limits, and tells what
- * became of each statement.
- */
+/** Asks a database over connections that may be dead or outdated, and tells what became of each statement. */
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
@@ -24,7 +21,7 @@ const messages = new Map([
 
 /** A statement that is not known to have been carried out; `cause` is what the driver threw. */
 export class DatabaseFailure extends PetstoreError {
-  /** Whether it may have been all the same, or may still be; else it changed nothing, and never will. */
+  /** Whether it may have been, or may still be; else it changed nothing, and never will. */
   readonly isUnknown: boolean;
 
   constructor(cause: unknown, isUnknown: boolean) {
@@ -33,17 +30,15 @@ export class DatabaseFailure extends PetstoreError {
   }
 }
 
-/** The database did not answer in time. */
 class TimeoutError extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
-/** What underlies a failure, as it was thrown. */
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
 }
 
-/** The SQLSTATE (appendix A of PostgreSQL's manual) or the name of a system error; empty without either. */
+/** The SQLSTATE (appendix A of PostgreSQL's manual) or the name of a system error, or ''. */
 export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
@@ -64,19 +59,18 @@ export async function again<Value>(
   }
 }
 
-/** Errors of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
+/** Of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
-/** Where a new session may do better, as after a failover or a change of search_path, rights, limits or types. */
+/** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-/** Where a pooler lacks a prepared statement, or has it already. */
+/** A pooler lacks a prepared statement, or has it already. */
 const statesOfPoolers = ['26000', '42P05'];
 
-/** The columns as they come. */
 const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
 
 /**
- * What every connection begins with: commits last, or a warning comes; who waited for the counter need not try again;
- * no statement outlasts our patience. Set though it be right already, against a reload of the configuration; not in the
+ * What a session begins with: commits last, or a warning comes; who waited for the counter need not try again; no
+ * statement outlasts our patience. Set though it be right already, against a reload of the configuration; not in the
  * words of the connection's start, which a PgBouncer refuses.
  */
 const settings = `SELECT
@@ -88,242 +82,228 @@ const settings = `SELECT
     WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 BETWEEN 1 AND $1::int8
     THEN current_setting('statement_timeout', true) ELSE CAST($1::int8 AS text) END, false)`;
 
-/** How long the database may take for a statement: a server's end within a group commit's 8 s. */
+/** For a statement: a server's end within a group commit's 8 s. */
 export const servingMs = 3_000;
 export const copyingMs = 20_000;
-/** How much later the connection is given up: the database itself is to answer first. */
+/** The database itself is to answer first. */
 const graceMs = 500;
-/** How often all sessions are renewed at most. */
 const renewMs = 1_000;
-/** How many large answers are read at once, and how long one waits for its turn. */
+/** How many large answers are read at once, and how long one waits for that. */
 const maxLarge = 3;
 const turnMs = 5_000;
-/** How often the log is told the same at most. */
+/** Until the log is told the same again. */
 const tellMs = 60_000;
 
-/** How a statement is asked where it differs from the others. */
 interface Asking {
-  /** For one of few texts that are asked often. */
+  /** For few texts. */
   readonly isPrepared?: boolean;
-  /** How long it may take, where that is less than others may. */
   readonly statementMs?: number | undefined;
-  /** Of megabytes, perhaps: few such are read at once, or they would fill the memory. */
+  /** Megabytes, perhaps: few are read at once, or they would fill the memory. */
   readonly isLarge?: boolean;
 }
 
-interface Answer {
-  readonly rows: readonly Row[];
-  readonly warning: string | undefined;
-}
-
 /** The connections of one storage. */
-export class Connections {
-  /** Nobody while a storage opens: what that fails by is thrown. */
-  log: Log = ignore;
-  /** Throws what reading is to reject with, from what it failed by. */
-  refuse: ((error: unknown) => never) | undefined;
-  readonly #pool: PostgresPool;
-  readonly #isOurs: boolean;
-  readonly #statementMs: number;
-  readonly #sessions = new Map<PostgresConnection, Session>();
-  readonly #underWay = new Set<Promise<Answer>>();
-  isClosed = false;
+export type Connections = Awaited<ReturnType<typeof connectionsTo>>;
+
+/** To the database of a URL, or those of somebody's pool. @throws as `poolFor` */
+export async function connectionsTo(
+  database: string | PostgresPool,
+  statementMs: number,
+  max = 1,
+  openingLog: Log = ignore,
+) {
+  const isOurs = typeof database === 'string';
+  const pool = isOurs ? await poolFor(database, max, openingLog) : database;
+  const sessions = new Map<PostgresConnection, Session>();
+  const underWay = new Set<Promise<unknown>>();
   /** Sessions from before are not used. */
-  #trustedSince = 0;
-  #renewedAt = Number.NEGATIVE_INFINITY;
+  let trustedSince = 0;
+  let renewedAt = Number.NEGATIVE_INFINITY;
   /** Of prepared statements by their texts; undefined where a pooler forbids them. */
-  #names: Map<string, string> | undefined = new Map();
-  #freeTurns = maxLarge;
-  readonly #waiting: (() => void)[] = [];
-  readonly #failing = new Set<string>();
-  readonly #toldAt = new Map<string, number>();
-
-  private constructor(pool: PostgresPool, isOurs: boolean, statementMs: number) {
-    this.#pool = pool;
-    this.#isOurs = isOurs;
-    this.#statementMs = statementMs;
-    // The pool takes an idle connection out that is lost.
-    pool.on('error', ignore);
-    // At once, for what says that it is connected may say in the same breath that it ends.
-    pool.on('connect', this.#sessionOf);
-  }
-
-  /** To the database of a URL, or those of somebody's pool. @throws as `poolFor` */
-  static async to(
-    database: string | PostgresPool,
-    statementMs: number,
-    max = 1,
-    log: Log = ignore,
-  ): Promise<Connections> {
-    const isOurs = typeof database === 'string';
-    return new Connections(isOurs ? await poolFor(database, max, log) : database, isOurs, statementMs);
-  }
+  let names: Map<string, string> | undefined = new Map();
+  let freeTurns = maxLarge;
+  const waiting: (() => void)[] = [];
+  const failing = new Set<string>();
+  const toldAt = new Map<string, number>();
+  const settable: {
+    /** Nobody while a storage opens: what that fails by is thrown. */
+    log: Log;
+    /** Throws what reading is to reject with. */
+    refuse?: (error: unknown) => never;
+    isClosed: boolean;
+  } = { log: ignore, isClosed: false };
+  // The pool takes an idle connection out that is lost.
+  pool.on('error', ignore);
+  // At once, for what says that it is connected may say in the same breath that it ends.
+  pool.on('connect', sessionOf);
 
   /**
-   * Carries out one statement that writes, as one transaction. Rows are proof that it is committed: a warning may say
-   * that a synchronous standby was not waited for.
+   * Carries out one statement that writes, as one transaction. Rows prove that it is committed: a warning may say that
+   * a synchronous standby was not waited for.
    * @throws DatabaseFailure
    */
-  async ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
-    const { rows, warning } = await this.#ask(text, values, asking);
+  async function ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+    const { rows, warning } = await send(text, values, asking);
     if (warning !== undefined) throw new DatabaseFailure(new Error(warning), true);
     return rows;
   }
 
   /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
-  async read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
-    const { isLarge = false } = asking;
-    if (isLarge) await within(turnMs, this.#takeTurn(), () => this.#giveTurn()).catch(throwUnsent);
-    const since = this.#trustedSince;
+  async function read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+    const { isLarge } = asking;
+    if (isLarge) await within(turnMs, takeTurn(), giveTurn).catch(throwUnsent);
+    const since = trustedSince;
     try {
-      const { rows } = await this.#ask(text, values, asking).catch((error: unknown) => {
-        const isRenewed = this.#trustedSince > since;
+      const { rows } = await send(text, values, asking).catch((error: unknown) => {
+        const isRenewed = trustedSince > since;
         if (!isRenewed || causeOf(error) instanceof TimeoutError) throw error;
-        return this.#ask(text, values, asking);
+        return send(text, values, asking);
       });
-      this.tell('be read');
+      tell('be read');
       return rows;
     } catch (error) {
-      this.tell('be read', error);
-      this.refuse?.(error);
+      tell('be read', error);
+      settable.refuse?.(error);
       throw error;
     } finally {
-      if (isLarge) this.#giveTurn();
+      if (isLarge) giveTurn();
     }
   }
 
-  /** Tells the log that the database does not do what is asked, or does again: when that changes. */
-  tell(what: 'be read' | 'be written to', failure?: unknown): void {
+  /** Tells the log when the database stops doing what is asked, or does it again. */
+  function tell(what: 'be read' | 'be written to', failure?: unknown) {
     const isFailing = failure !== undefined;
-    if (this.#failing.has(what) === isFailing) return;
+    if (failing.has(what) === isFailing) return;
     const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
     const now = performance.now();
-    if (now - (this.#toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
-    this.#toldAt.set(line, now);
+    if (now - (toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
+    toldAt.set(line, now);
     if (isFailing) {
-      this.#failing.add(what);
-      this.log('error', line, { error: reasonOf(causeOf(failure)) });
+      failing.add(what);
+      settable.log('error', line, { error: reasonOf(causeOf(failure)) });
     } else {
-      this.#failing.delete(what);
-      this.log('info', line);
+      failing.delete(what);
+      settable.log('info', line);
     }
   }
 
-  /** The sessions so far are not used again: what was changed may be right for new ones. */
-  renew(): void {
+  /** What was changed may be right for new sessions. */
+  function renew() {
     const now = performance.now();
-    if (now - this.#renewedAt >= renewMs) this.#trustedSince = this.#renewedAt = now;
+    if (now - renewedAt >= renewMs) trustedSince = renewedAt = now;
   }
 
-  /** Ends the pool where it is ours, else lets go of it once nothing is under way; what is asked later is refused. */
-  async close(): Promise<void> {
-    this.isClosed = true;
+  /** Ends the pool where it is ours, else lets go of it once nothing is under way. */
+  async function close() {
+    settable.isClosed = true;
     // It keeps its listeners: its last connections end later, and may still be lost.
-    if (this.#isOurs) return this.#pool.end();
+    if (isOurs) return pool.end();
     // A connection in use that is lost while nobody listens ends the process.
-    await Promise.allSettled(this.#underWay);
-    this.#pool.removeListener('error', ignore);
-    this.#pool.removeListener('connect', this.#sessionOf);
-    for (const session of this.#sessions.values()) session.leave();
-    this.#sessions.clear();
+    await Promise.allSettled(underWay);
+    pool.removeListener('error', ignore);
+    pool.removeListener('connect', sessionOf);
+    for (const session of sessions.values()) session.leave();
+    sessions.clear();
   }
 
-  async #ask(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    if (this.isClosed) return throwUnsent(new Error('the storage is closed'));
-    const answer = this.#answerTo(text, values, asking).finally(() => this.#underWay.delete(answer));
-    this.#underWay.add(answer);
+  async function send(text: string, values: unknown[], asking: Asking): ReturnType<typeof carryOut> {
+    if (settable.isClosed) return throwUnsent(new Error('the storage is closed'));
+    const answer = carryOut(text, values, asking).finally(() => underWay.delete(answer));
+    underWay.add(answer);
     return answer;
   }
 
-  async #answerTo(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    const { isPrepared = false, statementMs = this.#statementMs } = asking;
-    const name = isPrepared ? this.#nameOf(text) : undefined;
-    const client = await this.#checkOut().catch(throwUnsent);
-    const session = this.#sessionOf(client);
+  async function carryOut(
+    text: string,
+    values: unknown[],
+    asking: Asking,
+  ): Promise<{ readonly rows: readonly Row[]; readonly warning: string | undefined }> {
+    const name = asking.isPrepared ? nameOf(text) : undefined;
+    const { client, session } = await checkOut().catch(throwUnsent);
     session.severity = undefined;
     session.warning = undefined;
     try {
       const query = { text, values, types: asText, ...(name !== undefined && { name }) };
-      const { rows } = await within(statementMs + graceMs, client.query(query));
+      const { rows } = await within((asking.statementMs ?? statementMs) + graceMs, client.query(query));
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       client.release();
       return { rows: rows.filter(isRow), warning: session.warning };
     } catch (error) {
+      const state = stateOf(error);
       // All else ends the connection, and mostly others with it.
       const isLost = (session.severity ?? severityOf(error)) !== 'ERROR';
-      if (isLost) this.#trustedSince = performance.now();
-      else if (statesOfSessions.includes(stateOf(error))) this.renew();
+      if (isLost) trustedSince = performance.now();
+      else if (statesOfSessions.includes(state)) renew();
       client.release(isLost);
       // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit.
-      const failure = new DatabaseFailure(error, isLost || doubtfulStates.test(stateOf(error)));
-      if (name === undefined || failure.isUnknown || !statesOfPoolers.includes(stateOf(error))) throw failure;
-      this.#names = undefined;
-      return this.#ask(text, values, asking);
+      const failure = new DatabaseFailure(error, isLost || doubtfulStates.test(state));
+      if (name === undefined || failure.isUnknown || !statesOfPoolers.includes(state)) throw failure;
+      names = undefined;
+      return send(text, values, asking);
     }
   }
 
-  /** A connection that is set up, and not known to be dead or outdated. */
-  async #checkOut(): Promise<PostgresClient> {
-    const client = await within(connectMs, this.#pool.connect(), (late) => late.release());
-    const session = this.#sessionOf(client);
-    if (session.since < this.#trustedSince) {
+  /** Not known to be dead or outdated. */
+  async function checkOut(): Promise<{ readonly client: PostgresClient; readonly session: Session }> {
+    const client = await within(connectMs, pool.connect(), (late) => late.release());
+    const session = sessionOf(client);
+    if (session.since < trustedSince) {
       client.release(true);
-      return this.#checkOut();
+      return checkOut();
     }
-    if (session.isSetUp) return client;
-    const setting = client.query({ text: settings, values: [this.#statementMs], types: asText });
+    if (session.isSetUp) return { client, session };
+    const setting = client.query({ text: settings, values: [statementMs], types: asText });
     await within(connectMs, setting).catch((error: unknown) => {
       client.release(true);
       throw error;
     });
     session.isSetUp = true;
-    return client;
+    return { client, session };
   }
 
-  readonly #sessionOf = (client: PostgresConnection): Session => {
-    const known = this.#sessions.get(client);
-    if (known !== undefined) return known;
-    const session = new Session(client, () => this.#sessions.delete(client));
-    this.#sessions.set(client, session);
+  function sessionOf(client: PostgresConnection): Session {
+    const session = sessions.get(client) ?? new Session(client, () => sessions.delete(client));
+    sessions.set(client, session);
     return session;
-  };
+  }
 
   /** Of this very text: another version of ours may have prepared another. */
-  #nameOf(text: string): string | undefined {
-    const known = this.#names?.get(text);
-    if (known !== undefined || this.#names === undefined) return known;
+  function nameOf(text: string): string | undefined {
+    const known = names?.get(text);
+    if (known !== undefined || names === undefined) return known;
     const name = `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
-    this.#names.set(text, name);
+    names.set(text, name);
     return name;
   }
 
-  /** Until few enough large answers are read, in the order in which they were asked for. */
-  async #takeTurn(): Promise<void> {
-    if (this.#freeTurns > 0) this.#freeTurns--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  async function takeTurn() {
+    if (freeTurns > 0) freeTurns--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
   }
 
-  #giveTurn(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#freeTurns++;
+  function giveTurn() {
+    const next = waiting.shift();
+    if (next === undefined) freeTurns++;
     else next();
   }
+
+  return Object.assign(settable, { ask, read, tell, renew, close });
 }
 
 function throwUnsent(error: unknown): never {
   throw new DatabaseFailure(error, false);
 }
 
-/** What a promise comes to within so many milliseconds; what comes later goes to `late`. */
+/** What comes later goes to `late`. */
 function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   return new Promise((resolve, reject) => {
     let isOverdue = false;
-    const giveUp = (): void => {
+    const giveUp = () => {
       isOverdue = true;
       reject(new TimeoutError(`no answer within ${ms} ms`));
     };
-    // Where the event loop was kept busy for so long, the answer may be there, but not read yet.
+    // After a busy turn of the event loop the answer may be there, but not read yet.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
     promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });

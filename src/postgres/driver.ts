@@ -1,15 +1,14 @@
-/** What this room uses of `pg`: an optional package, imported only here and only when asked for. */
+/** What this room uses of `pg`: an optional package, imported only when asked for. */
 import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
-/** What tells of an event to listeners. */
 interface Telling<Event, Told extends readonly unknown[]> {
   on(event: Event, listener: (...told: Told) => void): unknown;
   removeListener(event: Event, listener: (...told: Told) => void): unknown;
 }
 
-/** `error` with what ended a connection that nobody has; `connect` with each new one, before anybody has it. */
+/** `error` with what ended an idle connection; `connect` with each new one, before anybody has it. */
 type PoolEvents = Telling<'error', [Error]> & Telling<'connect', [PostgresConnection]>;
 
 /** What is asked of a pool; one of `pg` has it. */
@@ -18,16 +17,16 @@ export interface PostgresPool extends PoolEvents {
   connect(): Promise<PostgresClient>;
   /** Closes its connections, once all are given back. */
   end(): Promise<void>;
-  /** What it was made with; without a `connectionTimeoutMillis` the log has a warning. */
+  /** Without a `connectionTimeoutMillis` the log has a warning. */
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
 }
 
-/** `error` or `end` once it is lost or closed; `notice` with each notice or warning. */
+/** `error` or `end` once it is lost or closed. */
 type ConnectionEvents = Telling<'error' | 'end', []> & Telling<'notice', [PostgresNotice]>;
 
-/** One connection of a pool, in anybody's hands. */
+/** One connection of a pool. */
 export interface PostgresConnection extends ConnectionEvents {
-  /** Its bytes, where they can be read: they tell the severity of an error in no language. */
+  /** Its bytes, where they can be read: they tell the severity of an error. */
   readonly connection?: { readonly stream: Duplex };
 }
 
@@ -37,16 +36,16 @@ export interface PostgresNotice {
   readonly severity?: string | undefined;
   /** Its text, in that language too. */
   readonly message?: string | undefined;
-  /** The function of the server's source that says so; in no language. */
+  /** The function of the server's source that says so. */
   readonly routine?: string | undefined;
 }
 
-/** A row, every column as PostgreSQL's own text of it. */
+/** Every column as PostgreSQL's own text of it. */
 export type Row = Readonly<Record<string, string | null>>;
 
 /** One connection that is ours until it is given back. */
 export interface PostgresClient extends PostgresConnection {
-  /** Carries out a statement; rejects with the database's error. */
+  /** Rejects with the database's error. */
   query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
@@ -56,26 +55,26 @@ export interface PostgresClient extends PostgresConnection {
 export interface PostgresQuery {
   /** The SQL, with `$1`, `$2` … for the values. */
   readonly text: string;
-  /** Under which it is prepared, once a connection; absent for one that is not. */
+  /** Where it is prepared, once a connection. */
   readonly name?: string;
   /** Of `$1`, `$2` … */
   readonly values: unknown[];
-  /** Who reads the columns: nobody, so that an int64 or a JSON text stays what it is. */
+  /** Leaves columns as they come: an int64, a JSON text. */
   readonly types: { getTypeParser(): (text: string) => string };
 }
 
-/** How long getting a connection may take, and then its first answer. */
+/** For a connection, and then for its first answer. */
 export const connectMs = 2_000;
 
-/** What `pg` takes for verify-full, with ten lines of warning that a later version will not. */
+/** `pg` takes them for verify-full, with ten lines of warning. */
 const strictModes = ['prefer', 'require', 'verify-ca'];
 const sslModes = ['disable', 'no-verify', 'verify-full', ...strictModes];
 
-/** What is wanted in the place of a text that is no URL of a database, as a noun; undefined for one that is. */
+/** What is wanted, as a noun, in the place of a text that is no URL of a database. */
 export function wantedUrl(text: string): string | undefined {
   const isUrl = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text);
   const { username, pathname, search, hash, searchParams } = new URL(isUrl ? text : 'postgres://');
-  // What stands before an unescaped / ? or # of a password is taken for the host, and the rest holds the @.
+  // What stands before an unescaped / ? or # of a password is taken for the host.
   if (!isUrl || (username === '' && `${pathname}${search}${hash}`.includes('@'))) {
     const escapes = 'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
@@ -112,14 +111,14 @@ export async function poolFor(text: string, maxConnections: number, log: Log): P
   });
 }
 
-/** A client whose stream ends where it fails to connect, or where what it talks to is no PostgreSQL. */
+/** Its stream ends where it fails to connect, or talks to no PostgreSQL. */
 function endingClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
       super(config);
       const { connection } = this;
       endWhereReaderThrows(connection.stream);
-      // With TLS its messages come on another stream, made around the socket.
+      // With TLS its messages come on another stream.
       connection.once('sslconnect', () => endWhereReaderThrows(connection.stream));
       // The pool forgets a client that does not connect, and the other end may leave it open.
       const end = (): void => void connection.stream.destroy();
@@ -129,10 +128,10 @@ function endingClient(Client: typeof DriverClient): typeof DriverClient {
   };
 }
 
-/** The driver's parser throws for bytes that no PostgreSQL sends, in an event where nobody can catch it. */
+/** The driver's parser throws for bytes that no PostgreSQL sends, where nobody can catch it. */
 function endWhereReaderThrows(stream: Duplex): void {
   const emit = stream.emit;
-  stream.emit = (event: string | symbol, ...values: unknown[]): boolean => {
+  stream.emit = (event: string | symbol, ...values: unknown[]) => {
     try {
       return Reflect.apply(emit, stream, [event, ...values]);
     } catch (error) {
@@ -148,26 +147,25 @@ const headerBytes = 5;
 const nothing = Buffer.alloc(0);
 
 /**
- * One connection, ours or of a caller's pool, and what it says besides rows. The severity of an error is its field V,
- * which `pg` drops. Where there is none (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do,
- * in the language of the server: no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ * What a connection says besides rows. The severity of an error is its field V, which `pg` drops. Where there is none
+ * (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do, in the language of the server: no
+ * translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
  */
 export class Session {
-  /** When we heard of it first. */
   readonly since = performance.now();
   isSetUp = false;
   /** Of the last error; undefined where its bytes cannot be read. */
   severity: string | undefined;
-  /** The last warning that no PL/pgSQL function raised, as that a synchronous standby was not waited for. */
+  /** The last that no PL/pgSQL function raised. */
   warning: string | undefined;
-  /** Leaves no listener. */
+  /** Takes all listeners away. */
   readonly leave: () => void;
-  /** What has come of an error, or of a message's header. */
+  /** The beginning of an error, or of a message's header. */
   #held: Buffer = nothing;
-  /** How many bytes of another message are still to come. */
+  /** How much of another message is still to come. */
   #passing = 0;
 
-  /** @param connection Between two messages, as one is that is new or just came from the pool. */
+  /** @param connection Between two messages. */
   constructor(connection: PostgresConnection, ended: () => void) {
     const stream = connection.connection?.stream;
     // An error that nobody listens for ends the process.
@@ -197,7 +195,6 @@ export class Session {
       const end = at + 1 + bytes.readUInt32BE(at + 1);
       if (bytes[at] === errorType) {
         if (end > bytes.length) break;
-        // Each field is a letter and a text that ends with a zero.
         const fields = bytes.toString('latin1', at + headerBytes, end).split('\0');
         const field = fields.find((each) => each.startsWith('V')) ?? fields.find((each) => each.startsWith('S'));
         this.severity = field?.slice(1);

@@ -1,16 +1,13 @@
-/**
- * The door of this room and the public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
- * servers may share. It needs the package `pg`.
- */
+/** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
-import type { PetStorage, PetTexts, RecordKind, Records } from '../storage.js';
+import type { PetStorage, RecordKind } from '../storage.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { checkTables, refuse, untilThere } from './administer.js';
-import { Connections, copyingMs, servingMs } from './connections.js';
+import { connectionsTo, copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { PostgresRecords, restAt, type Unnumbered } from './records.js';
+import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
@@ -25,15 +22,12 @@ export interface PostgresStorageOptions {
   readonly maxConnections?: number;
 }
 
-const optionNames: readonly (keyof PostgresStorageOptions)[] = ['log', 'maxConnections'];
-
-/** How long closing waits for a database that does not answer before the process may end without it. */
+/** For a database that does not answer. */
 const hungCloseMs = 1_000;
 
 /**
- * Opens the storage in a database with the petstore's tables (see `migratePostgres`).
- * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, best with a `connectionTimeoutMillis`,
- * which stays its owner's to end.
+ * Opens the storage in a database that has the tables (see `migratePostgres`).
+ * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its owner's to end.
  * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them;
  * TypeError for what is no URL.
  */
@@ -45,8 +39,8 @@ export function postgresStorage(
 }
 
 /**
- * The same to be copied from, or to be compared with a copy (see `copyPets`): its lists may take long, nothing waits
- * for a database that is away, and what reading fails by is a `storage_unusable` of one line.
+ * The same to be copied from, or compared with a copy (see `copyPets`): lists may take long, nothing waits for a
+ * database that is away, and what reading fails by is a `storage_unusable`.
  */
 export function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
   return openStorage(url, options, true);
@@ -57,7 +51,7 @@ async function openStorage(
   options: PostgresStorageOptions,
   isSource: boolean,
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, optionNames);
+  checkNames('option of postgresStorage', options, ['log', 'maxConnections']);
   const { log = () => undefined, maxConnections = 10 } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
@@ -65,7 +59,7 @@ async function openStorage(
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const connections = await Connections.to(database, isSource ? copyingMs : servingMs, maxConnections, log);
+  const connections = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
   try {
     await checkTables(connections);
   } catch (error) {
@@ -75,48 +69,40 @@ async function openStorage(
   connections.log = log;
   if (isSource) connections.refuse = refuse;
 
-  const pets = new PostgresRecords(connections, unnumberedPet, petTable);
-  /** The animals, and each kind of records beside them that somebody has asked for. */
-  const kinds: Pick<PostgresRecords<never>, 'ready' | 'close'>[] = [pets];
+  const pets = postgresRecords(connections, unnumberedPet, petTable);
+  const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
-  const texts: Required<PetTexts> = {
-    insert: (draft) => pets.insert(draft),
-    insertOnce: (draft, once) => pets.insertOnce(draft, once),
-    get: (id) => pets.get(id),
-    list: (query) => pets.list(query),
-  };
-
-  async function keep<Draft>(name: string, kind: RecordKind<Draft>): Promise<PostgresRecords<Draft>> {
+  async function keep<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
     if (closing !== undefined) throw closedError();
-    const records = new PostgresRecords(connections, unnumberedOf(kind), recordTable(name));
+    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name));
     kinds.push(records);
     return records;
   }
 
-  async function close(): Promise<void> {
+  async function close() {
     await Promise.all(kinds.map((records) => records.close()));
     await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
   }
 
   return {
-    ...petsOf(texts),
-    texts,
+    ...petsOf(pets.texts),
+    texts: pets.texts,
     durable: true,
     get waiting() {
       return pets.waiting;
     },
-    onCommit: (watcher) => pets.onCommit(watcher),
-    records: <Draft>(name: string, kind: RecordKind<Draft>): Records<Draft> => {
+    onCommit: pets.onCommit,
+    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const kept = keep(name, kind);
       const opened = kept.then((records) => {
-        const open = (): Promise<void> => records.open().catch(refuse);
+        const open = () => records.open().catch(refuse);
         return isSource ? open() : untilThere(open, log);
       });
       opened.catch(() => undefined);
-      return { ...recordsWhenOpen<Draft>(kept), opened };
+      return { ...recordsWhenOpen<Draft>(kept.then(({ texts }) => texts)), opened };
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () => (closing ??= close()),
@@ -128,7 +114,7 @@ function unnumberedPet(draft: PetDraft): Unnumbered {
   return { status: draft.status, rest: petJson(0n, draft).slice(restAt) };
 }
 
-/** For a plugin's kind. @throws TypeError where the id, which only the database knows, has a say in the rest. */
+/** @throws TypeError where the id, which only the database knows, has a say in the rest. */
 function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbered {
   const { json } = keptKindOf(kind);
   return (draft) => {

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import { reasonOf, PetstoreError } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
-import type { Commit, InsertOnce, PetQuery, StoredText, TextPage, Texts } from '../storage.js';
+import type { Commit, InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
 import { GroupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
@@ -16,222 +16,134 @@ export interface Unnumbered {
   readonly status: PetStatus | undefined;
   /** What stands after the id in its JSON text, a byte string. */
   readonly rest: string;
-  readonly once?: InsertOnce | undefined;
+  readonly once?: InsertOnce;
 }
 
-/** Where the rest begins in the JSON text of a record whose id has one digit. */
+/** Where the rest begins after an id of one digit. */
 export const restAt = '{"id":0'.length;
 
 /** Its text, or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
-/** For how long a batch that collided with another's is sent again. */
+/** For how long a batch that collided is sent again. */
 const againMs = 2_000;
-/** How long `/readyz` waits for the database. */
 const readyMs = 4_000;
-/** The most rows of a page, whatever is asked for. */
 const maxLimit = 1_000_000;
-/** The limits of pages that are prepared: few, for each connection keeps a plan of each. */
+/** Few, for each connection keeps a plan of each. */
 const preparedLimits = [20, 50, 100];
 
-/** Texts by the digits of their id; null for a long one. */
-type Found = ReadonlyMap<string, string | null>;
-/** Ids that go in one statement, and what it finds. */
-type Together = { readonly ids: Set<bigint>; readonly found: Promise<Found> };
-
-/** One kind of records in one database. */
-export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
-  readonly #connections: Connections;
-  readonly #unnumbered: (draft: Draft) => Unnumbered;
-  readonly #table: sql.Table;
-  readonly #batches: Batches;
-  /** Those that `ready` tries, beside the others. */
-  readonly #trials: Batches;
-  readonly #commits: GroupCommit<Unnumbered, Added>;
-  readonly #keysUnderWay = new Set<string>();
-  readonly #watchers: ((commit: Commit) => void)[] = [];
+/** One kind of records in one database, with the members of a `PetStorage` for it. */
+export function postgresRecords<Draft>(
+  connections: Connections,
+  unnumbered: (draft: Draft) => Unnumbered,
+  table: sql.Table,
+) {
+  const batches = batchesInto(table, connections);
+  /** For `ready`. */
+  const trials = batchesInto(table, connections);
+  const commits = new GroupCommit<Unnumbered, Added>({
+    commit: (records) => commit(records).finally(() => endKeys(records)),
+    abandoned: (record) => endKeys([record]),
+    // As a text, as bytes and as hexadecimal digits.
+    bytesOf: ({ rest, once }) => 4 * rest.length + (once === undefined ? 128 : 640),
+    hung: 'The database does not answer.',
+  });
+  const keysUnderWay = new Set<string>();
+  const watchers: ((commit: Commit) => void)[] = [];
   /** What this event-loop turn asks for. */
-  #together: Together | undefined;
-  readonly #pages = new Map<string, Promise<TextPage>>();
+  let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof textsOf> } | undefined;
+  const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */
-  #failure: unknown;
+  let failure: unknown;
   /** What was stored last, or else what failed first. */
-  #sample: Unnumbered | undefined;
-  #readiness: Promise<void> | undefined;
-  #isClosed = false;
+  let sample: Unnumbered | undefined;
+  let readiness: Promise<void> | undefined;
+  let isClosed = false;
 
-  constructor(connections: Connections, unnumbered: (draft: Draft) => Unnumbered, table: sql.Table) {
-    this.#connections = connections;
-    this.#unnumbered = unnumbered;
-    this.#table = table;
-    this.#batches = new Batches(connections, table);
-    this.#trials = new Batches(connections, table);
-    this.#commits = new GroupCommit({
-      commit: (records) => this.#commit(records).finally(() => this.#endKeys(records)),
-      abandoned: (record) => this.#endKeys([record]),
-      // As a text, as bytes and as hexadecimal digits.
-      bytesOf: ({ rest, once }) => 4 * rest.length + (once === undefined ? 128 : 640),
-      hung: 'The database does not answer.',
-    });
-  }
-
-  /** Asks the database whether it is there. @throws DatabaseFailure */
-  async open(): Promise<void> {
-    this.#checkOpen();
-    await this.#counter();
-  }
-
-  get waiting(): number {
-    return this.#commits.waiting;
-  }
-
-  onCommit(watcher: (commit: Commit) => void): void {
-    this.#watchers.push(watcher);
-  }
-
-  async insert(draft: Draft): Promise<StoredText> {
-    return storedOf(await this.#commits.add(this.#unnumbered(draft)));
+  async function add(record: Unnumbered) {
+    const added = await commits.add(record);
+    if (added instanceof PetstoreError) throw added;
+    return added;
   }
 
   /** For animals alone. What is under way in another server is waited for. */
-  async insertOnce(draft: Draft, once: InsertOnce): Promise<StoredText> {
+  async function insertOnce(draft: Draft, once: InsertOnce) {
     checkOnce(once);
-    this.#checkOpen();
-    if (this.#keysUnderWay.has(once.key)) throw inFlight;
-    const record = { ...this.#unnumbered(draft), once };
-    this.#keysUnderWay.add(once.key);
-    return storedOf(await this.#commits.add(record));
+    checkOpen();
+    if (keysUnderWay.has(once.key)) throw inFlight;
+    const record = { ...unnumbered(draft), once };
+    keysUnderWay.add(once.key);
+    return add(record);
+  }
+
+  function endKeys(records: readonly Unnumbered[]) {
+    for (const { once } of records) if (once !== undefined) keysUnderWay.delete(once.key);
   }
 
   /** Together with all ids of this event-loop turn, never with those before: 2.5 to 3.4 times as many a second. */
-  async get(id: bigint): Promise<string | undefined> {
-    this.#checkOpen();
+  async function get(id: bigint): Promise<string | undefined> {
+    checkOpen();
     if (!isInt64(id)) return undefined;
-    const { ids, found } = (this.#together ??= this.#newTogether());
+    const { ids, found } = (together ??= newTogether());
     ids.add(id);
-    if (ids.size === sql.maxIds) this.#together = undefined;
+    if (ids.size === sql.maxIds) together = undefined;
     const text = (await found).get(String(id));
     // Long ones one by one: together they would fill the memory.
-    return text === null ? ((await this.#textsOf([id], true)).get(String(id)) ?? undefined) : text;
+    return text === null ? ((await textsOf([id], true)).get(String(id)) ?? undefined) : text;
+  }
+
+  function newTogether() {
+    const ids = new Set<bigint>();
+    const found = nextTurn().then(() => {
+      if (together?.ids === ids) together = undefined;
+      return textsOf([...ids]);
+    });
+    return { ids, found };
+  }
+
+  /** By the digits of their ids; null for a long one. */
+  async function textsOf(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
+    // The plan that is kept for an array is one for ten ids, and made anew for fewer.
+    const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
+    const rows = await connections.read(statement, [value], { isPrepared: true, isLarge });
+    return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
   }
 
   /** Once for all who ask for this page in this turn: 2.8 times as many a second, by `pages.ts same`. */
-  async list(query: PetQuery): Promise<TextPage> {
+  async function list(query: PetQuery): Promise<TextPage> {
     checkQuery(query);
-    this.#checkOpen();
+    checkOpen();
     const { status, after = 0n } = query;
     const limit = Math.min(query.limit, maxLimit);
     // No text of a caller's comes into a statement.
     if (after > int64Max || (status !== undefined && !isPetStatus(status))) return { texts: [] };
     const from = after < 0n ? 0n : after;
     const name = `${limit} ${from} ${status}`;
-    const known = this.#pages.get(name);
+    const known = pages.get(name);
     if (known !== undefined) return known;
     const page = nextTurn().then(() => {
-      this.#pages.delete(name);
-      return this.#pageOf(from, limit, status);
+      pages.delete(name);
+      return pageOf(from, limit, status);
     });
-    this.#pages.set(name, page);
+    pages.set(name, page);
     return page;
   }
 
-  /** Asks the database, once for all who ask at the same time. */
-  async ready(): Promise<void> {
-    this.#checkOpen();
-    const late = new PetstoreError('unavailable', 'The database does not answer.');
-    if (this.#commits.hung) throw late;
-    this.#readiness ??= this.#askReadiness().finally(() => (this.#readiness = undefined));
-    await Promise.race([this.#readiness, wait(readyMs, undefined, { ref: false }).then(() => Promise.reject(late))]);
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    // What this turn has asked for is sent in the next.
-    await Promise.all([this.#commits.close(), nextTurn()]);
-  }
-
-  async #askReadiness(): Promise<void> {
-    let counter = await this.#counter();
-    if (counter['read_only'] !== 'off') {
-      // That may be true of the session alone.
-      this.#connections.renew();
-      counter = await this.#counter();
-    }
-    // A plugin's counter is made with its first record.
-    const isMissing = counter['last_id'] === null && this.#table === sql.petTable;
-    if (counter['read_only'] !== 'off' || isMissing)
-      throw new PetstoreError('unavailable', 'The database takes no writes.');
-    if (counter['last_id'] === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    const [failure, sample] = [this.#failure, this.#sample];
-    if (failure === undefined || sample === undefined) return;
-    await this.#trials.tryOut(sample);
-    await this.list({ limit: 1 });
-    // What failed meanwhile is another failure.
-    if (this.#failure === failure) this.#failure = undefined;
-  }
-
-  async #counter(): Promise<Row> {
-    const [row] = await this.#connections.read(sql.selectCounter, [this.#table.counter], { isPrepared: true });
-    return row ?? {};
-  }
-
-  async #commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
-    const startedAt = performance.now();
-    const { added, count } = await this.#batches.store(records).catch((error: unknown) => {
-      this.#failure = error;
-      this.#sample ??= records[0];
-      throw error;
-    });
-    if (count === 0) return added;
-    this.#failure = undefined;
-    this.#sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
-    this.#connections.tell('be written to');
-    for (const watch of this.#watchers) {
-      try {
-        watch({ count, syncMilliseconds: performance.now() - startedAt });
-      } catch (error) {
-        // The records are kept all the same.
-        this.#connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
-      }
-    }
-    return added;
-  }
-
-  #endKeys(records: readonly Unnumbered[]): void {
-    for (const { once } of records) if (once !== undefined) this.#keysUnderWay.delete(once.key);
-  }
-
-  #newTogether(): Together {
-    const ids = new Set<bigint>();
-    const found = nextTurn().then(() => {
-      if (this.#together?.ids === ids) this.#together = undefined;
-      return this.#textsOf([...ids]);
-    });
-    return { ids, found };
-  }
-
-  async #textsOf(ids: readonly bigint[], isLarge = false): Promise<Found> {
-    const { selectOne, selectThese } = this.#table;
-    // The plan that is kept for an array is one for ten ids, and made anew for fewer.
-    const [statement, value] = ids.length === 1 ? [selectOne, ids[0]] : [selectThese, ids];
-    const rows = await this.#connections.read(statement, [value], { isPrepared: true, isLarge });
-    return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
-  }
-
-  async #pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
-    // One more than is wanted says whether there is a next page.
-    const statement = this.#table.selectPage(limit + 1, status);
-    const [row] = await this.#connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
+  async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+    // One more says whether there is a next page.
+    const statement = table.selectPage(limit + 1, status);
+    const [row] = await connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
     const texts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
-    if (texts.length <= limit && !texts.includes(sql.tooLong)) return { texts };
+    const isWhole = !texts.includes(sql.tooLong);
+    if (isWhole && texts.length <= limit) return { texts };
     const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
-    if (lastId === undefined || texts.includes(sql.tooLong)) return this.#longPageOf(from, limit, status);
+    // Some may have been changed by hand.
+    if (!isWhole || lastId === undefined) return longPageOf(from, limit, status);
     return { texts: texts.slice(0, limit), next: BigInt(lastId) };
   }
 
-  /** A page of long texts, or of some that somebody has changed by hand. */
-  async #longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
-    const rows = await this.#connections.read(this.#table.selectLongPage(limit + 1, status), [from], { isLarge: true });
+  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from], { isLarge: true });
     const texts: string[] = [];
     for (const { json } of rows.slice(0, limit)) {
       if (typeof json !== 'string') break;
@@ -241,56 +153,120 @@ export class PostgresRecords<Draft> implements Texts<Draft, PetQuery> {
     return rows.length > texts.length && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
   }
 
-  #checkOpen(): void {
-    if (this.#isClosed) throw closedError();
+  async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
+    const startedAt = performance.now();
+    const { added, count } = await batches.store(records).catch((error: unknown) => {
+      failure = error;
+      sample ??= records[0];
+      throw error;
+    });
+    if (count === 0) return added;
+    failure = undefined;
+    sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
+    connections.tell('be written to');
+    for (const watch of watchers) {
+      try {
+        watch({ count, syncMilliseconds: performance.now() - startedAt });
+      } catch (error) {
+        connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+      }
+    }
+    return added;
   }
+
+  async function counter(): Promise<Row> {
+    const [row] = await connections.read(sql.selectCounter, [table.counter], { isPrepared: true });
+    return row ?? {};
+  }
+
+  async function askReadiness() {
+    let found = await counter();
+    if (found['read_only'] !== 'off') {
+      // That may be true of the session alone.
+      connections.renew();
+      found = await counter();
+    }
+    // A plugin's is made with its first record.
+    const isMissing = found['last_id'] === null && table === sql.petTable;
+    if (found['read_only'] !== 'off' || isMissing)
+      throw new PetstoreError('unavailable', 'The database takes no writes.');
+    if (found['last_id'] === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
+    const failed = failure;
+    if (failed === undefined || sample === undefined) return;
+    await trials.tryOut(sample);
+    await list({ limit: 1 });
+    // It may be another by now.
+    if (failure === failed) failure = undefined;
+  }
+
+  function checkOpen() {
+    if (isClosed) throw closedError();
+  }
+
+  return {
+    texts: { insert: async (draft: Draft) => add(unnumbered(draft)), insertOnce, get, list },
+    open: async () => {
+      checkOpen();
+      await counter();
+    },
+    get waiting() {
+      return commits.waiting;
+    },
+    onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    ready: async () => {
+      checkOpen();
+      const late = new PetstoreError('unavailable', 'The database does not answer.');
+      if (commits.hung) throw late;
+      readiness ??= askReadiness().finally(() => (readiness = undefined));
+      await Promise.race([readiness, wait(readyMs, undefined, { ref: false }).then(() => Promise.reject(late))]);
+    },
+    close: async () => {
+      isClosed = true;
+      // What this turn has asked for is sent in the next.
+      await Promise.all([commits.close(), nextTurn()]);
+    },
+  };
 }
 
 /** Adds batches, one at a time in the name of one writer, and finds out what became of each. */
-class Batches {
-  readonly #connections: Connections;
-  readonly #table: sql.Table;
-  #writer = randomUUID();
+function batchesInto(table: sql.Table, connections: Connections) {
+  let writer = randomUUID();
   /** The number of its last batch; none is ever given twice. */
-  #batch = 0n;
-
-  constructor(connections: Connections, table: sql.Table) {
-    this.#connections = connections;
-    this.#table = table;
-  }
+  let lastBatch = 0n;
 
   /**
-   * Stores records in their order, and answers how many. One whose idempotency key was used comes to what that use came
-   * to, after a commit of this very call: only then is that use on a synchronous standby too.
+   * Stores records in their order, and answers how many. One whose key was used comes to what that use came to, after a
+   * commit of this very call: only then is that use on a synchronous standby too.
    * @throws DatabaseFailure where none is there, now or later, or nobody can say
    */
-  async store(records: readonly Unnumbered[]): Promise<{ readonly added: readonly Added[]; readonly count: number }> {
+  function store(
+    records: readonly Unnumbered[],
+  ): Promise<{ readonly added: readonly Added[]; readonly count: number }> {
     const giveUpAt = performance.now() + againMs;
     return again(
       async () => {
-        const used = await this.#usesOf(records);
-        const stored = await this.#insert(records.filter((_, index) => used[index] === undefined));
+        const used = await usesOf(records);
+        const stored = await insert(records.filter((_, index) => used[index] === undefined));
         const inOrder = stored.values();
         return { added: used.flatMap((use) => use ?? inOrder.next().value ?? []), count: stored.length };
       },
       (error) => {
         // Its row is not as we left it, as after a restore.
         const isOfWriter = endedItself(error, sql.notNextWords);
-        if (isOfWriter) this.#writer = randomUUID();
+        if (isOfWriter) writer = randomUUID();
         // Or another server has used a key since we looked.
         const isCollision = ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, sql.keyTakenWords);
         if ((isOfWriter || isCollision) && performance.now() <= giveUpAt) return true;
-        this.#connections.tell('be written to', error);
+        connections.tell('be written to', error);
         return false;
       },
     );
   }
 
-  /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure where an add would too */
-  async tryOut({ status, rest }: Unnumbered): Promise<void> {
-    const values = this.#valuesOf([{ status, rest }], randomUUID(), 1n);
-    const prove = (knowsDeferred: boolean): Promise<unknown> =>
-      this.#connections.ask(sql.proofOf(this.#table.insertBatch, values, knowsDeferred));
+  /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure as an add */
+  async function tryOut({ status, rest }: Unnumbered) {
+    const values = valuesOf([{ status, rest }], randomUUID(), 1n);
+    const prove = (knowsDeferred: boolean) => connections.ask(sql.proofOf(table.insertBatch, values, knowsDeferred));
     await prove(true)
       .catch((error: unknown) => {
         if (!['42601', '0A000'].includes(stateOf(error))) throw error;
@@ -299,16 +275,16 @@ class Batches {
       .catch((error: unknown) => {
         if (!endedItself(error, sql.provenWords)) throw error;
       });
-    await this.store([]);
+    await store([]);
   }
 
-  async #insert(records: readonly Unnumbered[]): Promise<readonly StoredText[]> {
-    const batch = ++this.#batch;
-    const lastId = await this.#ask(records, batch).catch((error: unknown) => {
+  async function insert(records: readonly Unnumbered[]) {
+    const batch = ++lastBatch;
+    const lastId = await ask(records, batch).catch((error: unknown) => {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // Now, for the search may take as long as the database is away.
-      this.#connections.tell('be written to', error);
-      return this.#settle(batch, error);
+      connections.tell('be written to', error);
+      return settle(batch, error);
     });
     const firstId = lastId - BigInt(records.length) + 1n;
     return records.map(({ rest }, index) => {
@@ -317,57 +293,57 @@ class Batches {
     });
   }
 
-  async #ask(records: readonly Unnumbered[], batch: bigint): Promise<bigint> {
-    const values = this.#valuesOf(records, this.#writer, batch);
-    const { insertBatch, insertKeyedBatch } = this.#table;
-    const uses = records.map(({ once }) => once);
-    const isKeyed = uses.some((once) => once !== undefined);
+  async function ask(records: readonly Unnumbered[], batch: bigint) {
+    const values = valuesOf(records, writer, batch);
+    const isKeyed = records.some(({ once }) => once !== undefined);
     if (isKeyed) {
       values.push(
-        uses.map((once) => once?.key ?? ''),
-        uses.map((once) => once?.body ?? ''),
-        uses.map((once) => once?.at ?? 0),
+        records.map(({ once }) => once?.key ?? ''),
+        records.map(({ once }) => once?.body ?? ''),
+        records.map(({ once }) => once?.at ?? 0),
       );
     }
-    const [row] = await this.#connections.ask(isKeyed ? insertKeyedBatch : insertBatch, values, { isPrepared: true });
+    const statement = isKeyed ? table.insertKeyedBatch : table.insertBatch;
+    const [row] = await connections.ask(statement, values, { isPrepared: true });
     return lastIdIn(row);
   }
 
-  #valuesOf(records: readonly Unnumbered[], writer: string, batch: bigint): unknown[] {
+  function valuesOf(records: readonly Unnumbered[], by: string, batch: bigint): unknown[] {
     const statuses = records.map(({ status }) => status ?? '');
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
-    return [writer, batch, records.length, this.#table.counter, statuses, rests];
+    return [by, batch, records.length, table.counter, statuses, rests];
   }
 
-  /** The last id of a batch, when the database can say. @throws `failure` where it is not there and never will be */
-  #settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
+  /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
+  function settle(batch: bigint, failure: DatabaseFailure) {
     return again(
       async () => {
-        const [row] = await this.#connections.ask(sql.settle, [this.#writer, batch]);
+        const [row] = await connections.ask(sql.settle, [writer, batch]);
         if (row === undefined || row['last_id'] === '-1') throw failure;
         return lastIdIn(row);
       },
-      (error) => error !== failure && error instanceof DatabaseFailure && !this.#connections.isClosed,
+      (error) => error !== failure && error instanceof DatabaseFailure && !connections.isClosed,
     );
   }
 
-  /** What the key of each record was used for; undefined where it is new or none. */
-  async #usesOf(records: readonly Unnumbered[]): Promise<readonly (Added | undefined)[]> {
+  /** What the key of each record was used for; undefined for a new one, or none. */
+  async function usesOf(records: readonly Unnumbered[]): Promise<readonly (Added | undefined)[]> {
     const asked = records.flatMap(({ once }) => once ?? []);
+    if (asked.length === 0) return records.map(() => undefined);
     const values = [asked.map(({ key }) => key), asked.map(({ body }) => body)];
-    const isKeyed = asked.length > 0;
-    const rows = isKeyed ? await this.#connections.read(sql.selectKeys, values, { isPrepared: true }) : [];
+    const rows = await connections.read(sql.selectKeys, values, { isPrepared: true });
     const uses = new Map(rows.map((row) => [row['key'], row]));
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
+
+  return { store, tryOut };
 }
 
-/** What a key of this row comes to; undefined where it is new. */
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (row === undefined || isTooFar(Number(row['sent_at']), once.at)) return undefined;
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;
-  // Somebody has deleted it by hand.
+  // Deleted by hand.
   if (typeof id !== 'string' || typeof json !== 'string')
     return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
   return { id: BigInt(id), json: sql.textOfHex(json) };
@@ -378,14 +354,10 @@ function endedItself(error: unknown, words: string): boolean {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }
 
-/** The last id of a batch. @throws DatabaseFailure for the text of a reply that was damaged on its way */
+/** @throws DatabaseFailure for a reply that was damaged on its way */
 function lastIdIn(row: Row | undefined): bigint {
-  const digits = /^[0-9]{1,19}$/.exec(row?.['last_id'] ?? '')?.[0];
-  if (digits === undefined) throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
+  const digits = row?.['last_id'] ?? '';
+  if (!/^[0-9]{1,19}$/.test(digits))
+    throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
   return BigInt(digits);
-}
-
-function storedOf(added: Added): StoredText {
-  if (added instanceof PetstoreError) throw added;
-  return added;
 }

@@ -1,16 +1,16 @@
 /**
- * The tables in the database: the steps that make them, and every statement over them, of what CockroachDB and
- * YugabyteDB have too. What is written into a statement is ours, never from outside.
+ * The steps that make the tables, and every statement over them, of what CockroachDB and YugabyteDB have too. What is
+ * written into a statement is ours, never from outside.
  */
 import { petStatuses, type PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
-/** Each one statement that may be run again. It never changes; new ones only add, so that older servers work on. */
+/** Each may be run again. None ever changes; new ones only add, for older servers at work. */
 export const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
-  // The one JSON text in UTF-8: as bytes, which no setting converts.
+  // As bytes, which no setting converts.
   'CREATE TABLE IF NOT EXISTS petstore_pets (id int8 PRIMARY KEY, status text, json bytea NOT NULL)',
-  // One for each status: never dearer than all animals by id, whatever the planner takes for common.
+  // Never dearer than all animals by id, whatever the planner takes for common.
   ...petStatuses.map(
     (status) =>
       `CREATE INDEX IF NOT EXISTS petstore_pets_${status} ON petstore_pets (id ASC) WHERE status = '${status}'`,
@@ -18,14 +18,13 @@ export const steps: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
   'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
-  // Each server's last batch and the last id in it.
+  // The last batch and the last id in it.
   'CREATE TABLE IF NOT EXISTS petstore_writers (id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL)',
-  // As digests. One that has expired stays until it is used anew.
+  // As digests; an expired one stays.
   'CREATE TABLE IF NOT EXISTS petstore_idempotency ' +
     '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
 ];
 
-/** How many of the steps are taken: $1. */
 export const setVersion =
   "INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8) " +
   'ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)';
@@ -35,31 +34,29 @@ export const selectVersion = "SELECT version FROM petstore_schema WHERE name = '
 // Whatever the server's settings would make of bytes.
 const hex = "encode(json, 'hex')";
 
-/** The byte string of such digits. */
 export function textOfHex(digits: string): string {
   return Buffer.from(digits, 'hex').toString('latin1');
 }
 
-/** A page ends after so many bytes of texts: more than 100 animals of the default `maxBodyBytes`. */
+/** In a page of long texts: more than 100 animals of the default `maxBodyBytes`. */
 const maxPageBytes = 2 ** 24;
-/** The most bytes of texts in an answer of which any number may come at once. */
+/** In an answer of which any number may come at once. */
 const maxQuickBytes = 2 ** 21;
-/** The most ids in one statement. */
 export const maxIds = 256;
-/** In the place of a text that is too long to be sent with others. */
+/** In the place of a long text in a page. */
 export const tooLong = '\xff';
 
-/** Words within the errors by which statements end themselves. */
+/** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
 export const provenWords = 'a batch could be stored';
 
-/** Ends a statement, and undoes it, by an error 22P02: a count with words after it is no number. */
+/** Ends a statement by an error 22P02: a count with words after it is no number. */
 function failing(count: string, words: string): string {
   return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
 }
 
-export const petTable = tableOf(
+export const petTable: Table = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
@@ -69,7 +66,7 @@ export const petTable = tableOf(
 
 export const kindPrefix = 'records.';
 
-/** A plugin's own. @param name Of small letters. */
+/** @param name Of small letters. */
 export function recordTable(name: string): Table {
   const kind = `${kindPrefix}${name}`;
   // The first of a kind makes its counter.
@@ -80,13 +77,13 @@ export function recordTable(name: string): Table {
   return tableOf(kind, taking, target, () => `petstore_records WHERE kind = '${kind}' AND`);
 }
 
-/** How one kind of records is written and read. */
 export type Table = ReturnType<typeof tableOf>;
 
 /**
+ * The statements of one kind of records.
  * @param taking Raises the counter, $4, by $3.
  * @param target Into which columns which ones of a batch go.
- * @param rowsOf Those of the kind, to be followed by a condition.
+ * @param rowsOf To be followed by a condition.
  */
 function tableOf(counter: string, taking: string, target: string, rowsOf: (status?: PetStatus) => string) {
   const rows = rowsOf();
@@ -94,7 +91,7 @@ function tableOf(counter: string, taking: string, target: string, rowsOf: (statu
     counter,
     insertBatch: insertInto(taking, target, false),
     insertKeyedBatch: insertInto(taking, target, true),
-    /** Adds texts, $5, of ids, $3, and statuses, $4, to a copy: raises its counter from $1 to $2, else does nothing. */
+    /** Adds texts, $5, of ids, $3, and statuses, $4: raises the counter from $1 to $2, else does nothing. */
     adoptBatch: `WITH taken AS (
   UPDATE petstore_counters SET last_id = $2::int8 WHERE name = '${counter}' AND last_id = $1::int8 RETURNING last_id
 ), stored AS (
@@ -104,15 +101,15 @@ SELECT last_id FROM taken`,
     selectLast: `SELECT last_id, (SELECT ${hex} FROM ${rows} id = last_id) AS json
 FROM petstore_counters WHERE name = '${counter}'`,
     selectOne: `SELECT id, ${hex} AS json FROM ${rows} id = $1::int8`,
-    /** The texts of at most {@link maxIds} ids; null for one longer than its part of {@link maxQuickBytes}. */
+    /** Null for a long text. */
     selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
 FROM ${rows} id = ANY($1::int8[])`,
-    /** So many texts after an id in one, with newlines between; {@link tooLong} for one longer than its part. */
+    /** In one text, with newlines between. */
     selectPage: (limit: number, status?: PetStatus) => `SELECT array_to_string(ARRAY(
   SELECT CASE WHEN length(json) <= ${Math.floor(maxQuickBytes / limit)} THEN ${hex} END
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
 ), '0a', 'ff') AS page`,
-    /** The same in rows, null after {@link maxPageBytes}: 3/4 as fast, by `pgbench --protocol=prepared`. */
+    /** In rows, null after {@link maxPageBytes}: 3/4 as fast, by `pgbench --protocol=prepared`. */
     selectLongPage: (limit: number, status?: PetStatus) => `SELECT id, CASE
   WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${maxPageBytes} THEN ${hex}
 END AS json
@@ -127,15 +124,14 @@ export const selectCounter = `SELECT current_setting('transaction_read_only') AS
 export const addCounter =
   'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
 
-/** The counters of all kinds that have a record. */
 export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id > 0 ORDER BY name';
 
 /**
  * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
  * $5 their statuses, $6 their texts after the id; $7 their keys, $8 the bodies and $9 the times of those. '' is for
- * none: `array_nulls = off` makes a text of a null. The counter's row stays locked until the commit, so that ids become
- * visible in their order. It ends itself where a key was used within its time, where the writer has had a batch of this
- * number or a later one, and where a row is missing, as with a trigger that keeps none.
+ * none: `array_nulls = off` makes a text of a null. The counter's row stays locked until the commit: ids become visible
+ * in their order. It ends itself where a key was used within its time, where the writer has had a batch of this number
+ * or a later one, and where a row is missing.
  */
 function insertInto(taking: string, target: string, hasKeys: boolean): string {
   const [names, arrays] = hasKeys ? [', key, body, sent_at', ', $7::text[], $8::text[], $9::int8[]'] : ['', ''];
@@ -172,16 +168,14 @@ END AS last_id`;
 }
 
 /**
- * Adds a batch with all that its commit would do, and undoes it: it always ends by an error, where all went well by one
- * with {@link provenWords}. One simple query is one transaction.
+ * Adds a batch with all that its commit would do, in one transaction that always ends by an error, where all went well
+ * by one with {@link provenWords}.
  * @param values Those of `insertBatch`, which become part of the text: from outside are only bytes, as digits.
  */
 export function proofOf(insertBatch: string, values: readonly unknown[], knowsDeferred: boolean): string {
-  return [
-    insertBatch.replaceAll(/\$([1-9])/g, (_, number) => literalOf(values[Number(number) - 1])),
-    ...(knowsDeferred ? ['SET CONSTRAINTS ALL IMMEDIATE'] : []),
-    `SELECT ${failing('count(*)', provenWords)} FROM petstore_counters`,
-  ].join(';\n');
+  const inserting = insertBatch.replaceAll(/\$([1-9])/g, (_, number) => literalOf(values[Number(number) - 1]));
+  const checking = knowsDeferred ? 'SET CONSTRAINTS ALL IMMEDIATE;' : '';
+  return `${inserting};${checking} SELECT ${failing('count(*)', provenWords)} FROM petstore_counters`;
 }
 
 function literalOf(value: unknown): string {
@@ -190,16 +184,16 @@ function literalOf(value: unknown): string {
 }
 
 /**
- * The last id of a batch that is done, by its writer, $1, and its number, $2; else -1, and it never will be. Waits for
- * one at work. Always writes, so that a commit waits for the synchronous standby, for which the batch may not have.
+ * The last id of a batch that is done, by its writer, $1, and its number, $2; else -1, and it never will be. Always
+ * writes: the commit waits for the synchronous standby, for which the batch may not have.
  */
-export const settle = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
+export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
   WHERE petstore_writers.batch <= excluded.batch
 RETURNING last_id`;
 
-/** The uses of the keys $1, with their animals only where the bodies are those of $2: others may be of any length. */
+/** The uses of the keys $1, with their animals only where the bodies are those of $2: others may be long. */
 export const selectKeys = `SELECT key, used.body, sent_at, pet_id, ${hex} AS json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
 LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = asked.body`;
