@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document: what is the same for all routes, and the parts that their operations are made of. */
+/** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
 import { statuses } from './errors.js';
 import { petStatuses } from './pet.js';
 
@@ -21,9 +21,9 @@ export interface OpenApiOperation {
 /** The whole document, open to a plugin's additions. */
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
-  /** A plugin puts its own schemas beside those of the animals. */
+  /** A plugin adds its own schemas. */
   readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
-  /** What groups the operations: a plugin may add its own. */
+  /** Groups of operations: a plugin may add its own. */
   readonly tags: { readonly name: string; readonly description: string }[];
 }
 
@@ -66,7 +66,7 @@ export function parameter(place: 'path' | 'query' | 'header', name: string, desc
   return { name, in: place, required: place === 'path', description, schema };
 }
 
-/** What headers mean, by their names. */
+/** What headers mean, by name. */
 type HeaderWords = Readonly<Record<string, string>>;
 
 /** A Response Object with the `content` of its body. */
@@ -88,12 +88,13 @@ const errors = {
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
 } as const;
 
-/** A Responses Object of errors by their codes; `headers` are those that all of them carry. */
+/** A Responses Object of errors by their codes, with the headers that all of them carry. */
 export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
-    const content = jsonContent(schemaRef('Error'), { code, message, status: statuses[code] });
-    return [statuses[code], response(message, content, { ...headers, ...own })];
+    const status = statuses[code];
+    const content = jsonContent(schemaRef('Error'), { code, message, status });
+    return [status, response(message, content, { ...headers, ...own })];
   });
   return Object.fromEntries(responses);
 }
@@ -101,7 +102,7 @@ export function errorResponses(codes: readonly (keyof typeof errors)[], headers:
 const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
-/** The document with these paths and base addresses: a copy, so that a plugin changes no other petstore's. */
+/** The document with these paths and base addresses: a copy, for plugins change it. */
 export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): OpenApiDocument {
   return structuredClone({
     openapi: '3.1.0',

@@ -1,4 +1,4 @@
-/** The options of `createPetstore`: defaults, ranges, and refusal of what is unknown or impossible. */
+/** The options of `createPetstore`: defaults, ranges, and refusal of all else. */
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { checkNames, type Log } from './errors.js';
 import type { Plugin } from './plugin.js';
@@ -7,7 +7,7 @@ import { memoryStorage } from './memory/index.js';
 
 /** How a petstore is to be. */
 export interface PetstoreOptions {
-  /** The API keys' texts, of visible ASCII; or a function that names the key that a token is. */
+  /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
   /** Where the animals are kept, open; the petstore closes it when it closes. @defaultValue `memoryStorage()` */
   readonly storage?: PetStorage;
@@ -19,13 +19,13 @@ export interface PetstoreOptions {
   readonly log?: Log;
   /** The longest body that is read, from 1 byte to `largestBodyBytes`, 16 MiB. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
-  /** Absolute address of the production deployment, `/v1` included; links in answers begin with its path (C56). */
+  /** Absolute address of the production deployment, `/v1` included, whose path links begin with (C56). */
   readonly baseUrl?: string;
   /** The same of the staging deployment. */
   readonly stagingBaseUrl?: string;
 }
 
-/** The most that `maxBodyBytes` may allow, in bytes; whatever is smaller fits into a storage. */
+/** The most that `maxBodyBytes` may allow, in bytes: all that fits into a storage. */
 export const largestBodyBytes = 2 ** 24;
 
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;

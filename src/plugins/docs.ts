@@ -1,4 +1,4 @@
-/** Serves the pages for a person, all from this machine: at `/` the animals, at `/docs` the document, by Swagger UI. */
+/** Serves the pages for a person: at `/` the animals, at `/docs` the document, by Swagger UI. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
@@ -11,13 +11,13 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
 };
 
-/** Nothing but our own files runs or is asked, and nobody frames a page where a key is typed in. */
+/** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Serves the pages and what they load, without a key; what they ask of `/v1` needs one, as ever.
+ * Serves the pages and what they load, without a key.
  * @throws Error that says what to install where `swagger-ui-dist` is not installed.
  */
 export function docsPlugin(): Plugin {
@@ -28,7 +28,7 @@ export function docsPlugin(): Plugin {
     contentType: contentTypes[extname(name)] ?? '',
     body: readFileSync(join(folder, name), 'latin1'),
   });
-  // A day for the library's, 1.9 MB; ours are small, and an upgrade changes them together.
+  // A day for the library's 1.9 MB; an upgrade changes ours together.
   const cacheControl = 'public, max-age=86400';
   const docs = read(own, 'docs.html');
   const replies: Readonly<Record<string, Reply>> = {
@@ -53,7 +53,7 @@ function libraryFolder(): string {
   } catch (cause) {
     const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
     const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
-    // By the code the command line tells it from a fault.
+    // The command line reads the code.
     throw Object.assign(error, { code: codeOf(cause) });
   }
 }

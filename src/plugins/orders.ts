@@ -1,11 +1,11 @@
-/** The store's orders, experimental: what one is, how it is placed and listed. */
+/** The store's orders, experimental. */
 import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
 import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
 import type { Operation, PetStorage, Plugin, RecordKind, Records } from '../index.js';
 
 /** An order before it has an id. */
 interface Order {
-  /** The id of an animal that was there when the order was placed. */
+  /** Of an animal that was there. */
   readonly petId: bigint;
   /** From 1 to 2^31-1. */
   readonly quantity: bigint;
@@ -16,7 +16,7 @@ interface Order {
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 
-/** Serves `GET` and `POST /v1/store/orders`, of which the specification names but the path: the fields may change. */
+/** Serves `GET` and `POST /v1/store/orders`; the specification names only the path: the fields may change. */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     if (storage.records === undefined) throw new TypeError('this storage keeps nothing but animals, so no orders');
@@ -48,7 +48,6 @@ function listOrders(orders: Records<Order>): Operation {
     handler: async ({ query }) => {
       const page = parsePage(query);
       const status = query.get('status');
-      // So far every order has the one status that there is.
       if (status !== undefined && status !== 'placed')
         throw new PetstoreError('invalid_parameter', 'status must be placed.');
       return pageReply(path, { ...page, status }, await orders.list(page));
