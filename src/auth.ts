@@ -15,19 +15,18 @@ const invalid = unauthorized('The API key is not valid.', '');
 /** For a bearer token alone (C37; RFC 6750 section 3.1). */
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The bearer token of an Authorization header; undefined where it has none. */
+/** The bearer token of an Authorization header. */
 export function tokenOf(authorization: string | undefined): string | undefined {
   // A second header has joined ", " to it.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
 
-/** What a verifier answered, as a key's name: one without types may say no by null or false (C40). */
+/** A verifier's answer as a key's name (C40): one without types may say no by null or false. */
 export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
-/** The 401 to an Authorization header. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;

@@ -27,15 +27,14 @@ export const statuses = {
 export type ReplyErrorCode = keyof typeof statuses;
 
 /**
- * Every code of a {@link PetstoreError}. Opening a storage rejects with `storage_damaged`: it holds what no crash
- * explains (F3); `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be created, read or
- * written (F7).
+ * Every code. Opening a storage rejects with `storage_damaged`: it holds what no crash explains (F3); `storage_in_use`:
+ * another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
 /** What else a {@link PetstoreError} may carry. */
 export interface ErrorDetails {
-  /** Header names and values, alternating, that the answer carries. */
+  /** Header names and values of the answer, alternating. */
   readonly headers?: readonly string[];
   /** What went wrong underneath, for the log alone. */
   readonly cause?: unknown;
@@ -46,7 +45,7 @@ export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
   /** Which failure it is. */
   readonly code: ErrorCode;
-  /** The HTTP status of an answer with this code; undefined where no client sees it. */
+  /** The HTTP status; undefined where no client sees the code. */
   readonly status: number | undefined;
   /** Header names and values, alternating; empty for most. */
   readonly headers: readonly string[];
@@ -62,7 +61,7 @@ export class PetstoreError extends Error {
     this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 
-  /** The Error body of the specification, a byte string of JSON. */
+  /** The Error body, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
@@ -70,7 +69,7 @@ export class PetstoreError extends Error {
   }
 }
 
-/** Refuses an option that nobody reads. @throws TypeError that names it and those that are known. */
+/** @throws TypeError for an unknown option. */
 export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
   const name = Object.keys(given).find((each) => !known.some((one) => one === each));
   if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
@@ -81,7 +80,7 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** Whatever was thrown in one line, the first of its message. Never throws. */
+/** Whatever was thrown in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     // Of a host with several addresses, one for each.
@@ -93,7 +92,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
-/** All that is known of whatever was thrown, stack and causes included. Never throws. */
+/** Whatever was thrown, stack and causes included. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);

@@ -19,16 +19,14 @@ export class JsonNumber {
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
 const maxDepth = 64;
-const escapes = new Map(
-  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
-);
+const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-/** The byte string of any text; a lone surrogate becomes U+FFFD. */
+/** The byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong. */
+/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first fault. */
 export function parseJson(byteString: string): JsonValue {
   return new Reader(byteString).document();
 }
@@ -100,7 +98,7 @@ class Reader {
     return false;
   }
 
-  /** Goes to the next item, or past the end; whether there is one. */
+  /** Goes to the next item or past the end; whether there is one. */
   #goesOn(close: number, expected: string): boolean {
     const next = this.#skipSpace();
     if (next !== close && next !== 0x2c) this.#fail(expected);
@@ -124,7 +122,7 @@ class Reader {
   #escaped(): string {
     const letter = this.#bytes.charAt(this.#at + 1);
     if (letter === 'u') return this.#unicodeEscape();
-    const text = escapes.get(letter);
+    const text = escapes[letter];
     if (text === undefined) this.#fail('an unknown escape', letter === '' ? this.#bytes.length : this.#at);
     this.#at += 2;
     return text;
@@ -146,7 +144,7 @@ class Reader {
     return this.#fail('an escape without four hexadecimal digits', isCutOff ? this.#bytes.length : at);
   }
 
-  /** One character of two to four bytes; the ranges are the table of RFC 3629 section 4. */
+  /** By the table of RFC 3629 section 4. */
   #utf8(lead: number): string {
     if (lead < 0x20) this.#fail('a control character that is not escaped');
     const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
@@ -235,7 +233,6 @@ export function int64OfJsonNumber(number: string): bigint | undefined {
   if (from === digits.length) return 0n;
   let to = digits.length;
   while (digits[to - 1] === '0') to--;
-  // The value is the digits from `from` to `to`, times ten to the power of `zeros`.
   const zeros = Number(exponent) - fraction.length + digits.length - to;
   if (zeros < 0 || to - from + zeros > 19) return undefined;
   const magnitude = BigInt(digits.slice(from, to) + '0'.repeat(zeros));

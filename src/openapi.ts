@@ -27,7 +27,7 @@ export interface OpenApiDocument {
   readonly tags: { readonly name: string; readonly description: string }[];
 }
 
-/** A reference to a schema of the document by its name. */
+/** A reference to a schema by its name. */
 export function schemaRef(name: string): OpenApiValue {
   return { $ref: `#/components/schemas/${name}` };
 }
@@ -66,7 +66,6 @@ export function parameter(place: 'path' | 'query' | 'header', name: string, desc
   return { name, in: place, required: place === 'path', description, schema };
 }
 
-/** What headers mean, by name. */
 type HeaderWords = Readonly<Record<string, string>>;
 
 /** A Response Object with the `content` of its body. */
@@ -76,7 +75,7 @@ export function response(description: string, content: OpenApiValue, headers: He
   return { description, headers: Object.fromEntries(described), content };
 }
 
-/** When an operation answers with an error of a code, and the headers that come with it. */
+/** What an error means, and the headers that come with it. */
 const errors = {
   invalid_parameter: ['A parameter has an invalid value.'],
   invalid_body: ['Body is missing required fields or contains invalid values.'],
@@ -88,7 +87,7 @@ const errors = {
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
 } as const;
 
-/** A Responses Object of errors by their codes, with the headers that all of them carry. */
+/** A Responses Object of errors; all of them carry the headers. */
 export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
@@ -102,7 +101,7 @@ export function errorResponses(codes: readonly (keyof typeof errors)[], headers:
 const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
-/** The document with these paths and base addresses: a copy, for plugins change it. */
+/** A copy, for plugins change it. */
 export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): OpenApiDocument {
   return structuredClone({
     openapi: '3.1.0',

@@ -29,7 +29,6 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** The routes of the specification over a storage. */
 export function petRoutes(pets: Required<PetTexts>, clock: () => number): readonly Route[] {
   return [
     { path: '/v1/pets', methods: { GET: listPets(pets), POST: createPet(pets, clock) } },
@@ -39,8 +38,8 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number): readon
 
 function listPets(pets: PetTexts): Operation {
   /**
-   * Replies with full pages, which never change, by query; undefined for one that was asked only once. At most 8 MiB;
-   * worth 38 % of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
+   * Replies with full pages, which never change, by query; undefined for one asked only once. At most 8 MiB; worth 38 %
+   * of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
    */
   const cached = new Map<string, Reply | undefined>();
   const list = async (query: Query): Promise<Reply> => {
@@ -125,7 +124,7 @@ function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
-/** `/healthz` and `/readyz`; `ready` resolves while reads and writes can be expected to succeed. */
+/** `ready` resolves while reads and writes can be expected to succeed. */
 export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   const healthy = jsonReply(200, '{"status":"ok"}');
   return [

@@ -9,7 +9,7 @@ import { memoryStorage } from './memory/index.js';
 export interface PetstoreOptions {
   /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
-  /** Where the animals are kept, open; the petstore closes it when it closes. @defaultValue `memoryStorage()` */
+  /** Where the animals are kept, open; closed with the petstore. @defaultValue `memoryStorage()` */
   readonly storage?: PetStorage;
   /** Milliseconds since the epoch. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -17,7 +17,7 @@ export interface PetstoreOptions {
   readonly plugins?: readonly Plugin[];
   /** @defaultValue silence */
   readonly log?: Log;
-  /** The longest body that is read, from 1 byte to `largestBodyBytes`, 16 MiB. @defaultValue 65536 */
+  /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
   /** Absolute address of the production deployment, `/v1` included, whose path links begin with (C56). */
   readonly baseUrl?: string;
@@ -25,12 +25,12 @@ export interface PetstoreOptions {
   readonly stagingBaseUrl?: string;
 }
 
-/** The most that `maxBodyBytes` may allow, in bytes: all that fits into a storage. */
+/** The most that `maxBodyBytes` may be, 16 MiB: all that fits into a storage. */
 export const largestBodyBytes = 2 ** 24;
 
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;
 
-/** The options as the petstore uses them, the caller's untouched. @throws TypeError that names one and its rule. */
+/** @throws TypeError that names an option and its rule. */
 export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options, keys at least');

@@ -12,7 +12,7 @@ const badLimit = new PetstoreError('invalid_parameter', 'limit must be an intege
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 const badAfter = new PetstoreError('invalid_parameter', afterRule);
 
-/** The page that `limit` and `after` of a query ask for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
+/** The page that a query asks for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
 export function parsePage(query: Query): PageQuery {
   const limit = query.get('limit') ?? `${limitRule.default}`;
   if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) throw badLimit;
@@ -22,7 +22,7 @@ export function parsePage(query: Query): PageQuery {
   return { limit: Number(limit), after };
 }
 
-/** The reply with a page of the list at a path: a bare array, and a Link to the next page (C6). */
+/** A page of the list at a path: a bare array, and a Link to the next page (C6). */
 export function pageReply(path: string, { limit, status }: ListQuery, { texts, next }: TextPage): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong

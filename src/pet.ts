@@ -31,7 +31,7 @@ export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
 
-/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` that names every bad field and its rule. */
+/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` (C20). */
 export function parseDraft(value: JsonValue): PetDraft {
   if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
   const name = value.get('name');
@@ -51,10 +51,10 @@ function int64Of(value: JsonValue | undefined): bigint | undefined {
   return value instanceof JsonNumber ? int64OfJsonNumber(value.text) : undefined;
 }
 
-/** Whatever JSON makes of such a name, a line of a storage file holds it. */
+/** As JSON, such a name fits a line of a storage file. */
 const maxNameLength = 2 ** 24;
 
-/** Refuses what a program hands over as a draft. @throws TypeError that names the field. */
+/** Checks a program's draft. @throws TypeError that names the field. */
 export function checkDraft(draft: PetDraft): void {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
   const { name, categoryId, status } = draft;
@@ -66,15 +66,15 @@ export function checkDraft(draft: PetDraft): void {
   if (status !== undefined && !isPetStatus(status)) throw new TypeError(statusRule);
 }
 
-/** Refuses what a program hands over as a page's query. @throws TypeError that names the member. */
+/** Checks a program's query. @throws TypeError that names the member. */
 export function checkQuery({ limit, after }: { readonly limit: number; readonly after?: bigint | undefined }): void {
   if (!Number.isInteger(limit) || limit < 1) throw new TypeError('limit must be an integer of at least 1');
   if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
 }
 
 /**
- * An animal's one JSON text, as the API answers it and a file keeps it, in the order of the specification, without
- * white space: a byte string, as `jsonReply` takes it; `Buffer.from(json, 'latin1')` has its bytes.
+ * An animal's one JSON text, in the order of the specification, without white space: a byte string, as `jsonReply`
+ * takes it; `Buffer.from(json, 'latin1')` has its bytes.
  */
 export function petJson(id: bigint, draft: PetDraft): string {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
@@ -82,7 +82,7 @@ export function petJson(id: bigint, draft: PetDraft): string {
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 
-/** The animal of a JSON text, ours or a person's. @throws PetstoreError `invalid_json` or `invalid_body`. */
+/** @throws PetstoreError `invalid_json` or `invalid_body`. */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value);

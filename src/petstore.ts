@@ -1,4 +1,4 @@
-/** Assembles a petstore: its routes, the path of a request, the plugin host, listening and closing. */
+/** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
@@ -23,7 +23,7 @@ export interface Listening {
   readonly url: string;
   /** The port, never 0. */
   readonly port: number;
-  /** Takes another certificate for new connections. @throws TypeError without TLS, OpenSSL's error for a wrong pair. */
+  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the old one stays. */
   readonly setTls: (tls: TlsPair) => void;
 }
 
@@ -37,8 +37,8 @@ export interface Petstore {
   /** Answers one request without a port, as the platform's `fetch`; rejects with a TypeError for what is none. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
-   * Opens a port, one of several perhaps, once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`),
-   * a TypeError for options that are none, and `unavailable` once the petstore is closed.
+   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`), a TypeError for
+   * options that are none, and `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
@@ -68,7 +68,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     route: (route) => routes.add(checkedRoute(route)),
     waitFor: (opening) => {
       openings.push(opening);
-      // Whoever listens hears of a failure; until then it is no unhandled rejection.
+      // `listen` reports it; until then it is no unhandled rejection.
       opening.then(undefined, () => undefined);
     },
     storage,
@@ -115,12 +115,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return { reply: dressed(reply, resource, message), resource, keyName };
   }
 
-  /** What stands for `/v1` in links (C56). */
   function basePathOf({ mountPath }: Message): string {
     return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
   }
 
-  /** The reply with the headers of its route (C33) and of plugins. */
+  /** With the headers of its route (C33) and of plugins. */
   function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
     const own = resource?.headers ?? [];
     const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };

@@ -26,7 +26,7 @@ export interface PluginHost {
   describe(change: (document: OpenApiDocument) => void): void;
   /** Makes `listen` wait, and reject where this does. */
   waitFor(opening: PromiseLike<unknown>): void;
-  /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
+  /** Calls back before the storage closes; a promise is waited for. */
   onClose(close: () => void | PromiseLike<void>): void;
   /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
@@ -57,7 +57,7 @@ export interface AcceptedRequest extends RequestHead {
 export interface ReplyEvent {
   /** Empty where the request was no HTTP. */
   readonly method: string;
-  /** The route's path with its `{param}`s; absent where there is none. */
+  /** The route's path, with its `{param}`s; absent for none. */
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
@@ -71,17 +71,16 @@ export interface ReplyEvent {
 export interface ReplySource {
   /** As it came, without the query; empty where the request was no HTTP. */
   readonly path: string;
-  /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
+  /** Its IP address, or its proxy's; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
 }
 
 /** A plugin's route, whose replies are checked. */
 export function checkedRoute(route: Route): Route {
-  const checked = (operation: Operation): Operation => ({
-    ...operation,
-    handler: async (request) => checkReply(await operation.handler(request)),
+  const methods = Object.entries(route.methods).map(([method, operation]) => {
+    const handler = async (request: OperationRequest): Promise<Reply> => checkReply(await operation.handler(request));
+    return [method, { ...operation, handler }] as const;
   });
-  const methods = Object.entries(route.methods).map(([method, operation]) => [method, checked(operation)] as const);
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
@@ -116,7 +115,6 @@ export class Hooks {
     return wrapped();
   }
 
-  /** The reply with all headers that are added; the very same where nobody adds any. */
   withHeaders(reply: Reply, message: Message): Reply {
     if (this.#makers.length === 0) return reply;
     const request = headOf(message);

@@ -49,13 +49,13 @@ const closing = new Set<string>(['bad_request', 'request_timeout', 'content_too_
 /** What time may mend is tried again after one second (C48, C57). */
 const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 
-/** The reply to an error that clients hear of. */
+/** The reply to an error. */
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
   const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
   return { status, headers: allHeaders, body, closes: closing.has(code) };
 }
 
-/** What a client hears of a failure that is ours (C49). */
+/** For a failure that is ours (C49). */
 export const internalErrorReply = replyTo(new PetstoreError('internal_error', 'Something went wrong on our side.'));
 
 /** The reply with its links moved from `/v1` to another path (C56). */

@@ -14,7 +14,7 @@ export interface Message {
   readonly startedAt: number;
   /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
   readHead(): HeadFields;
-  /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  /** A header by its name in lower case, several joined by `, `. */
   header(name: string): string | undefined;
   /**
    * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45).
@@ -84,7 +84,7 @@ export function checkExpectation({ expect }: HeadFields): void {
     throw new PetstoreError('expectation_failed', 'The only Expect that is known here is 100-continue.');
 }
 
-/** Before any of a body is read. @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
+/** @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
 export function checkContent({ contentType, contentEncoding, contentLength }: HeadFields, maxBodyBytes: number): void {
   if (contentType !== undefined && contentType !== 'application/json' && !isJson(contentType))
     throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');
@@ -97,7 +97,7 @@ export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
   return new PetstoreError('content_too_large', `The body is over ${maxBodyBytes} bytes.`);
 }
 
-/** `application/json` with any parameters but another charset (RFC 9110 section 8.3.1), in linear time. */
+/** Any parameters but another charset (RFC 9110 section 8.3.1), in linear time. */
 function isJson(mediaType: string): boolean {
   const grammar = /^([^\s;]+)[ \t]*((?:;[ \t]*(?:[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)[ \t]*)?)*)$/;
   const [, type, parameters = ''] = grammar.exec(mediaType) ?? [];

@@ -17,7 +17,7 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
-  /** The header Idempotency-Key as it came, unchecked; undefined where it did not. */
+  /** The header Idempotency-Key as it came, unchecked. */
   readonly idempotencyKey: string | undefined;
   /** What stands for `/v1` in links (C56); a `Location` or `Link` below `/v1` gets it by itself. */
   readonly basePath: string;
@@ -63,7 +63,7 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
 /** A route with what is made of it once. */
 export interface Resource extends Route {
   readonly needsKey: boolean;
-  /** Header names and values that each of its answers carries (C33). */
+  /** Of each of its answers (C33). */
   readonly headers: readonly string[];
   /** HEAD and OPTIONS included. */
   readonly operations: ReadonlyMap<string, Operation>;
@@ -71,7 +71,6 @@ export interface Resource extends Route {
   readonly notAllowed: PetstoreError;
 }
 
-/** What stands at a path, and the decoded texts of its `{param}` segments. */
 interface Match<Value> {
   readonly value: Value;
   readonly params: Readonly<Record<string, string>>;
@@ -84,8 +83,8 @@ const notFound = new PetstoreError('not_found', 'There is nothing at this path.'
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
 /** `OPTIONS *` (C17). */
-const allMethods = resourceOf({ path: '*', methods: { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') } });
-const wholeServer: Match<Resource> = { value: { ...allMethods, notAllowed: notFound }, params: {} };
+const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
+const wholeServer = { value: { ...resourceOf({ path: '*', methods: allMethods }), notAllowed: notFound }, params: {} };
 
 export class Routes {
   readonly #routes: Route[] = [];
@@ -96,18 +95,18 @@ export class Routes {
     this.#clock = clock;
   }
 
-  /** @throws TypeError for a path that is malformed or taken, and for a route without methods. */
+  /** @throws TypeError for a path that is malformed or taken, and for no or unknown methods. */
   add(route: Route): void {
     this.#paths.add(route.path, resourceOf(route));
     this.#routes.push(route);
   }
 
-  /** The routes that are not gone, in the order of their adding. */
+  /** The routes that are not gone. */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
-  /** What stands at a request's path. @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
+  /** @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
   find(method: string, path: string): Match<Resource> {
     if (!knownMethods.has(method)) throw notImplemented;
     const match = path === '*' ? wholeServer : this.#paths.find(path);

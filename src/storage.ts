@@ -26,16 +26,16 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals, by the rules of docs/extending.md. Every method may be called at any time and by many at once; after
- * `close` they reject with a `PetstoreError` `unavailable`, as does an insert while the storage takes no writes. An
- * answer that is no animal (a status of null counts as absent) is a 500.
+ * Keeps animals, by the rules of docs/extending.md. Every method may be called at any time; after `close` all reject
+ * with PetstoreError `unavailable`, as does an insert while no writes are taken. An answer that is no animal (a status
+ * of null counts as absent) is a 500.
  */
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
   readonly durable: boolean;
   /** How many animals it holds, where that costs nothing. */
   readonly size?: number | undefined;
-  /** How many inserts wait for a commit that has not begun, where it commits in batches. */
+  /** How many inserts wait for the next commit, where it commits in batches. */
   readonly waiting?: number | undefined;
   /** Calls back after each commit, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
@@ -76,9 +76,9 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/** Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals, perhaps at once. */
+/** Records as JSON texts, byte strings; else as {@link PetStorage} says of animals, perhaps at once. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
-  /** Keeps a record under the next id, and answers that with its text. */
+  /** Keeps a record under the next id. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
   /** The text of this id, or undefined. */
   get(id: bigint): string | undefined | Promise<string | undefined>;
@@ -121,13 +121,13 @@ export interface TextPage {
 export interface RecordKind<Draft> {
   /** The one JSON text of a draft: a byte string on one line, at most 128 MiB, whose first member is `id`. */
   readonly json: (id: bigint, draft: Draft) => string;
-  /** The inverse, for a file that a person may have edited. @throws PetstoreError for a text that is no such record. */
+  /** The inverse, of a text that a person may have edited. @throws PetstoreError for no such record. */
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
 /** Takes texts with the ids that they have, from one at work at a time. */
 export interface TextTarget {
-  /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
+  /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;
   /** Waits for the commit under way and lets go of everything. */
   close(): Promise<void>;

@@ -23,13 +23,9 @@ const impossibleQueries: readonly unknown[] = [
  */
 export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
   const opened: PetStorage[] = [];
-  const openOne = async (): Promise<PetStorage> => {
+  const openWith = async (drafts: readonly PetDraft[]): Promise<PetStorage> => {
     const storage = await open();
     opened.push(storage);
-    return storage;
-  };
-  const openWith = async (drafts: readonly PetDraft[]): Promise<PetStorage> => {
-    const storage = await openOne();
     await Promise.all(drafts.map((draft) => storage.insert(draft)));
     return storage;
   };
@@ -38,7 +34,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     after(() => Promise.all(opened.map((storage) => storage.close())));
 
     test('an inserted animal is answered whole and read back the same', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const pet = { id: 1n, ...rex };
       assert.deepEqual(await storage.insert(rex), pet);
       assert.deepEqual(await storage.get(1n), pet);
@@ -62,7 +58,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('ids are 1, 2, 3 … in the order of the calls, with many at once too', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const pets = kept(numbered(300));
       assert.deepEqual(await Promise.all(numbered(300).map((draft) => storage.insert(draft))), pets);
       assert.deepEqual(await storage.list({ limit: 300 }), pets);
@@ -76,9 +72,9 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('a list is the first of those that match, by ascending id, whatever the query', async () => {
       const statuses = [...petStatuses, undefined];
-      const drafts = Array.from({ length: 40 }, (_, at): PetDraft => {
+      const drafts = numbered(40).map(({ name, categoryId }, at): PetDraft => {
         const status = statuses[(at * 7) % 4];
-        return { name: `n${at}`, categoryId: 1n, ...(status && { status }) };
+        return { name, categoryId, ...(status && { status }) };
       });
       const storage = await openWith(drafts);
       const all = kept(drafts);
@@ -109,7 +105,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('an empty storage lists nothing', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       for (const query of [{ limit: 1 }, { limit: 100, status: 'sold' as const }, { limit: 100, after: 5n }]) {
         assert.deepEqual(await storage.list(query), []);
         if (storage.texts !== undefined) assert.deepEqual(await storage.texts.list(query), { texts: [] });
@@ -127,7 +123,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('its texts, where it keeps some, are its animals as byte strings', async () => {
-      const { texts } = await openOne();
+      const { texts } = await openWith([]);
       if (texts === undefined) return;
       const json = '{"id":1,"name":"T\u00c3\u00bcm","categoryId":5,"status":"sold"}';
       assert.deepEqual(await texts.insert({ ...rex, name: 'Tüm', status: 'sold' }), { id: 1n, json });
@@ -137,7 +133,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('a draft against the rules is a TypeError and keeps nothing', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const members = [
         { name: 5 },
         { name: '\ud800' },
@@ -158,7 +154,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('inserts under way when it closes are kept and answered', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const inserts = numbered(50).map((draft) => storage.insert(draft));
       const closing = storage.close();
       assert.equal((await Promise.all(inserts)).length, 50);

@@ -108,8 +108,9 @@ const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
 
+const int64 = { type: 'integer', format: 'int64' };
 const draftProperties = {
-  petId: { type: 'integer', format: 'int64', description: 'The id of an animal of the store.' },
+  petId: { ...int64, description: 'The id of an animal of the store.' },
   quantity: { type: 'integer', format: 'int32', minimum: 1, maximum: Number(maxQuantity), description: 'How many.' },
 };
 const schemas = {
@@ -119,7 +120,7 @@ const schemas = {
     type: 'object',
     required: ['id', 'petId', 'quantity', 'status', 'placedAt'],
     properties: {
-      id: { type: 'integer', format: 'int64', description: 'Assigned by the service.' },
+      id: { ...int64, description: 'Assigned by the service.' },
       ...draftProperties,
       status: schemaRef('OrderStatus'),
       placedAt: { type: 'string', format: 'date-time', description: 'When the order was placed.' },
