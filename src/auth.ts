@@ -9,7 +9,7 @@ import { replyTo, type Reply } from './reply.js';
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-// Made once, and answered instead of thrown: a throw costs a microsecond.
+// Answered, not thrown: a throw costs a microsecond.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.', '');
 const invalid = unauthorized('The API key is not valid.', '');
 /** For a bearer token alone (C37; RFC 6750 section 3.1). */

@@ -2,7 +2,7 @@
 import { statuses } from './errors.js';
 import { petStatuses } from './pet.js';
 
-/** A value of the document, as OpenAPI 3.1 and JSON Schema 2020-12 define it. */
+/** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
 interface OpenApiMap {
@@ -12,7 +12,7 @@ interface OpenApiMap {
 /** An Operation Object. */
 export interface OpenApiOperation {
   readonly [name: string]: OpenApiValue;
-  /** Unique in the document: the function's name in a generated client. */
+  /** Unique: the function's name in a generated client. */
   readonly operationId: string;
   /** By status, such as `errorResponses` makes them. */
   readonly responses: OpenApiMap;
@@ -68,7 +68,7 @@ export function parameter(place: 'path' | 'query' | 'header', name: string, desc
 
 type HeaderWords = Readonly<Record<string, string>>;
 
-/** A Response Object with the `content` of its body. */
+/** A Response Object. */
 export function response(description: string, content: OpenApiValue, headers: HeaderWords = {}): OpenApiValue {
   const schema = { type: 'string' };
   const described = Object.entries(headers).map(([name, text]) => [name, { description: text, schema }]);

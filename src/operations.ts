@@ -42,7 +42,7 @@ function listPets(pets: PetTexts): Operation {
    * of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
    */
   const cached = new Map<string, Reply | undefined>();
-  const list = async (query: Query): Promise<Reply> => {
+  const list = async (query: Query) => {
     const { limit, after } = parsePage(query);
     const status = query.get('status');
     if (status !== undefined && !isPetStatus(status)) throw badStatus;
@@ -136,7 +136,7 @@ export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
 /** Serves the document, made anew only once a route has gone (C35) or below another path (C56). */
 export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
   let made: { readonly of: string; readonly reply: Reply } | undefined;
-  const handler = ({ basePath }: OperationRequest): Reply => {
+  const handler = ({ basePath }: OperationRequest) => {
     const present = routes.present();
     const of = `${present.length} ${basePath}`;
     if (made?.of !== of) {

@@ -1,4 +1,4 @@
-/** The options of `createPetstore`: defaults, ranges, and refusal of all else. */
+/** The options of `createPetstore`: defaults and ranges. */
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { checkNames, type Log } from './errors.js';
 import type { Plugin } from './plugin.js';
@@ -19,7 +19,7 @@ export interface PetstoreOptions {
   readonly log?: Log;
   /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
-  /** Absolute address of the production deployment, `/v1` included, whose path links begin with (C56). */
+  /** Address of the production deployment, `/v1` included, whose path links begin with (C56). */
   readonly baseUrl?: string;
   /** The same of the staging deployment. */
   readonly stagingBaseUrl?: string;
@@ -71,8 +71,7 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
 
 function resolveStorage(storage: PetStorage = memoryStorage()): PetStorage {
   check('storage', !(storage instanceof Promise), 'be open: await it first');
-  for (const method of ['insert', 'get', 'list', 'close'] as const) {
+  for (const method of ['insert', 'get', 'list', 'close'] as const)
     check('storage', typeof storage?.[method] === 'function', `be a PetStorage; it has no method ${method}`);
-  }
   return storage;
 }

@@ -34,7 +34,7 @@ export interface Petstore {
    * the error; without `next` the answer is 500 and the log says how to mend it.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
-  /** Answers one request without a port, as the platform's `fetch`; rejects with a TypeError for what is none. */
+  /** Answers one request without a port, as the platform's `fetch`, its TypeErrors included. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
    * Opens another port once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`), a TypeError for

@@ -6,12 +6,12 @@ import { splitTarget, type Message } from './request.js';
 import type { Operation, OperationRequest, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** Called once, while the petstore is created. Where it is async, `listen` waits, and rejects as it does. */
+/** Called once, while the petstore is created. Where it is async, `listen` waits, or rejects. */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. */
 export interface PluginHost {
-  /** Serves a path. Below `/v1` a key is needed, elsewhere none. @throws TypeError for one malformed or taken. */
+  /** Serves a path. @throws TypeError for one malformed or taken. */
   route(route: Route): void;
   /** Adds headers to each reply: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
@@ -30,7 +30,7 @@ export interface PluginHost {
   onClose(close: () => void | PromiseLike<void>): void;
   /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
-  /** The petstore's, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly clock: () => number;
   /** The petstore's. */
   readonly log: Log;
@@ -67,7 +67,7 @@ export interface ReplyEvent {
   readonly keyName?: string;
 }
 
-/** What is the client's own, for a log and no label of metrics. */
+/** The client's own, for a log, not for labels of metrics. */
 export interface ReplySource {
   /** As it came, without the query; empty where the request was no HTTP. */
   readonly path: string;
@@ -84,7 +84,7 @@ export function checkedRoute(route: Route): Route {
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one throws or rejects with is logged, and changes nothing else. */
+/** The hooks of all plugins. What one throws or rejects with is logged alone. */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
@@ -130,7 +130,7 @@ export class Hooks {
     return completed;
   }
 
-  /** Tells of a reply that left; without a message, of one to what was no HTTP. */
+  /** Without a message, the request was no HTTP. */
   replied(status: number, message?: Message, path?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
     const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
@@ -151,9 +151,7 @@ export class Hooks {
   }
 
   #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
-    const failed = (error: unknown): void => {
-      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
-    };
+    const failed = (error: unknown) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
     try {
       const result = call();
       return result instanceof Promise ? result.catch(failed) : undefined;

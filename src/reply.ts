@@ -60,9 +60,9 @@ export const internalErrorReply = replyTo(new PetstoreError('internal_error', 'S
 
 /** The reply with its links moved from `/v1` to another path (C56). */
 export function withLinksBelow(basePath: string, reply: Reply): Reply {
-  const isLink = (name: string | undefined): boolean => name === 'Location' || name === 'Link';
+  const isLink = (name: string | undefined) => name === 'Location' || name === 'Link';
   if (basePath === '/v1' || !reply.headers.some(isLink)) return reply;
-  const moved = (text: string): string => text.replace(/(^|<)\/v1(?=\/)/g, (_, before: string) => before + basePath);
+  const moved = (text: string) => text.replace(/(^|<)\/v1(?=\/)/g, (_, before: string) => before + basePath);
   const headers = reply.headers.map((text, at) => (at % 2 === 1 && isLink(reply.headers[at - 1]) ? moved(text) : text));
   return { ...reply, headers };
 }
@@ -72,7 +72,7 @@ const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache
 
 /** A copy of what a plugin may change later. @throws TypeError where it is no reply. */
 export function checkReply(reply: Reply): Reply {
-  const checked: Reply = { ...reply };
+  const checked = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
   const isReply = Number.isInteger(status) && Array.isArray(headers) && headers.length % 2 === 0;
   if (!isReply || status < 200 || status > 599)

@@ -1,4 +1,4 @@
-/** A request as the petstore sees it: its target, its query, and what its head says of its body. */
+/** A request as the petstore sees it: target, query, and what its head says of its body. */
 import { PetstoreError } from './errors.js';
 
 /** A request, through a socket, a framework or `fetch`. */
@@ -6,9 +6,9 @@ export interface Message {
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
-  /** The path under which a framework mounted the petstore (C56); else absent. */
+  /** Where a framework mounted the petstore (C56). */
   readonly mountPath?: string | undefined;
-  /** The client's IP address; absent where there is none, or none any more. */
+  /** The client's IP address, while it is known. */
   readonly clientAddress?: string | undefined;
   /** When its head had come, by `performance.now()`. */
   readonly startedAt: number;
@@ -23,7 +23,7 @@ export interface Message {
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** Headers, those that came twice joined by `, `, which the grammar of none allows. */
+/** Headers, repeated ones joined by `, `, which the grammar of none allows. */
 type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
 
@@ -56,7 +56,7 @@ export class Query {
     }
   }
 
-  /** The value of a parameter, undefined without it. @throws PetstoreError `invalid_parameter` for two (C3). */
+  /** The value of a parameter. @throws PetstoreError `invalid_parameter` for two (C3). */
   get(name: string): string | undefined {
     const at = this.#names.indexOf(name);
     if (at >= 0 && this.#names.includes(name, at + 1))

@@ -1,4 +1,4 @@
-/** Routes: what stands at a path, its methods and the end that it announces; and the way from a path to it. */
+/** Routes: what stands at a path, its methods, its announced end; and the way from a path to it. */
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
@@ -19,7 +19,7 @@ export interface OperationRequest {
   readonly keyName: string | undefined;
   /** The header Idempotency-Key as it came, unchecked. */
   readonly idempotencyKey: string | undefined;
-  /** What stands for `/v1` in links (C56); a `Location` or `Link` below `/v1` gets it by itself. */
+  /** What stands for `/v1` in links (C56), put into `Location` and `Link` by itself. */
   readonly basePath: string;
 }
 
@@ -29,7 +29,7 @@ export interface Operation {
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
   /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
   readonly isPublic?: boolean;
-  /** Whether it takes a JSON body, whose media type and size are checked before it is read. */
+  /** Whether it takes a JSON body, of checked media type and size. */
   readonly readsBody?: boolean;
   /** What the OpenAPI document says of it, if anything. */
   readonly document?: OpenApiOperation;
@@ -156,14 +156,13 @@ interface Node<Value> {
 export class PathTree<Value> {
   readonly #root: Node<Value> = { children: new Map() };
 
-  /** Puts a value at a path. @throws TypeError for one that has a value, or that no request could ever match. */
+  /** Puts a value at a path. @throws TypeError for one that is taken, or that no request could match. */
   add(path: string, value: Value): void {
     if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
       throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
     let node = this.#root;
-    for (const segment of path.slice(1).split('/')) {
+    for (const segment of path.slice(1).split('/'))
       node = segment.startsWith('{') ? paramOf(node, segment.slice(1, -1)) : childOf(node, segment);
-    }
     if (node.value !== undefined) throw new TypeError(`route ${path} is taken`);
     node.value = value;
   }

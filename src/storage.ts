@@ -1,4 +1,4 @@
-/** The contract between the petstore and whatever keeps its animals: types only. */
+/** The contract between the petstore and what keeps its animals. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
 /** A page; a member that is undefined counts as absent. */
@@ -53,7 +53,7 @@ export interface PetStorage {
   insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
-  /** The animals of a query by ascending id (C5), at most `limit`. @throws TypeError for a query against the rules. */
+  /** The animals of a query by ascending id, at most `limit`. @throws TypeError for a query against the rules. */
   list(query: PetQuery): Promise<readonly Pet[]>;
   /** Resolves while inserts can be expected to succeed, else rejects. */
   ready?(): Promise<void>;
@@ -62,8 +62,8 @@ export interface PetStorage {
   /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
   /**
-   * Opens records of a plugin's own under a name of small letters: kept, ready and closed with the animals. Absent
-   * where the storage keeps nothing but animals.
+   * Opens a plugin's records under a name of small letters: kept, ready and closed with the animals. Absent where only
+   * animals are kept.
    */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
@@ -82,11 +82,11 @@ export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   insert(draft: Draft): StoredText | Promise<StoredText>;
   /** The text of this id, or undefined. */
   get(id: bigint): string | undefined | Promise<string | undefined>;
-  /** The texts of a query by ascending id. @throws TypeError for a query against the rules. */
+  /** The texts of a query by ascending id. */
   list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/** Records of a plugin's own, usable at once; where opening failed, every use rejects with `unavailable`. */
+/** A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`. */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
   get(id: bigint): Promise<string | undefined>;
@@ -129,6 +129,6 @@ export interface RecordKind<Draft> {
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;
-  /** Waits for the commit under way and lets go of everything. */
+  /** Waits for the commit under way and lets go. */
   close(): Promise<void>;
 }

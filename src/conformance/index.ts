@@ -9,7 +9,6 @@ const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 const numbered = (count: number): PetDraft[] => Array.from({ length: count }, (_, at) => ({ ...rex, name: `n${at}` }));
 const kept = (drafts: readonly PetDraft[]): Pet[] => drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
 
-/** What types alone would not stop. */
 const impossibleQueries: readonly unknown[] = [
   ...[undefined, null, {}],
   ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
@@ -82,9 +81,8 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       for (const status of statuses) {
         for (const limit of [1, 2, 7, 39, 40, 100]) {
           for (const afterId of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
-            const matching = all
-              .filter(({ id }) => id > (afterId ?? 0n))
-              .filter((pet) => status === undefined || pet.status === status);
+            const following = all.filter(({ id }) => id > (afterId ?? 0n));
+            const matching = following.filter((pet) => status === undefined || pet.status === status);
             const query = { limit, ...(status && { status }), ...(afterId !== undefined && { after: afterId }) };
             assert.deepEqual(await storage.list(query), matching.slice(0, limit));
             const page = await storage.texts?.list({ limit, status, after: afterId });
@@ -115,8 +113,8 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     test('a page after which more animals follow never changes', async () => {
       const storage = await openWith(numbered(5));
       const queries: readonly PetQuery[] = [{ limit: 2 }, { limit: 2, after: 2n }, { limit: 4 }];
-      const pages = () =>
-        Promise.all(queries.map(async (query) => [await storage.list(query), await storage.texts?.list(query)]));
+      const pageOf = async (query: PetQuery) => [await storage.list(query), await storage.texts?.list(query)];
+      const pages = () => Promise.all(queries.map(pageOf));
       const before = await pages();
       await Promise.all(numbered(5).map((draft) => storage.insert({ ...draft, status: 'sold' })));
       assert.deepEqual(await pages(), before);

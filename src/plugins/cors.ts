@@ -1,4 +1,4 @@
-/** Lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply. */
+/** Lets pages of other origins use the petstore: the package `cors`, asked about each reply. */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 

@@ -28,7 +28,7 @@ export function docsPlugin(): Plugin {
     contentType: contentTypes[extname(name)] ?? '',
     body: readFileSync(join(folder, name), 'latin1'),
   });
-  // A day for the library's 1.9 MB; an upgrade changes ours together.
+  // A day, for 1.9 MB.
   const cacheControl = 'public, max-age=86400';
   const docs = read(own, 'docs.html');
   const replies: Readonly<Record<string, Reply>> = {
@@ -36,7 +36,7 @@ export function docsPlugin(): Plugin {
     '/page/style.css': read(own, 'style.css'),
     '/page/script.js': read(own, 'script.js'),
     '/docs': docs,
-    // Addresses are relative, so that the pages work wherever a framework mounts the petstore.
+    // Relative, wherever a framework mounts the petstore.
     '/docs/': { ...docs, body: String(docs.body).replaceAll('docs/', '') },
     '/docs/start.js': read(own, 'docs.js'),
     '/docs/swagger-ui.css': { ...read(library, 'swagger-ui.css'), cacheControl },

@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PetstoreError, type OpenApiValue, type Plugin, type ReplyErrorCode } from '../index.js';
 
-/** By the status that is asked for, the error and its headers. */
-const failures: ReadonlyMap<string | undefined, readonly [ReplyErrorCode, readonly string[]]> = new Map([
-  ['429', ['too_many_requests', ['Retry-After', '1']]],
-  ['500', ['internal_error', []]],
-  ['503', ['unavailable', []]],
-]);
+/** By the status that is asked for. */
+const codes: Readonly<Record<string, ReplyErrorCode>> = {
+  429: 'too_many_requests',
+  500: 'internal_error',
+  503: 'unavailable',
+};
 
 /** In milliseconds: a key must not hold connections for ever. */
 const maxDelay = 30_000;
@@ -36,12 +36,12 @@ export function faultsPlugin(): Plugin {
       const text = header('petstore-fault');
       if (text === undefined || keyName === undefined) return next();
       const { status, delay, moment } = parseFault(text);
-      // Carried out first, so that a client hears of a fault though its animal was kept.
+      // Carried out first: a fault though the animal was kept.
       const reply = moment === 'after' ? await next() : undefined;
       if (delay > 0) await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
-      const failure = failures.get(status);
-      if (failure === undefined) return reply ?? next();
-      const [code, headers] = failure;
+      const code = codes[status ?? ''];
+      if (code === undefined) return reply ?? next();
+      const headers = status === '429' ? ['Retry-After', '1'] : [];
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
     describe((document) => {

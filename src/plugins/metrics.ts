@@ -1,4 +1,4 @@
-/** The petstore's figures for Prometheus, at `/metrics`: what is counted and under which names. */
+/** The petstore's figures for Prometheus, at `/metrics`. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
@@ -34,7 +34,7 @@ export function metricsPlugin(): Plugin {
       syncs.observe(syncMilliseconds / 1000);
     });
 
-    const gauge = (name: string, help: string, ask: () => number | undefined): void => {
+    const gauge = (name: string, help: string, ask: () => number | undefined) => {
       const collect = (): void => {
         const value = ask();
         // What is not said must not look empty.

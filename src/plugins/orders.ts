@@ -3,11 +3,9 @@ import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, 
 import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
 import type { Operation, PetStorage, Plugin, RecordKind, Records } from '../index.js';
 
-/** An order before it has an id. */
 interface Order {
   /** Of an animal that was there. */
   readonly petId: bigint;
-  /** From 1 to 2^31-1. */
   readonly quantity: bigint;
   /** When, in ISO 8601. */
   readonly placedAt: string;
@@ -100,7 +98,7 @@ function integer(value: JsonValue, name: string): bigint | undefined {
   return number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
 }
 
-function member(value: JsonValue, name: string): JsonValue | undefined {
+function member(value: JsonValue, name: string) {
   return value instanceof Map ? value.get(name) : undefined;
 }
 
