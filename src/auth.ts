@@ -65,7 +65,7 @@ export class KeyRing {
     this.#clock = clock;
   }
 
-  /** The name of the key that a token is; undefined for an unknown or expired one. */
+  /** The name of the key that a token is, unless unknown or expired. */
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
     if (accepted !== undefined && !this.#isExpired(accepted)) return accepted.name;

@@ -89,7 +89,7 @@ class Reader {
     return items;
   }
 
-  /** Enters an array or object; whether there is anything in it. */
+  /** Enters an array or object; whether it has an item. */
   #begins(depth: number, close: number): boolean {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;

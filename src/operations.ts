@@ -1,4 +1,4 @@
-/** The operations of every petstore: the three of the specification, the OpenAPI document and two probes. */
+/** The operations of every petstore: the specification's three, the OpenAPI document and two probes. */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { parseInt64, parseJson, toByteString } from './json.js';

@@ -2,7 +2,7 @@
 import { PetstoreError } from './errors.js';
 import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 
-/** Every availability that an animal can have. */
+/** Every availability of an animal. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;
 
 /** The availability of an animal. */

@@ -13,7 +13,7 @@ import { checkContent, checkExpectation, Query, splitTarget, type Message } from
 import { Routes, type Resource } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** How long requests under way may take; the process has 10 s in all. */
+/** For requests under way; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
 const noQuery = new Query('');
 

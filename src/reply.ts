@@ -1,4 +1,4 @@
-/** A reply as a plain value, for handlers and for what sends it; and the reply to each error. */
+/** A reply as a plain value, and the reply to each error. */
 import { PetstoreError } from './errors.js';
 
 /** What goes back to the client. */

@@ -13,7 +13,7 @@ export interface OperationRequest {
   readonly params: Readonly<Record<string, string>>;
   /** The parameters after the `?`. */
   readonly query: Query;
-  /** A byte string; empty unless the operation reads a body. */
+  /** A byte string; empty where no body is read. */
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
@@ -152,7 +152,7 @@ interface Node<Value> {
   value?: Value;
 }
 
-/** A tree of path segments with values in it. */
+/** A tree of path segments. */
 export class PathTree<Value> {
   readonly #root: Node<Value> = { children: new Map() };
 

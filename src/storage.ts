@@ -37,7 +37,7 @@ export interface PetStorage {
   readonly size?: number | undefined;
   /** How many inserts wait for the next commit, where it commits in batches. */
   readonly waiting?: number | undefined;
-  /** Calls back after each commit, where it commits in batches. A watcher that throws does no harm. */
+  /** Calls back after each commit of a batch. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
   /**
    * Keeps an animal under the next id (C31) and resolves once it is kept; no reader sees it before.
@@ -125,7 +125,7 @@ export interface RecordKind<Draft> {
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have, from one at work at a time. */
+/** Takes texts with their ids, from one at work at a time. */
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;

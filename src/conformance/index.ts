@@ -5,6 +5,7 @@ import { inspect } from 'node:util';
 import { petStatuses, type Pet, type PetDraft, type PetQuery, type PetStorage } from '../index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
+const ends = [-(2n ** 63n), 2n ** 63n - 1n];
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 const numbered = (count: number): PetDraft[] => Array.from({ length: count }, (_, at) => ({ ...rex, name: `n${at}` }));
 const kept = (drafts: readonly PetDraft[]): Pet[] => drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
@@ -46,8 +47,8 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('both ends of int64 are kept exactly', async () => {
-      const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n].map((categoryId) => ({ name: '', categoryId }));
-      assert.deepEqual(await (await openWith(ends)).list({ limit: 9 }), kept(ends));
+      const drafts = [...ends, 2n ** 53n + 1n, 0n].map((categoryId) => ({ name: '', categoryId }));
+      assert.deepEqual(await (await openWith(drafts)).list({ limit: 9 }), kept(drafts));
     });
 
     test('any well-formed text is kept as a name', async () => {
@@ -65,8 +66,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('an id that no animal has is undefined', async () => {
       const storage = await openWith([rex]);
-      for (const id of [-(2n ** 63n), -1n, 0n, 2n, 2n ** 53n, 2n ** 63n - 1n])
-        assert.equal(await storage.get(id), undefined);
+      for (const id of [...ends, -1n, 0n, 2n, 2n ** 53n]) assert.equal(await storage.get(id), undefined);
     });
 
     test('a list is the first of those that match, by ascending id, whatever the query', async () => {

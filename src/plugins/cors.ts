@@ -10,7 +10,7 @@ export interface CorsOptions {
 
 /** All that the contract says in headers. */
 const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
-/** How long a browser need not ask again, in seconds. */
+/** In seconds. */
 const maxAge = 600;
 
 /**

@@ -5,11 +5,7 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf, type Plugin, type Reply } from '../index.js';
 
-const contentTypes: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-};
+const textTypes: Readonly<Record<string, string>> = { '.html': 'html', '.css': 'css', '.js': 'javascript' };
 
 /** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
@@ -25,7 +21,7 @@ export function docsPlugin(): Plugin {
   const read = (folder: string, name: string): Reply => ({
     status: 200,
     headers: ['Content-Security-Policy', policy],
-    contentType: contentTypes[extname(name)] ?? '',
+    contentType: `text/${textTypes[extname(name)]}; charset=utf-8`,
     body: readFileSync(join(folder, name), 'latin1'),
   });
   // A day, for 1.9 MB.

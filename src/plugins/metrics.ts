@@ -37,7 +37,7 @@ export function metricsPlugin(): Plugin {
     const gauge = (name: string, help: string, ask: () => number | undefined) => {
       const collect = (): void => {
         const value = ask();
-        // What is not said must not look empty.
+        // Unknown is not empty.
         if (value === undefined) made.remove();
         else made.set(value);
       };

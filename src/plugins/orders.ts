@@ -7,7 +7,7 @@ interface Order {
   /** Of an animal that was there. */
   readonly petId: bigint;
   readonly quantity: bigint;
-  /** When, in ISO 8601. */
+  /** ISO 8601. */
   readonly placedAt: string;
 }
 
