@@ -1,33 +1,32 @@
-/** Bearer keys: reading the Authorization header, the 401 to all else, and comparing digests (C36 to C40). */
+/** Bearer keys: the Authorization header, the 401 to all else, and comparing digests (C36 to C40). */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is, whatever a client sent; undefined, or the empty text, for one that is no key. It
- * must not tell keys apart by time.
+ * The name of the key that a token is; undefined, or the empty text, for one that is no key. It must not tell keys
+ * apart by time.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-// Made once, and answered instead of thrown: an attacker asks for 401s most, and a throw costs a microsecond.
+// Answered, not thrown: a throw costs a microsecond.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.', '');
 const invalid = unauthorized('The API key is not valid.', '');
-/** RFC 6750 section 3.1: only who tried a bearer token hears what was wrong with it (C37). */
+/** For a bearer token alone (C37; RFC 6750 section 3.1). */
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The bearer token of an Authorization header; undefined where it has none. */
+/** The bearer token of an Authorization header. */
 export function tokenOf(authorization: string | undefined): string | undefined {
-  // A second header has joined ", " to it, which no token can hold.
+  // A second header has joined ", " to it.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
 
-/** What a verifier answered, as the name of a key: one without types may say no by null or false (C40). */
+/** A verifier's answer as a key's name (C40): one without types may say no by null or false. */
 export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
-/** The 401 to an Authorization header. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
@@ -38,17 +37,17 @@ function unauthorized(message: string, detail: string): Reply {
   return replyTo(new PetstoreError('unauthorized', message, { headers }));
 }
 
-/** An API key as it is kept: never the key itself. */
+/** An API key as it is kept. */
 export interface KeyEntry {
-  /** Who it was given to; appears in logs. */
+  /** Who it was given to, for logs. */
   readonly name: string;
-  /** SHA-256 of the key's text, 32 bytes. */
+  /** `digestOfKey` of the key. */
   readonly digest: Buffer;
   /** When it ends, in milliseconds since the epoch; absent for never. */
   readonly expiresAt?: number;
 }
 
-/** The digest that is kept of a key: SHA-256, 32 bytes. */
+/** What is kept of a key: its SHA-256, 32 bytes. */
 export function digestOfKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
@@ -66,22 +65,17 @@ export class KeyRing {
     this.#clock = clock;
   }
 
-  /** The name of the key that a token is; undefined for an unknown or expired one. */
+  /** The name of the key that a token is, unless unknown or expired. */
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
     if (accepted !== undefined && !this.#isExpired(accepted)) return accepted.name;
-    return this.#find(token)?.name;
-  }
-
-  #find(token: string): KeyEntry | undefined {
     const digest = digestOfKey(token);
     let found: KeyEntry | undefined;
-    // Through to the end, so that the time says nothing about which one it is.
-    for (const entry of this.#entries) {
+    // Through to the end, for constant time.
+    for (const entry of this.#entries)
       if (timingSafeEqual(digest, entry.digest) && !this.#isExpired(entry)) found = entry;
-    }
     if (found !== undefined) this.#accepted.set(token, found);
-    return found;
+    return found?.name;
   }
 
   #isExpired({ expiresAt }: KeyEntry): boolean {

@@ -1,7 +1,7 @@
-/** The one error class that callers act on, its codes, and the one way to read whatever was thrown. */
+/** The error class that callers act on, its codes, and the way to read whatever was thrown. */
 import { inspect } from 'node:util';
 
-/** Every code that a client can read in an Error body, with its HTTP status (C50). */
+/** The HTTP status of every code of an Error body (C50). */
 export const statuses = {
   invalid_parameter: 400,
   invalid_json: 400,
@@ -23,23 +23,20 @@ export const statuses = {
   unavailable: 503,
 } as const;
 
-/** A code that a client can read in an Error body (C50). */
+/** A code of an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
 /**
- * What opening a storage rejects with, and no client sees. `storage_damaged`: it holds what no crash explains (F3);
- * `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
+ * Every code. Opening a storage rejects with `storage_damaged`: it holds what no crash explains (F3); `storage_in_use`:
+ * another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
  */
-export type StorageErrorCode = 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
+export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
-/** Every code that a {@link PetstoreError} can have. */
-export type ErrorCode = ReplyErrorCode | StorageErrorCode;
-
-/** What a {@link PetstoreError} may carry besides its code and message. */
+/** What else a {@link PetstoreError} may carry. */
 export interface ErrorDetails {
-  /** Header names and values, alternating, that the answer carries. */
+  /** Header names and values of the answer, alternating. */
   readonly headers?: readonly string[];
-  /** What went wrong underneath, for the log; never for the client. */
+  /** What went wrong underneath, for the log alone. */
   readonly cause?: unknown;
 }
 
@@ -48,14 +45,14 @@ export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
   /** Which failure it is. */
   readonly code: ErrorCode;
-  /** The HTTP status of an answer with this code; undefined where no client sees it. */
+  /** The HTTP status; undefined where no client sees the code. */
   readonly status: number | undefined;
   /** Header names and values, alternating; empty for most. */
   readonly headers: readonly string[];
-  /** Cached, since errors that are made once are thrown often. */
+  /** Cached: errors that are made once are thrown often. */
   #body: string | undefined;
 
-  /** @param message A sentence for people: what a client reads. */
+  /** @param message A sentence for people, the client's included. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details);
     this.code = code;
@@ -64,7 +61,7 @@ export class PetstoreError extends Error {
     this.headers = Object.freeze([...(details.headers ?? [])]);
   }
 
-  /** The Error body of the specification, a byte string of JSON. */
+  /** The Error body, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
@@ -72,7 +69,7 @@ export class PetstoreError extends Error {
   }
 }
 
-/** Refuses an option that nobody reads. @throws TypeError that names it and those that are known. */
+/** @throws TypeError for an unknown option. */
 export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
   const name = Object.keys(given).find((each) => !known.some((one) => one === each));
   if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
@@ -83,10 +80,10 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** Whatever was thrown in one line, the first of its message. Never throws. */
+/** Whatever was thrown in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
-    // Where a host has several addresses, what each of them said stands inside alone.
+    // Of a host with several addresses, one for each.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
     const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
     return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
@@ -95,7 +92,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
-/** All that is known of whatever was thrown, stack and causes included. Never throws. */
+/** Whatever was thrown, stack and causes included. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);
@@ -107,5 +104,5 @@ export function detailOf(thrown: unknown): string {
 /** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Tells whoever runs the petstore. Fields hold no key; a log that throws does no harm. */
+/** Tells who runs the petstore. Fields hold no key; a log that throws does no harm. */
 export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;

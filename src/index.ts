@@ -1,7 +1,7 @@
 /** The public API; what is not exported here is private. */
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export { codeOf, detailOf, PetstoreError, reasonOf, type ErrorCode, type ErrorDetails } from './errors.js';
-export type { Log, LogLevel, ReplyErrorCode, StorageErrorCode } from './errors.js';
+export type { Log, LogLevel, ReplyErrorCode } from './errors.js';
 export type { ListenOptions, TlsPair } from './http/index.js';
 export { int64OfJsonNumber, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';

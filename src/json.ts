@@ -1,15 +1,15 @@
 /**
- * Reads JSON to values, and 64-bit integers: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in
- * errors (C26). Text is a *byte string*: each character is one byte of UTF-8, so that ASCII needs no decoding.
+ * Reads JSON and int64s: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in errors (C26). Text is a
+ * *byte string*: each character is one byte of UTF-8.
  */
 import { PetstoreError } from './errors.js';
 
 /** A number as it was written: a double would round an int64 past 2^53 (C23). */
 export class JsonNumber {
-  /** As it was written. */
+  /** As JSON writes it. */
   readonly text: string;
 
-  /** @param text A number as JSON writes it, unchecked. */
+  /** The text is not checked. */
   constructor(text: string) {
     this.text = text;
   }
@@ -19,16 +19,14 @@ export class JsonNumber {
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
 const maxDepth = 64;
-const escapes = new Map(
-  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }),
-);
+const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 
-/** The byte string of any text; a lone surrogate becomes U+FFFD. */
+/** The byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first thing that is wrong. */
+/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first fault. */
 export function parseJson(byteString: string): JsonValue {
   return new Reader(byteString).document();
 }
@@ -91,7 +89,7 @@ class Reader {
     return items;
   }
 
-  /** Enters an array or object that `close` ends; whether there is anything in it. */
+  /** Enters an array or object; whether it has an item. */
   #begins(depth: number, close: number): boolean {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
@@ -100,7 +98,7 @@ class Reader {
     return false;
   }
 
-  /** Goes to the next item of an array or object, or past its end; whether there is one. */
+  /** Goes to the next item or past the end; whether there is one. */
   #goesOn(close: number, expected: string): boolean {
     const next = this.#skipSpace();
     if (next !== close && next !== 0x2c) this.#fail(expected);
@@ -124,7 +122,7 @@ class Reader {
   #escaped(): string {
     const letter = this.#bytes.charAt(this.#at + 1);
     if (letter === 'u') return this.#unicodeEscape();
-    const text = escapes.get(letter);
+    const text = escapes[letter];
     if (text === undefined) this.#fail('an unknown escape', letter === '' ? this.#bytes.length : this.#at);
     this.#at += 2;
     return text;
@@ -139,7 +137,6 @@ class Reader {
     return text;
   }
 
-  /** The code unit of the escape that begins at `at`. */
   #codeUnit(at: number): number {
     const digits = this.#bytes.slice(at + 2, at + 6);
     if (/^[0-9A-Fa-f]{4}$/.test(digits)) return Number.parseInt(digits, 16);
@@ -147,7 +144,7 @@ class Reader {
     return this.#fail('an escape without four hexadecimal digits', isCutOff ? this.#bytes.length : at);
   }
 
-  /** One character of two to four bytes; the ranges are the table of RFC 3629 section 4. */
+  /** By the table of RFC 3629 section 4. */
   #utf8(lead: number): string {
     if (lead < 0x20) this.#fail('a control character that is not escaped');
     const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
@@ -192,7 +189,7 @@ class Reader {
     return value;
   }
 
-  /** Skips white space and answers the byte after it, NaN at the end. */
+  /** The byte after any white space, NaN at the end. */
   #skipSpace(): number {
     let byte = this.#byte();
     for (; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; byte = this.#byte()) this.#at++;
@@ -215,7 +212,7 @@ export function isInt64(value: bigint): boolean {
   return BigInt.asIntN(64, value) === value;
 }
 
-/** The int64 of a path or a query (C2, C10): digits without a leading zero; undefined for all else, `-0` and 2^63. */
+/** The int64 of a path or a query (C2, C10); undefined for all else, `-0` and 2^63 too. */
 export function parseInt64(text: string): bigint | undefined {
   if (!/^(?:0|-?[1-9][0-9]{0,18})$/.test(text)) return undefined;
   const value = BigInt(text);
@@ -223,8 +220,8 @@ export function parseInt64(text: string): bigint | undefined {
 }
 
 /**
- * The int64 that a JSON number stands for: `1.0`, `1e2` and `-0` are 1, 100 and 0 (C22). Undefined for a fraction and
- * outside the range; neither `1e400` nor a million digits ever become a bigint (C24).
+ * The int64 that a JSON number stands for (C22). Undefined for a fraction and outside the range; neither `1e400` nor a
+ * million digits ever become a bigint (C24).
  */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
@@ -236,7 +233,6 @@ export function int64OfJsonNumber(number: string): bigint | undefined {
   if (from === digits.length) return 0n;
   let to = digits.length;
   while (digits[to - 1] === '0') to--;
-  // The value is the digits from `from` to `to`, times ten to the power of `zeros`.
   const zeros = Number(exponent) - fraction.length + digits.length - to;
   if (zeros < 0 || to - from + zeros > 19) return undefined;
   const magnitude = BigInt(digits.slice(from, to) + '0'.repeat(zeros));

@@ -1,8 +1,8 @@
-/** The OpenAPI 3.1 document: what is the same for all routes, and the parts that their operations are made of. */
+/** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
 import { statuses } from './errors.js';
 import { petStatuses } from './pet.js';
 
-/** A value of the document, as OpenAPI 3.1 and JSON Schema 2020-12 define it. */
+/** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
 interface OpenApiMap {
@@ -12,7 +12,7 @@ interface OpenApiMap {
 /** An Operation Object. */
 export interface OpenApiOperation {
   readonly [name: string]: OpenApiValue;
-  /** Unique in the document: the function's name in a generated client. */
+  /** Unique: the function's name in a generated client. */
   readonly operationId: string;
   /** By status, such as `errorResponses` makes them. */
   readonly responses: OpenApiMap;
@@ -21,13 +21,13 @@ export interface OpenApiOperation {
 /** The whole document, open to a plugin's additions. */
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
-  /** A plugin puts its own schemas beside those of the animals. */
+  /** A plugin adds its own schemas. */
   readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
-  /** What groups the operations: a plugin may add its own. */
+  /** Groups of operations: a plugin may add its own. */
   readonly tags: { readonly name: string; readonly description: string }[];
 }
 
-/** A reference to a schema of the document by its name. */
+/** A reference to a schema by its name. */
 export function schemaRef(name: string): OpenApiValue {
   return { $ref: `#/components/schemas/${name}` };
 }
@@ -66,17 +66,16 @@ export function parameter(place: 'path' | 'query' | 'header', name: string, desc
   return { name, in: place, required: place === 'path', description, schema };
 }
 
-/** What headers mean, by their names. */
 type HeaderWords = Readonly<Record<string, string>>;
 
-/** A Response Object with the `content` of its body. */
+/** A Response Object. */
 export function response(description: string, content: OpenApiValue, headers: HeaderWords = {}): OpenApiValue {
   const schema = { type: 'string' };
   const described = Object.entries(headers).map(([name, text]) => [name, { description: text, schema }]);
   return { description, headers: Object.fromEntries(described), content };
 }
 
-/** When an operation answers with an error of a code, and the headers that come with it. */
+/** What an error means, and the headers that come with it. */
 const errors = {
   invalid_parameter: ['A parameter has an invalid value.'],
   invalid_body: ['Body is missing required fields or contains invalid values.'],
@@ -88,12 +87,13 @@ const errors = {
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
 } as const;
 
-/** A Responses Object of errors by their codes; `headers` are those that all of them carry. */
+/** A Responses Object of errors; all of them carry the headers. */
 export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
-    const content = jsonContent(schemaRef('Error'), { code, message, status: statuses[code] });
-    return [statuses[code], response(message, content, { ...headers, ...own })];
+    const status = statuses[code];
+    const content = jsonContent(schemaRef('Error'), { code, message, status });
+    return [status, response(message, content, { ...headers, ...own })];
   });
   return Object.fromEntries(responses);
 }
@@ -101,7 +101,7 @@ export function errorResponses(codes: readonly (keyof typeof errors)[], headers:
 const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
-/** The document with these paths and base addresses: a copy, so that a plugin changes no other petstore's. */
+/** A copy, for plugins change it. */
 export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): OpenApiDocument {
   return structuredClone({
     openapi: '3.1.0',

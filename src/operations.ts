@@ -1,4 +1,4 @@
-/** The operations that every petstore serves: the three of the specification, the OpenAPI document and two probes. */
+/** The operations of every petstore: the specification's three, the OpenAPI document and two probes. */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { parseInt64, parseJson, toByteString } from './json.js';
@@ -19,17 +19,16 @@ const getPetDeprecation: Deprecation = {
   successor: '/v1/pets',
 };
 
-// Made once: a stack trace, and a throw, cost more than the rest of such an answer.
+// Made once: a stack trace costs more than the rest of such an answer.
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
 const badStatus = new PetstoreError('invalid_parameter', `status must be one of ${petStatuses.join(', ')}.`);
 
-/** The examples: an animal of data/animals.jsonl, with the id that `make seed` gives it. */
+/** An animal of data/animals.jsonl, with the id that `make seed` gives it. */
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
 const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** The routes of the specification over a storage. */
 export function petRoutes(pets: Required<PetTexts>, clock: () => number): readonly Route[] {
   return [
     { path: '/v1/pets', methods: { GET: listPets(pets), POST: createPet(pets, clock) } },
@@ -39,11 +38,11 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number): readon
 
 function listPets(pets: PetTexts): Operation {
   /**
-   * Replies with full pages, which never change, by query; undefined for one that was asked but once, as by who walks
-   * through all. At most 8 MiB; worth 38 % of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
+   * Replies with full pages, which never change, by query; undefined for one asked only once. At most 8 MiB; worth 38 %
+   * of a list of 20, 49 % of one of 100 (`make bench PARTS=speed` without it).
    */
   const cached = new Map<string, Reply | undefined>();
-  const list = async (query: Query): Promise<Reply> => {
+  const list = async (query: Query) => {
     const { limit, after } = parsePage(query);
     const status = query.get('status');
     if (status !== undefined && !isPetStatus(status)) throw badStatus;
@@ -73,7 +72,7 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
       const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, clock());
       const draft = parseDraft(parseJson(body));
       const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
-      // A Location that leads nowhere is worse than none (C30).
+      // A Location must lead somewhere (C30).
       return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
     },
     document: {
@@ -115,19 +114,17 @@ function getPet(pets: PetTexts): Operation {
   };
 }
 
-/** Digests of the key with the API key's name, and of the body (C57). @throws PetstoreError `invalid_parameter`. */
+/** @throws PetstoreError `invalid_parameter` (C57) */
 function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now: number): InsertOnce {
   // One that came twice holds a space.
-  if (!/^[!-~]{1,255}$/.test(idempotencyKey)) {
-    const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
-    throw new PetstoreError('invalid_parameter', rule);
-  }
-  // As JSON, so that no two pairs of texts make the same.
+  const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
+  if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new PetstoreError('invalid_parameter', rule);
+  // As JSON, no two pairs of texts are the same.
   const key = hash('sha256', JSON.stringify([keyName, idempotencyKey]));
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
-/** `/healthz` and `/readyz`; `ready` resolves while reads and writes can be expected to succeed. */
+/** `ready` resolves while reads and writes can be expected to succeed. */
 export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   const healthy = jsonReply(200, '{"status":"ok"}');
   return [
@@ -136,10 +133,10 @@ export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   ];
 }
 
-/** Serves the document at `/openapi.json`, made anew only once a route has gone (C35) or below another path (C56). */
+/** Serves the document, made anew only once a route has gone (C35) or below another path (C56). */
 export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
   let made: { readonly of: string; readonly reply: Reply } | undefined;
-  const handler = ({ basePath }: OperationRequest): Reply => {
+  const handler = ({ basePath }: OperationRequest) => {
     const present = routes.present();
     const of = `${present.length} ${basePath}`;
     if (made?.of !== of) {
@@ -151,7 +148,7 @@ export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks:
   return { path: '/openapi.json', methods: { GET: { handler } } };
 }
 
-/** The Paths Object of the operations that say something of themselves; those below `/v1` leave that to `servers`. */
+/** The Paths Object of the operations with a document; those below `/v1` leave that to `servers`. */
 function pathsOf(routes: readonly Route[], basePath: string): Readonly<Record<string, OpenApiValue>> {
   const paths: Record<string, OpenApiValue> = {};
   for (const { path, methods } of routes) {

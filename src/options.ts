@@ -1,4 +1,4 @@
-/** The options of `createPetstore`: defaults, ranges, and refusal of what is unknown or impossible. */
+/** The options of `createPetstore`: defaults and ranges. */
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { checkNames, type Log } from './errors.js';
 import type { Plugin } from './plugin.js';
@@ -7,7 +7,7 @@ import { memoryStorage } from './memory/index.js';
 
 /** How a petstore is to be. */
 export interface PetstoreOptions {
-  /** The API keys' texts, of visible ASCII; or a function that names the key that a token is. */
+  /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
   /**
    * Where the animals are kept, open; the petstore closes it when it closes. Where `createPetstore` throws, it is still
@@ -20,7 +20,7 @@ export interface PetstoreOptions {
   readonly plugins?: readonly Plugin[];
   /** @defaultValue silence */
   readonly log?: Log;
-  /** The longest body that is read, from 1 byte to `largestBodyBytes`, 16 MiB. @defaultValue 65536 */
+  /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
   /**
    * Absolute address of the production deployment, `/v1` included, for the OpenAPI document; links in answers begin
@@ -31,12 +31,12 @@ export interface PetstoreOptions {
   readonly stagingBaseUrl?: string;
 }
 
-/** The most that `maxBodyBytes` may allow, in bytes; whatever is smaller fits into a storage. */
+/** The most that `maxBodyBytes` may be, 16 MiB: all that fits into a storage. */
 export const largestBodyBytes = 2 ** 24;
 
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;
 
-/** The options as the petstore uses them, the caller's untouched. @throws TypeError that names one and its rule. */
+/** @throws TypeError that names an option and its rule. */
 export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options, keys at least');
@@ -77,8 +77,7 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
 
 function resolveStorage(storage: PetStorage = memoryStorage()): PetStorage {
   check('storage', !(storage instanceof Promise), 'be open: await it first');
-  for (const method of ['insert', 'get', 'list', 'close'] as const) {
+  for (const method of ['insert', 'get', 'list', 'close'] as const)
     check('storage', typeof storage?.[method] === 'function', `be a PetStorage; it has no method ${method}`);
-  }
   return storage;
 }

@@ -1,4 +1,4 @@
-/** Paging: the parameters `limit` and `after`, the Link to the next page, and the reply with a page (C1 to C6). */
+/** Paging: the parameters `limit` and `after`, and the reply with a page (C1 to C6). */
 import { PetstoreError } from './errors.js';
 import { parseInt64 } from './json.js';
 import type { PageQuery, TextPage } from './storage.js';
@@ -8,12 +8,11 @@ import { jsonReply, Pieces, type Reply } from './reply.js';
 
 const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
 
-// Made once: a stack trace costs more than the rest of a 400.
 const badLimit = new PetstoreError('invalid_parameter', 'limit must be an integer from 1 to 100, in decimal digits.');
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 const badAfter = new PetstoreError('invalid_parameter', afterRule);
 
-/** The page that `limit` and `after` of a query ask for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
+/** The page that a query asks for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
 export function parsePage(query: Query): PageQuery {
   const limit = query.get('limit') ?? `${limitRule.default}`;
   if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) throw badLimit;
@@ -23,9 +22,8 @@ export function parsePage(query: Query): PageQuery {
   return { limit: Number(limit), after };
 }
 
-/** The reply with a page of the list at a path: a bare array, and a Link to the next page (C6; RFC 8288). */
+/** A page of the list at a path: a bare array, and a Link to the next page (C6). */
 export function pageReply(path: string, { limit, status }: ListQuery, { texts, next }: TextPage): Reply {
-  // A long body is joined only as it is sent: a client that does not read it costs nothing (C55).
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong
     ? new Pieces([...texts.flatMap((text, index) => [index === 0 ? '[' : ',', text]), ']'])
@@ -37,7 +35,7 @@ export function pageReply(path: string, { limit, status }: ListQuery, { texts, n
 
 type ListQuery = PageQuery & { readonly status?: string | undefined };
 
-/** The Operation Object of such a list of `things`: `status` is the schema of that parameter, `content` of a page. */
+/** The Operation Object of a list of `things`: `status` is the schema of that parameter, `content` of a page. */
 export function listDocument(
   operationId: string,
   tag: string,

@@ -1,16 +1,16 @@
-/** The animal, for whoever takes, keeps or answers one: its fields, their rules and its one JSON text. */
+/** The animal: its fields, their rules and its one JSON text. */
 import { PetstoreError } from './errors.js';
 import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 
-/** Every availability that an animal can have. */
+/** Every availability of an animal. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;
 
 /** The availability of an animal. */
 export type PetStatus = (typeof petStatuses)[number];
 
-/** An animal before it has an id: the creation shape `NewPet` of the specification. */
+/** An animal before it has an id: the specification's `NewPet`. */
 export interface PetDraft {
-  /** Any Unicode text, the empty one included (C25). */
+  /** Any Unicode text, even an empty one (C25). */
   readonly name: string;
   /** An int64. */
   readonly categoryId: bigint;
@@ -20,21 +20,18 @@ export interface PetDraft {
 
 /** An animal of the catalogue. */
 export interface Pet extends PetDraft {
-  /** A positive int64; the storage counts them 1, 2, 3 … (C31). */
+  /** A positive int64 (C31). */
   readonly id: bigint;
 }
 
-const fieldRules = {
-  name: 'name must be a string',
-  categoryId: 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807',
-  status: 'status must be one of "available", "pending", "sold", or be left out',
-} as const;
+const categoryIdRule = 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807';
+const statusRule = 'status must be one of "available", "pending", "sold", or be left out';
 
 export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
 
-/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` that names every bad field and its rule. */
+/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` (C20). */
 export function parseDraft(value: JsonValue): PetDraft {
   if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
   const name = value.get('name');
@@ -44,9 +41,9 @@ export function parseDraft(value: JsonValue): PetDraft {
   if (typeof name === 'string' && categoryId !== undefined && isStatus)
     return status === undefined ? { name, categoryId } : { name, categoryId, status };
   const broken: string[] = [];
-  if (typeof name !== 'string') broken.push(fieldRules.name);
-  if (categoryId === undefined) broken.push(fieldRules.categoryId);
-  if (!isStatus) broken.push(fieldRules.status);
+  if (typeof name !== 'string') broken.push('name must be a string');
+  if (categoryId === undefined) broken.push(categoryIdRule);
+  if (!isStatus) broken.push(statusRule);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
@@ -54,38 +51,38 @@ function int64Of(value: JsonValue | undefined): bigint | undefined {
   return value instanceof JsonNumber ? int64OfJsonNumber(value.text) : undefined;
 }
 
-/** Whatever JSON makes of such a name, a storage file's line still holds it. */
+/** As JSON, such a name fits a line of a storage file. */
 const maxNameLength = 2 ** 24;
 
-/** Refuses what a program hands over as a draft. @throws TypeError that names the field. */
+/** Checks a program's draft. @throws TypeError that names the field. */
 export function checkDraft(draft: PetDraft): void {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
   const { name, categoryId, status } = draft;
-  // A lone surrogate has no UTF-8, so that the file could not keep it.
+  // A lone surrogate has no UTF-8.
   if (typeof name !== 'string' || !name.isWellFormed()) throw new TypeError('name must be a well-formed string');
   if (name.length > maxNameLength) throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
   if (typeof categoryId !== 'bigint' || !isInt64(categoryId))
     throw new TypeError('categoryId must be a bigint of 64 bits');
-  if (status !== undefined && !isPetStatus(status)) throw new TypeError(fieldRules.status);
+  if (status !== undefined && !isPetStatus(status)) throw new TypeError(statusRule);
 }
 
-/** Refuses what a program hands over as the query of a page. @throws TypeError that names the member. */
+/** Checks a program's query. @throws TypeError that names the member. */
 export function checkQuery({ limit, after }: { readonly limit: number; readonly after?: bigint | undefined }): void {
   if (!Number.isInteger(limit) || limit < 1) throw new TypeError('limit must be an integer of at least 1');
   if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
 }
 
 /**
- * An animal's one JSON text, as the API answers it and a file keeps it: a byte string, as `jsonReply` takes it;
- * `Buffer.from(json, 'latin1')` has its bytes. Members are in the order of the specification, without white space.
+ * An animal's one JSON text, in the order of the specification, without white space: a byte string, as `jsonReply`
+ * takes it; `Buffer.from(json, 'latin1')` has its bytes.
  */
 export function petJson(id: bigint, draft: PetDraft): string {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
-  // Encoded, it is one piece of memory: V8 keeps a text put together from others as a tree of them.
+  // Encoded, it is one piece of memory: V8 keeps a concatenation as a tree.
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 
-/** The animal of a JSON text, ours or a person's. @throws PetstoreError `invalid_json` or `invalid_body`. */
+/** @throws PetstoreError `invalid_json` or `invalid_body`. */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value);

@@ -1,4 +1,4 @@
-/** Assembles a petstore: its routes, the path of a request, the plugin host, listening and closing. */
+/** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { detailOf, PetstoreError, reasonOf, type Log } from './errors.js';
@@ -12,39 +12,36 @@ import { checkContent, checkExpectation, Query, splitTarget, type Message } from
 import { Routes, type Resource } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** How long requests under way may take once the petstore closes; the process has 10 s in all. */
+/** For requests under way; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
 
 /** A port that the petstore listens on. */
 export interface Listening {
   /** Its base address, without a slash at the end. */
   readonly url: string;
-  /** The port that was given, or taken where 0 was. */
+  /** The port, never 0. */
   readonly port: number;
-  /**
-   * Takes another certificate for new connections.
-   * @throws TypeError without TLS; OpenSSL's error for a pair that cannot be used: the old one stays.
-   */
+  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the old one stays. */
   readonly setTls: (tls: TlsPair) => void;
 }
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
-   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before, `next` is
-   * called with the error, or without it the answer is 500 and the log says how to mend it.
+   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before, `next` gets
+   * the error; without `next` the answer is 500 and the log says how to mend it.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
-  /** Answers one request without a port, as the platform's `fetch`: a TypeError for what is no request. */
+  /** Answers one request without a port, as the platform's `fetch`, its TypeErrors included. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
-   * Opens a port, one of several perhaps, once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`,
-   * …), a TypeError for options that are none, and `unavailable` once the petstore is closed.
+   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`), a TypeError for
+   * options that are none, and `unavailable` once the petstore is closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
-  /** Turns `/readyz` to 503 for good, so that balancers send requests elsewhere; all else goes on. */
+  /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
-  /** Takes no more requests, finishes those under way, closes plugins and storage. Calling it again is fine. */
+  /** Finishes requests under way, takes no more, closes plugins and storage. Calling it again is fine. */
   readonly close: () => Promise<void>;
   /** Where its animals are. */
   readonly storage: PetStorage;
@@ -71,7 +68,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     route: (route) => routes.add(checkedRoute(route)),
     waitFor: (opening) => {
       openings.push(opening);
-      // Whoever listens hears of a failure; until then it is no unhandled rejection.
+      // `listen` reports it; until then it is no unhandled rejection.
       opening.then(undefined, () => undefined);
     },
     storage,
@@ -85,7 +82,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     if (made !== undefined && typeof Object(made).then === 'function') host.waitFor(made);
   }
 
-  /** The path of every request, in the order of checks that the contract fixes; whatever it throws is the answer. */
+  /** The path of every request, in the order of checks of docs/contract.md; what it throws is the answer. */
   async function answer(message: Message): Promise<Answer> {
     answering++;
     let resource: Resource | undefined;
@@ -118,19 +115,18 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return { reply: dressed(reply, resource, message), resource, keyName };
   }
 
-  /** What stands for `/v1` in links (C56). */
   function basePathOf({ mountPath }: Message): string {
     return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
   }
 
-  /** The reply with the headers that its route announces (C33) and that plugins add. */
+  /** With the headers of its route (C33) and of plugins. */
   function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
     const own = resource?.headers ?? [];
     const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };
     return hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
   }
 
-  /** The reply to a failure; what is not the client's business goes to the log alone (C49). */
+  /** The reply to a failure (C49). */
   function failed(error: unknown): Reply {
     try {
       if (!(error instanceof PetstoreError) || error.status === undefined) throw error;

@@ -1,4 +1,4 @@
-/** What a plugin is and what it is given; and calling its hooks so that none does harm. */
+/** What a plugin is and what it is given; and its hooks, called so that none does harm. */
 import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
@@ -6,50 +6,50 @@ import { splitTarget, type Message } from './request.js';
 import type { Operation, OperationRequest, Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** Called once, while the petstore is created. Where it is async, `listen` waits, and rejects where it rejects. */
+/** Called once, while the petstore is created. Where it is async, `listen` waits, or rejects. */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
-/** What a plugin can do. The three operations of the specification are served by the same means. */
+/** What a plugin can do. */
 export interface PluginHost {
-  /** Serves a path. Below `/v1` a key is needed, elsewhere none. @throws TypeError for one malformed or taken. */
+  /** Serves a path: below `/v1` with a key, elsewhere without. @throws TypeError for one malformed or taken. */
   route(route: Route): void;
-  /** Adds headers to each reply, errors included: names and values, alternating; none that frames it. */
+  /** Adds headers to each reply: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /**
-   * Wraps each operation: what the wrapper answers is the reply, what it throws the error. A request that is refused
-   * before its operation does not come here. The first plugin is the outermost.
+   * Wraps each operation that is carried out: what the wrapper answers is the reply, what it throws the error. The
+   * first plugin is the outermost.
    */
   around(wrapper: Wrapper): void;
-  /** Calls back after each reply, those to what was no HTTP included. */
+  /** Calls back after each reply, even to what was no HTTP. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
-  /** Lets it add to the OpenAPI document, each time that one is made. */
+  /** Adds to the OpenAPI document, each time that one is made. */
   describe(change: (document: OpenApiDocument) => void): void;
   /** Makes `listen` wait, and reject where this does. */
   waitFor(opening: PromiseLike<unknown>): void;
-  /** Calls back when the petstore closes, before its storage does; a promise is waited for. */
+  /** Calls back before the storage closes; a promise is waited for. */
   onClose(close: () => void | PromiseLike<void>): void;
-  /** The petstore's own, open; the petstore closes it. */
+  /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
-  /** The petstore's, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly clock: () => number;
   /** The petstore's. */
   readonly log: Log;
 }
 
-/** What a plugin puts around an operation, which `next` carries out. */
+/** Put around an operation, which `next` carries out. */
 export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
 export interface RequestHead {
   /** As it came, in upper case: `GET`, `POST` … */
   readonly method: string;
-  /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  /** A header by its name in lower case, several joined by `, `. */
   readonly header: (name: string) => string | undefined;
 }
 
 /** A request that may be carried out. */
 export interface AcceptedRequest extends RequestHead {
-  /** The name of the API key; undefined where the operation needs none. */
+  /** The API key's name; undefined where none is needed. */
   readonly keyName: string | undefined;
 }
 
@@ -61,31 +61,30 @@ export interface ReplyEvent {
   readonly route?: string;
   /** The HTTP status of the reply. */
   readonly status: number;
-  /** From when the head of the request had come to its reply, waiting included. */
+  /** From the head of the request to the reply, waiting included. */
   readonly milliseconds: number;
-  /** The name of the API key; absent where none was needed or accepted. */
+  /** The API key's name; absent where none was needed or accepted. */
   readonly keyName?: string;
 }
 
-/** What is the client's own, for a log: labels of metrics must stay few. */
+/** The client's own, for a log, not for labels of metrics. */
 export interface ReplySource {
   /** As it came, without the query, where a key may stand; empty where the request was no HTTP. */
   readonly path: string;
-  /** Its IP address, or that of the proxy before us; absent through `fetch`, and once its connection is gone. */
+  /** Its IP address, or its proxy's; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
 }
 
-/** A plugin's route, whose replies are checked: they may come from code without types. */
+/** A plugin's route, whose replies are checked. */
 export function checkedRoute(route: Route): Route {
-  const checked = (operation: Operation): Operation => ({
-    ...operation,
-    handler: async (request) => checkReply(await operation.handler(request)),
+  const methods = Object.entries(route.methods).map(([method, operation]) => {
+    const handler = async (request: OperationRequest): Promise<Reply> => checkReply(await operation.handler(request));
+    return [method, { ...operation, handler }] as const;
   });
-  const methods = Object.entries(route.methods).map(([method, operation]) => [method, checked(operation)] as const);
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one throws or rejects with is logged, and changes nothing else. */
+/** The hooks of all plugins. What one throws or rejects with is logged alone. */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
@@ -106,7 +105,6 @@ export class Hooks {
     onClose: (close) => void this.#closers.push(close),
   };
 
-  /** The reply of an operation, with what plugins put around it. */
   carryOut(operation: Operation, asked: OperationRequest, message: Message): Reply | PromiseLike<Reply> {
     if (this.#wrappers.length === 0) return operation.handler(asked);
     const request: AcceptedRequest = { ...headOf(message), keyName: asked.keyName };
@@ -117,7 +115,6 @@ export class Hooks {
     return wrapped();
   }
 
-  /** The reply with all headers that are added; the very same where nobody adds any. */
   withHeaders(reply: Reply, message: Message): Reply {
     if (this.#makers.length === 0) return reply;
     const request = headOf(message);
@@ -133,7 +130,7 @@ export class Hooks {
     return completed;
   }
 
-  /** Tells of a reply that left; of one to what was no HTTP, without a message. */
+  /** Without a message, the request was no HTTP. */
   replied(status: number, message?: Message, path?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
     const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
@@ -153,11 +150,8 @@ export class Hooks {
     for (const close of this.#closers) await this.#guard('close', async () => close());
   }
 
-  /** Calls a hook; what it throws, or rejects with, is logged. */
   #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
-    const failed = (error: unknown): void => {
-      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
-    };
+    const failed = (error: unknown) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
     try {
       const result = call();
       return result instanceof Promise ? result.catch(failed) : undefined;

@@ -1,13 +1,13 @@
-/** A reply as a plain value, for handlers that make one and for what sends it; and the reply to each error. */
+/** A reply as a plain value, and the reply to each error. */
 import { PetstoreError } from './errors.js';
 
 /** What goes back to the client. */
 export interface Reply {
   /** An HTTP status, from 200 to 599. */
   readonly status: number;
-  /** Names and values, alternating; what every answer carries is added where it is sent. */
+  /** Names and values, alternating. */
   readonly headers: readonly string[];
-  /** A byte string, or a long one in pieces; absent for an answer without a body. */
+  /** A byte string, or a long one in pieces; absent for none. */
   readonly body?: string | Pieces;
   /** The header Content-Type. @defaultValue `application/json` */
   readonly contentType?: string;
@@ -17,7 +17,7 @@ export interface Reply {
   readonly closes?: boolean;
 }
 
-/** A long byte string in pieces, which are joined only as they are sent (C55). */
+/** A long byte string, joined only as it is sent: a client that does not read it costs nothing (C55). */
 export class Pieces {
   readonly texts: readonly string[];
   /** In bytes. */
@@ -46,61 +46,55 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
 /** After these nobody can tell where the next request begins (C29, C42 to C44). */
 const closing = new Set<string>(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
 
-/** What time alone may mend is tried again after one second (C48, C57). */
+/** What time may mend is tried again after one second (C48, C57). */
 const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 
-/** The reply to an error that clients hear of. */
+/** The reply to an error. */
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
   const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
   return { status, headers: allHeaders, body, closes: closing.has(code) };
 }
 
-/** What a client hears of a failure that is ours (C49). */
+/** For a failure that is ours (C49). */
 export const internalErrorReply = replyTo(new PetstoreError('internal_error', 'Something went wrong on our side.'));
 
-/** The reply with its links below another path than `/v1` (C56): handlers write them all below that. */
+/** The reply with its links moved from `/v1` to another path (C56). */
 export function withLinksBelow(basePath: string, reply: Reply): Reply {
-  const isLink = (name: string | undefined): boolean => name === 'Location' || name === 'Link';
+  const isLink = (name: string | undefined) => name === 'Location' || name === 'Link';
   if (basePath === '/v1' || !reply.headers.some(isLink)) return reply;
-  const moved = (text: string): string => text.replace(/(^|<)\/v1(?=\/)/g, (_, before: string) => before + basePath);
+  const moved = (text: string) => text.replace(/(^|<)\/v1(?=\/)/g, (_, before: string) => before + basePath);
   const headers = reply.headers.map((text, at) => (at % 2 === 1 && isLink(reply.headers[at - 1]) ? moved(text) : text));
   return { ...reply, headers };
 }
 
-/** What frames a reply, and what its other members say: a second of these would make two ends of it. */
+/** A second of these would give a reply two ends. */
 const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
-/** A copy of what a plugin without types may change later. @throws TypeError where it is no reply, which is a 500. */
+/** A copy of what a plugin may change later. @throws TypeError where it is no reply. */
 export function checkReply(reply: Reply): Reply {
-  const checked: Reply = { ...reply };
+  const checked = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
   const isReply = Number.isInteger(status) && Array.isArray(headers) && headers.length % 2 === 0;
-  if (!isReply || status < 200 || status > 599) {
+  if (!isReply || status < 200 || status > 599)
     throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
-  }
   checkHeaders(headers);
   checkHeaders(['Type', contentType, 'Caching', cacheControl]);
   if (body === undefined) return checked;
-  if (typeof body !== 'string' && !(body instanceof Pieces)) {
+  if (typeof body !== 'string' && !(body instanceof Pieces))
     throw new TypeError('the body of a reply must be a byte string');
-  }
   if (status === 204 || status === 205 || status === 304) throw new TypeError(`a ${status} has no body`);
   return checked;
 }
 
-/** @throws TypeError for a header that is none, or that would frame the reply. */
 function checkHeaders(headers: readonly unknown[]): void {
   for (let i = 0; i < headers.length; i += 2) {
     const [name, value] = [headers[i], headers[i + 1]];
-    if (typeof name !== 'string' || typeof value !== 'string') {
+    if (typeof name !== 'string' || typeof value !== 'string')
       throw new TypeError('the names and values of headers must be strings');
-    }
-    // RFC 9110 sections 5.1 and 5.5, as Node holds it too: a value is of latin1, without control characters.
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+    // RFC 9110 sections 5.1 and 5.5.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
       throw new TypeError(`${JSON.stringify(name)} and its value are no header`);
-    }
-    if (writtenByUs.test(name)) {
+    if (writtenByUs.test(name))
       throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
-    }
   }
 }

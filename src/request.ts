@@ -1,4 +1,4 @@
-/** A request as the request path sees it: its target, its query, and what its head says of its body. */
+/** A request as the petstore sees it: target, query, and what its head says of its body. */
 import { PetstoreError } from './errors.js';
 
 /** A request, through a socket, a framework or `fetch`. */
@@ -6,28 +6,28 @@ export interface Message {
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
-  /** The path under which a framework mounted the petstore (C56); else absent. */
+  /** Where a framework mounted the petstore (C56). */
   readonly mountPath?: string | undefined;
-  /** The IP address of the connection's other end; absent where there is none, or none any more. */
+  /** The client's IP address, while it is known. */
   readonly clientAddress?: string | undefined;
-  /** When its head had come, in the milliseconds of `performance.now()`. */
+  /** When its head had come, by `performance.now()`. */
   readonly startedAt: number;
   /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
   readHead(): HeadFields;
-  /** A header by its name in lower case, several joined by `, `; undefined where it did not come. */
+  /** A header by its name in lower case, several joined by `, `. */
   header(name: string): string | undefined;
   /**
-   * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45). Rejects with a
-   * PetstoreError: `content_too_large` past `maxBytes`, `bad_request` where it ends early or is no HTTP.
+   * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45).
+   * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where it ends early or is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** Headers, those that came twice joined by `, `: the grammar of none allows what that makes, so that it is wrong. */
-export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
+/** Headers, repeated ones joined by `, `, which the grammar of none allows. */
+type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
 
-/** Splits origin-form, absolute-form (its authority is ignored, C13) and `*` at the `?`; both parts stay encoded. */
+/** Splits origin-form, absolute-form (C13) and `*` at the `?`; both parts stay encoded. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const from = target.startsWith('/') ? 0 : (/^https?:\/\/[^/?]*/i.exec(target)?.[0].length ?? 0);
   const queryAt = target.indexOf('?', from);
@@ -35,9 +35,9 @@ export function splitTarget(target: string): { readonly path: string; readonly q
   return { path: target.slice(from, queryAt), query: target.slice(queryAt + 1) };
 }
 
-/** The query of a request; names that nobody asks for are ignored (C4). */
+/** The query of a request (C4). */
 export class Query {
-  /** What follows the `?`, still encoded; empty where nothing does. */
+  /** What follows the `?`, still encoded. */
   readonly text: string;
   readonly #names: string[] = [];
   readonly #values: string[] = [];
@@ -56,17 +56,15 @@ export class Query {
     }
   }
 
-  /** The value of a parameter, undefined without it. @throws PetstoreError `invalid_parameter` for two (C3). */
+  /** The value of a parameter. @throws PetstoreError `invalid_parameter` for two (C3). */
   get(name: string): string | undefined {
     const at = this.#names.indexOf(name);
-    if (at >= 0 && this.#names.includes(name, at + 1)) {
+    if (at >= 0 && this.#names.includes(name, at + 1))
       throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
-    }
     return this.#values[at];
   }
 }
 
-// Made once: a stack trace costs more than the rest of a 400.
 const escapeRule = 'The query has a percent sign that begins no valid escape of UTF-8.';
 const badEscape = new PetstoreError('invalid_parameter', escapeRule);
 
@@ -80,21 +78,18 @@ export function decoded(text: string): string | undefined {
   }
 }
 
-/** @throws PetstoreError `expectation_failed` for an expectation that the petstore cannot meet (C45). */
+/** @throws PetstoreError `expectation_failed` (C45) */
 export function checkExpectation({ expect }: HeadFields): void {
-  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue')
     throw new PetstoreError('expectation_failed', 'The only Expect that is known here is 100-continue.');
-  }
 }
 
-/** Before any of a body is read. @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
+/** @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
 export function checkContent({ contentType, contentEncoding, contentLength }: HeadFields, maxBodyBytes: number): void {
-  if (contentType !== undefined && contentType !== 'application/json' && !isJson(contentType)) {
+  if (contentType !== undefined && contentType !== 'application/json' && !isJson(contentType))
     throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');
-  }
-  if (contentEncoding !== undefined && !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding)) {
+  if (contentEncoding !== undefined && !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding))
     throw unsupported('The body must come without Content-Encoding.');
-  }
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes);
 }
 
@@ -102,7 +97,7 @@ export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
   return new PetstoreError('content_too_large', `The body is over ${maxBodyBytes} bytes.`);
 }
 
-/** `application/json` with any parameters but another charset (RFC 9110 section 8.3.1), in linear time. */
+/** Any parameters but another charset (RFC 9110 section 8.3.1), in linear time. */
 function isJson(mediaType: string): boolean {
   const grammar = /^([^\s;]+)[ \t]*((?:;[ \t]*(?:[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)[ \t]*)?)*)$/;
   const [, type, parameters = ''] = grammar.exec(mediaType) ?? [];

@@ -1,4 +1,4 @@
-/** Routes: what stands at a path, which methods it has, how it announces its end; and the way from a path to it. */
+/** Routes: what stands at a path, its methods, its announced end; and the way from a path to it. */
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
@@ -7,19 +7,19 @@ import { decoded, type Query } from './request.js';
 
 /** A request that passed every check before its handler. */
 export interface OperationRequest {
-  /** As it came: the handler of GET answers HEAD too, whose body is left out where it is sent. */
+  /** As it came: the handler of GET answers HEAD too. */
   readonly method: string;
   /** The decoded texts of the path's `{param}` segments. */
   readonly params: Readonly<Record<string, string>>;
   /** The parameters after the `?`. */
   readonly query: Query;
-  /** A byte string; empty unless the operation reads a body. */
+  /** A byte string; empty where no body is read. */
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
   /** The header Idempotency-Key as it came, unchecked; an operation that does not know it ignores it. */
   readonly idempotencyKey: string | undefined;
-  /** What stands for `/v1` in links (C56); a `Location` or `Link` that begins with `/v1` gets it by itself. */
+  /** What stands for `/v1` in links (C56), put into `Location` and `Link` by itself. */
   readonly basePath: string;
 }
 
@@ -29,9 +29,9 @@ export interface Operation {
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
   /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
   readonly isPublic?: boolean;
-  /** Whether it takes a JSON body: only then are media type and size checked and the body read. */
+  /** Whether it takes a JSON body, of checked media type and size. */
   readonly readsBody?: boolean;
-  /** What the OpenAPI document says of it; without it, nothing. */
+  /** What the OpenAPI document says of it, if anything. */
   readonly document?: OpenApiOperation;
 }
 
@@ -39,17 +39,17 @@ export interface Operation {
 export interface Route {
   /** Such as `/v1/pets/{petId}`. */
   readonly path: string;
-  /** By method; HEAD comes with GET (C16), OPTIONS and 405 of themselves (C15, C17). */
+  /** By method; HEAD comes with GET (C16), OPTIONS and 405 by themselves (C15, C17). */
   readonly methods: Readonly<Record<string, Operation>>;
   /** Absent where no end is announced. */
   readonly deprecation?: Deprecation;
 }
 
-/** The announced end of a route (C33 to C35). */
+/** The announced end of a route (C33 to C35), in milliseconds since the epoch. */
 export interface Deprecation {
-  /** Since when it should not be used, in milliseconds since the epoch. */
+  /** From when it should not be used. */
   readonly since: number;
-  /** The last second in which it is served, in milliseconds since the epoch. */
+  /** The last second in which it is served. */
   readonly sunset: number;
   /** The path to use instead. */
   readonly successor: string;
@@ -60,12 +60,10 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
 
-/** A route with all that can be made of it once. */
-export interface Resource {
-  readonly path: string;
+/** A route with what is made of it once. */
+export interface Resource extends Route {
   readonly needsKey: boolean;
-  readonly deprecation: Deprecation | undefined;
-  /** Header names and values that each of its answers carries: RFC 9745, RFC 8594 and RFC 5829 (C33). */
+  /** Of each of its answers (C33). */
   readonly headers: readonly string[];
   /** HEAD and OPTIONS included. */
   readonly operations: ReadonlyMap<string, Operation>;
@@ -73,8 +71,7 @@ export interface Resource {
   readonly notAllowed: PetstoreError;
 }
 
-/** What stands at a path, and the texts of its `{param}` segments, decoded. */
-export interface Match<Value> {
+interface Match<Value> {
   readonly value: Value;
   readonly params: Readonly<Record<string, string>>;
 }
@@ -86,8 +83,8 @@ const notFound = new PetstoreError('not_found', 'There is nothing at this path.'
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
 /** `OPTIONS *` (C17). */
-const allMethods = resourceOf({ path: '*', methods: { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') } });
-const wholeServer: Match<Resource> = { value: { ...allMethods, notAllowed: notFound }, params: {} };
+const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
+const wholeServer = { value: { ...resourceOf({ path: '*', methods: allMethods }), notAllowed: notFound }, params: {} };
 
 export class Routes {
   readonly #routes: Route[] = [];
@@ -98,45 +95,43 @@ export class Routes {
     this.#clock = clock;
   }
 
-  /** @throws TypeError for a path that is malformed or taken, and for a route without methods. */
+  /** @throws TypeError for a path that is malformed or taken, and for no or unknown methods. */
   add(route: Route): void {
     this.#paths.add(route.path, resourceOf(route));
     this.#routes.push(route);
   }
 
-  /** The routes that are not gone, in the order in which they were added. */
+  /** The routes that are not gone. */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
-  /** What stands at a request's path. @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
+  /** @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
   find(method: string, path: string): Match<Resource> {
     if (!knownMethods.has(method)) throw notImplemented;
     const match = path === '*' ? wholeServer : this.#paths.find(path);
     if (match === undefined) throw notFound;
     const { deprecation } = match.value;
-    if (deprecation !== undefined && isGone(deprecation, this.#clock())) {
+    if (deprecation !== undefined && isGone(deprecation, this.#clock()))
       throw new PetstoreError('not_found', `This path is no longer available; use GET ${deprecation.successor}.`);
-    }
     return match;
   }
 }
 
-function resourceOf({ path, methods, deprecation }: Route): Resource {
+function resourceOf(route: Route): Resource {
+  const { path, methods, deprecation } = route;
   const { GET, HEAD = GET, OPTIONS, ...others } = methods;
   // HEAD is GET's where there is one (C16).
   const reading = { ...(GET && { GET }), ...(HEAD && { HEAD: GET ?? HEAD }) };
   const operations = new Map(Object.entries({ ...reading, ...others }));
-  for (const method of operations.keys()) {
+  for (const method of operations.keys())
     if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
-  }
   if (operations.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);
   const allow = [...operations.keys(), 'OPTIONS'].join(', ');
   operations.set('OPTIONS', OPTIONS ?? optionsOperation(allow));
   return {
-    path,
+    ...route,
     needsKey: path === '/v1' || path.startsWith('/v1/'),
-    deprecation,
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
     operations,
     notAllowed: new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers: ['Allow', allow] }),
@@ -159,26 +154,24 @@ interface Node<Value> {
   value?: Value;
 }
 
-/** A tree of path segments with values in it: `/v1/pets/{petId}` is three of them. */
+/** A tree of path segments. */
 export class PathTree<Value> {
   readonly #root: Node<Value> = { children: new Map() };
 
-  /** Puts a value at a path. @throws TypeError for one that has a value, or that no request could ever match. */
+  /** Puts a value at a path. @throws TypeError for one that is taken, or that no request could match. */
   add(path: string, value: Value): void {
-    if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path)) {
+    if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
       throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
-    }
     let node = this.#root;
-    for (const segment of path.slice(1).split('/')) {
+    for (const segment of path.slice(1).split('/'))
       node = segment.startsWith('{') ? paramOf(node, segment.slice(1, -1)) : childOf(node, segment);
-    }
     if (node.value !== undefined) throw new TypeError(`route ${path} is taken`);
     node.value = value;
   }
 
   /**
-   * What stands at a request's path, which is split, then decoded, so that `%2F` is part of a segment (C12), and not
-   * normalised (C11): an empty segment matches the slash at an end alone. No param is tried where a fixed segment fits.
+   * What stands at a request's path, which is split, then decoded (C12), and not normalised (C11): an empty segment
+   * matches the slash at an end alone. No param is tried where a fixed segment fits.
    */
   find(path: string): Match<Value> | undefined {
     let node = this.#root;

@@ -1,4 +1,4 @@
-/** The contract between the petstore and whatever keeps its animals: types only. */
+/** The contract between the petstore and what keeps its animals. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
 /** A page; a member that is undefined counts as absent. */
@@ -15,9 +15,9 @@ export interface PetQuery extends PageQuery {
   readonly status?: PetStatus | undefined;
 }
 
-/** What tells a repeated insert from a new one (C57). */
+/** Tells a repeated insert from a new one (C57). */
 export interface InsertOnce {
-  /** Whose key and which: a SHA-256 in 64 small hexadecimal digits. */
+  /** Of the API key's name and the key: a SHA-256 in 64 small hexadecimal digits. */
   readonly key: string;
   /** What was sent with it: a SHA-256 too. */
   readonly body: string;
@@ -26,16 +26,16 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals. Anyone may write one: docs/extending.md has the rules and the suite that proves them. Every method may
- * be called at any time and by many at once; after `close` they reject with a `PetstoreError` `unavailable`, as does an
- * insert while the storage takes no writes. An answer that is no animal (a status of null counts as absent) is a 500.
+ * Keeps animals, by the rules of docs/extending.md. Every method may be called at any time; after `close` all reject
+ * with PetstoreError `unavailable`, as does an insert while no writes are taken. An answer that is no animal (a status
+ * of null counts as absent) is a 500.
  */
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
   readonly durable: boolean;
   /** How many animals it holds, where that costs nothing. */
   readonly size?: number | undefined;
-  /** How many inserts wait for a commit that has not begun, where it commits in batches. */
+  /** How many inserts wait for the next commit, where it commits in batches. */
   readonly waiting?: number | undefined;
   /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
@@ -47,33 +47,33 @@ export interface PetStorage {
   insert(draft: PetDraft): Promise<Pet>;
   /**
    * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal of the key is answered
-   * again and nothing is kept. Key and animal are kept in one step, or neither is. Absent where it keeps no keys.
-   * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; and where it is still
-   * under way, `idempotency_in_flight` (or waits for it).
+   * again. Key and animal are kept in one step, or neither is. Absent where it keeps no keys.
+   * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; while that is under
+   * way, `idempotency_in_flight` (or waits for it).
    */
   insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
-  /** The animals of a query by ascending id (C5), at most `limit`. @throws TypeError for a query against the rules. */
+  /** The animals of a query by ascending id, at most `limit`. @throws TypeError for a query against the rules. */
   list(query: PetQuery): Promise<readonly Pet[]>;
-  /** Resolves while inserts can be expected to succeed, else rejects; `/readyz` asks it. */
+  /** Resolves while inserts can be expected to succeed, else rejects. */
   ready?(): Promise<void>;
   /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
   /**
-   * Opens records of a plugin's own under a name of small letters: kept, ready and closed with the animals, by the same
-   * promises. Absent where the storage keeps nothing but animals.
+   * Opens a plugin's records under a name of small letters: kept, ready and closed with the animals. Absent where only
+   * animals are kept.
    */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
 
-/** A batch of animals that went to the disk together. */
+/** A batch of animals that was synced together. */
 export interface Commit {
-  /** How many animals. */
+  /** Of animals. */
   readonly count: number;
-  /** How long the disk took to say that it has them. */
+  /** How long the disk took to write and sync them. */
   readonly syncMilliseconds: number;
 }
 
@@ -82,26 +82,26 @@ export interface Commit {
  * or refused by a throw, at once.
  */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
-  /** Keeps a record under the next id, and answers that with its text. */
+  /** Keeps a record under the next id. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
   /** The text of this id, or undefined. */
   get(id: bigint): string | undefined | Promise<string | undefined>;
-  /** The texts of a query by ascending id. @throws TypeError for a query against the rules. */
+  /** The texts of a query by ascending id. */
   list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/** Records of a plugin's own, usable at once; where opening them failed, every use rejects with `unavailable`. */
+/** A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`. */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
   get(id: bigint): Promise<string | undefined>;
   list(query: PageQuery): Promise<TextPage>;
-  /** Rejects with what opening a storage rejects with, and with a TypeError for a name against the rules. */
+  /** Rejects as opening a storage does, and with a TypeError for a name against the rules. */
   readonly opened: Promise<void>;
 }
 
 /** A storage's animals as their texts (see `petJson`). */
 export interface PetTexts extends Texts<PetDraft, PetQuery> {
-  /** There where the storage itself has it. */
+  /** Present where the storage has it. */
   insertOnce?(draft: PetDraft, once: InsertOnce): StoredText | Promise<StoredText>;
 }
 
@@ -109,30 +109,30 @@ export interface PetTexts extends Texts<PetDraft, PetQuery> {
 export interface StoredText {
   /** A positive int64. */
   readonly id: bigint;
-  /** Its JSON text, a byte string: each character is one byte of its UTF-8. */
+  /** Its JSON text, a byte string. */
   readonly json: string;
 }
 
-/** At most `limit` texts, fewer where they are long. A page with `next` never changes, so that it may be cached. */
+/** At most `limit` texts, fewer where they are long. A page with `next` never changes. */
 export interface TextPage {
   /** By ascending id. */
   readonly texts: readonly string[];
-  /** The last shown id, `after` of the next page; absent where no more records match. */
+  /** The last id, `after` of the next page; absent where no more records match. */
   readonly next?: bigint;
 }
 
-/** How records of a plugin's own are written and read. */
+/** How a plugin's records are written and read. */
 export interface RecordKind<Draft> {
   /** The one JSON text of a draft: a byte string on one line, at most 128 MiB, whose first member is `id`. */
   readonly json: (id: bigint, draft: Draft) => string;
-  /** The inverse, for a file that a person may have edited. @throws PetstoreError for a text that is no such record. */
+  /** The inverse, of a text that a person may have edited. @throws PetstoreError for no such record. */
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
 /** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
 export interface TextTarget {
-  /** Keeps texts of ascending ids, all above those that are there, in one commit. @throws PetstoreError */
+  /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;
-  /** Waits for the commit under way and lets go of everything. */
+  /** Waits for the commit under way and lets go. */
   close(): Promise<void>;
 }

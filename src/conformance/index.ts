@@ -1,18 +1,15 @@
-/**
- * `petstore/conformance`: the contract of a storage as a suite on node:test, for whoever writes one. Every storage
- * passes all of it; there is no switch and no list of exceptions.
- */
+/** `petstore/conformance`: the contract of a storage as a suite on node:test. Every storage passes all of it. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { petStatuses, type Pet, type PetDraft, type PetQuery, type PetStorage } from '../index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
+const ends = [-(2n ** 63n), 2n ** 63n - 1n];
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 const numbered = (count: number): PetDraft[] => Array.from({ length: count }, (_, at) => ({ ...rex, name: `n${at}` }));
 const kept = (drafts: readonly PetDraft[]): Pet[] => drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
 
-/** What types alone would not stop. */
 const impossibleQueries: readonly unknown[] = [
   ...[undefined, null, {}],
   ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
@@ -20,19 +17,15 @@ const impossibleQueries: readonly unknown[] = [
 ];
 
 /**
- * Registers its tests with node:test, within the `describe` that calls it, if any. The optional members `size`,
- * `ready` and `texts` are tested where the storage has them; `insertOnce`, `records` and what needs a restart are not.
+ * Registers its tests with node:test, within the `describe` that calls it, if any. `size`, `ready` and `texts` are
+ * tested where the storage has them; `insertOnce`, `records` and what needs a restart are not.
  * @param options `open` answers another storage for each test, open and without animals; the suite closes it.
  */
 export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
   const opened: PetStorage[] = [];
-  const openOne = async (): Promise<PetStorage> => {
+  const openWith = async (drafts: readonly PetDraft[]): Promise<PetStorage> => {
     const storage = await open();
     opened.push(storage);
-    return storage;
-  };
-  const openWith = async (drafts: readonly PetDraft[]): Promise<PetStorage> => {
-    const storage = await openOne();
     await Promise.all(drafts.map((draft) => storage.insert(draft)));
     return storage;
   };
@@ -41,7 +34,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     after(() => Promise.all(opened.map((storage) => storage.close())));
 
     test('an inserted animal is answered whole and read back the same', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const pet = { id: 1n, ...rex };
       assert.deepEqual(await storage.insert(rex), pet);
       assert.deepEqual(await storage.get(1n), pet);
@@ -54,8 +47,8 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('both ends of int64 are kept exactly', async () => {
-      const ends = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 53n + 1n, 0n].map((categoryId) => ({ name: '', categoryId }));
-      assert.deepEqual(await (await openWith(ends)).list({ limit: 9 }), kept(ends));
+      const drafts = [...ends, 2n ** 53n + 1n, 0n].map((categoryId) => ({ name: '', categoryId }));
+      assert.deepEqual(await (await openWith(drafts)).list({ limit: 9 }), kept(drafts));
     });
 
     test('any well-formed text is kept as a name', async () => {
@@ -65,7 +58,7 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('ids are 1, 2, 3 … in the order of the calls, with many at once too', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const pets = kept(numbered(300));
       assert.deepEqual(await Promise.all(numbered(300).map((draft) => storage.insert(draft))), pets);
       assert.deepEqual(await storage.list({ limit: 300 }), pets);
@@ -73,15 +66,14 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('an id that no animal has is undefined', async () => {
       const storage = await openWith([rex]);
-      for (const id of [-(2n ** 63n), -1n, 0n, 2n, 2n ** 53n, 2n ** 63n - 1n])
-        assert.equal(await storage.get(id), undefined);
+      for (const id of [...ends, -1n, 0n, 2n, 2n ** 53n]) assert.equal(await storage.get(id), undefined);
     });
 
     test('a list is the first of those that match, by ascending id, whatever the query', async () => {
       const statuses = [...petStatuses, undefined];
-      const drafts = Array.from({ length: 40 }, (_, at): PetDraft => {
+      const drafts = numbered(40).map(({ name, categoryId }, at): PetDraft => {
         const status = statuses[(at * 7) % 4];
-        return { name: `n${at}`, categoryId: 1n, ...(status && { status }) };
+        return { name, categoryId, ...(status && { status }) };
       });
       const storage = await openWith(drafts);
       const all = kept(drafts);
@@ -89,12 +81,10 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       for (const status of statuses) {
         for (const limit of [1, 2, 7, 39, 40, 100]) {
           for (const afterId of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
-            const matching = all
-              .filter(({ id }) => id > (afterId ?? 0n))
-              .filter((pet) => status === undefined || pet.status === status);
+            const following = all.filter(({ id }) => id > (afterId ?? 0n));
+            const matching = following.filter((pet) => status === undefined || pet.status === status);
             const query = { limit, ...(status && { status }), ...(afterId !== undefined && { after: afterId }) };
             assert.deepEqual(await storage.list(query), matching.slice(0, limit));
-            // A member that is undefined counts as absent.
             const page = await storage.texts?.list({ limit, status, after: afterId });
             if (page === undefined) continue;
             assert.equal(page.texts.length, Math.min(limit, matching.length));
@@ -106,16 +96,14 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('a query that no page can answer is a TypeError, at once', async () => {
       const storage = await openWith([rex, rex]);
-      for (const query of impossibleQueries) {
-        // A caller without types is what the check is for.
+      for (const query of impossibleQueries)
         for (const face of [storage, storage.texts ?? storage])
           await assert.rejects(async () => face.list(query as PetQuery), TypeError, inspect(query));
-      }
       assert.equal((await storage.list({ limit: 9 })).length, 2);
     });
 
     test('an empty storage lists nothing', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       for (const query of [{ limit: 1 }, { limit: 100, status: 'sold' as const }, { limit: 100, after: 5n }]) {
         assert.deepEqual(await storage.list(query), []);
         if (storage.texts !== undefined) assert.deepEqual(await storage.texts.list(query), { texts: [] });
@@ -125,15 +113,15 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     test('a page after which more animals follow never changes', async () => {
       const storage = await openWith(numbered(5));
       const queries: readonly PetQuery[] = [{ limit: 2 }, { limit: 2, after: 2n }, { limit: 4 }];
-      const pages = () =>
-        Promise.all(queries.map(async (query) => [await storage.list(query), await storage.texts?.list(query)]));
+      const pageOf = async (query: PetQuery) => [await storage.list(query), await storage.texts?.list(query)];
+      const pages = () => Promise.all(queries.map(pageOf));
       const before = await pages();
       await Promise.all(numbered(5).map((draft) => storage.insert({ ...draft, status: 'sold' })));
       assert.deepEqual(await pages(), before);
     });
 
     test('its texts, where it keeps some, are its animals as byte strings', async () => {
-      const { texts } = await openOne();
+      const { texts } = await openWith([]);
       if (texts === undefined) return;
       const json = '{"id":1,"name":"T\u00c3\u00bcm","categoryId":5,"status":"sold"}';
       assert.deepEqual(await texts.insert({ ...rex, name: 'Tüm', status: 'sold' }), { id: 1n, json });
@@ -143,31 +131,28 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
     });
 
     test('a draft against the rules is a TypeError and keeps nothing', async () => {
-      const storage = await openOne();
-      const bad: readonly unknown[] = [
-        null,
-        {},
-        ...[5, '\ud800'].map((name) => ({ ...rex, name })),
-        ...[1, 2n ** 63n].map((categoryId) => ({ ...rex, categoryId })),
-        { ...rex, status: 'gone' },
+      const storage = await openWith([]);
+      const members = [
+        { name: 5 },
+        { name: '\ud800' },
+        { categoryId: 1 },
+        { categoryId: 2n ** 63n },
+        { status: 'gone' },
       ];
-      // A caller without types is what the check is for.
-      for (const draft of bad) await assert.rejects(storage.insert(draft as PetDraft), TypeError);
+      for (const draft of [null, {}, ...members.map((member) => ({ ...rex, ...member }))])
+        await assert.rejects(storage.insert(draft as PetDraft), TypeError);
       assert.deepEqual(await storage.list({ limit: 5 }), []);
       assert.equal((await storage.insert(rex)).id, 1n);
     });
 
-    test('its size, where it says one, is the number of animals', async () => {
+    test('it is ready once open; its size, where it says one, is the number of animals', async () => {
       const storage = await openWith([rex, rex, rex]);
+      await storage.ready?.();
       assert.ok(storage.size === undefined || storage.size === 3);
     });
 
-    test('it is ready once open', async () => {
-      await (await openOne()).ready?.();
-    });
-
     test('inserts under way when it closes are kept and answered', async () => {
-      const storage = await openOne();
+      const storage = await openWith([]);
       const inserts = numbered(50).map((draft) => storage.insert(draft));
       const closing = storage.close();
       assert.equal((await Promise.all(inserts)).length, 50);

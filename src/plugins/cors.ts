@@ -1,4 +1,4 @@
-/** Lets pages of other origins use the petstore from a browser: the package `cors`, asked about each reply. */
+/** Lets pages of other origins use the petstore: the package `cors`, asked about each reply. */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
@@ -8,14 +8,13 @@ export interface CorsOptions {
   readonly origins: readonly string[];
 }
 
-/** What a page may read beside the body: all that the contract says in headers. */
+/** All that the contract says in headers. */
 const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
-/** How long a browser need not ask again, in seconds: what is allowed changes with a restart only. */
+/** In seconds. */
 const maxAge = 600;
 
 /**
- * Lets pages of these origins send every method and header and read every answer, errors included; nobody else's.
- * A preflight is an OPTIONS, which needs no key (C17).
+ * Lets pages of these origins alone send every method and header and read every answer, errors included.
  * @throws TypeError for what is no origin.
  */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
@@ -25,7 +24,7 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
       const made = new Map<string, string>();
-      // As much of a request and a response of Node as the package looks at.
+      // As much of Node's as the package looks at.
       const asked = 'access-control-request-headers';
       const request = { method, headers: { origin: header('origin'), [asked]: header(asked) } };
       const response = {
@@ -38,7 +37,7 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
     });
 }
 
-/** Browsers compare letter by letter: an origin that is written otherwise would let nobody in. */
+/** Browsers compare letter by letter. */
 function checkOrigin(text: string): string {
   const origin = URL.canParse(text) ? new URL(text).origin : 'null';
   if (origin === text && /^https?:/.test(text)) return text;

@@ -1,23 +1,19 @@
-/** Serves the pages for a person, all from this machine: at `/` the animals, at `/docs` the document, by Swagger UI. */
+/** Serves the pages for a person: at `/` the animals, at `/docs` the document, by Swagger UI. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf, type Plugin, type Reply } from '../index.js';
 
-const contentTypes: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-};
+const textTypes: Readonly<Record<string, string>> = { '.html': 'html', '.css': 'css', '.js': 'javascript' };
 
-/** Nothing but our own files runs or is asked, and nobody frames a page where a key is typed in. */
+/** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Serves the pages and what they load, without a key; what they ask of `/v1` needs one, as ever.
+ * Serves the pages and what they load, without a key.
  * @throws Error that says what to install where `swagger-ui-dist` is not installed.
  */
 export function docsPlugin(): Plugin {
@@ -25,10 +21,10 @@ export function docsPlugin(): Plugin {
   const read = (folder: string, name: string): Reply => ({
     status: 200,
     headers: ['Content-Security-Policy', policy],
-    contentType: contentTypes[extname(name)] ?? '',
+    contentType: `text/${textTypes[extname(name)]}; charset=utf-8`,
     body: readFileSync(join(folder, name), 'latin1'),
   });
-  // A day for the library's, 1.9 MB; ours are small, and an upgrade changes them together.
+  // A day, for 1.9 MB.
   const cacheControl = 'public, max-age=86400';
   const docs = read(own, 'docs.html');
   const replies: Readonly<Record<string, Reply>> = {
@@ -36,7 +32,7 @@ export function docsPlugin(): Plugin {
     '/page/style.css': read(own, 'style.css'),
     '/page/script.js': read(own, 'script.js'),
     '/docs': docs,
-    // Addresses are relative, so that the pages work wherever a framework mounts the petstore.
+    // Relative, wherever a framework mounts the petstore.
     '/docs/': { ...docs, body: String(docs.body).replaceAll('docs/', '') },
     '/docs/start.js': read(own, 'docs.js'),
     '/docs/swagger-ui.css': { ...read(library, 'swagger-ui.css'), cacheControl },
@@ -53,7 +49,7 @@ function libraryFolder(): string {
   } catch (cause) {
     const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
     const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
-    // By the code the command line tells it from a fault.
+    // The command line reads the code.
     throw Object.assign(error, { code: codeOf(cause) });
   }
 }

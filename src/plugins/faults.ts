@@ -1,15 +1,15 @@
-/** Faults on demand, for whoever tries whether a client copes with them: the header `Petstore-Fault`. */
+/** Faults on demand, to try whether a client copes with them: the header `Petstore-Fault`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PetstoreError, type OpenApiValue, type Plugin, type ReplyErrorCode } from '../index.js';
 
-/** By the status that is asked for, the error that a client of a real server would see, and its headers. */
-const failures: ReadonlyMap<string | undefined, readonly [ReplyErrorCode, readonly string[]]> = new Map([
-  ['429', ['too_many_requests', ['Retry-After', '1']]],
-  ['500', ['internal_error', []]],
-  ['503', ['unavailable', []]],
-]);
+/** By the status that is asked for. */
+const codes: Readonly<Record<string, ReplyErrorCode>> = {
+  429: 'too_many_requests',
+  500: 'internal_error',
+  503: 'unavailable',
+};
 
-/** The longest delay, in milliseconds: patience ends sooner, and a key must not hold connections for ever. */
+/** In milliseconds: a key must not hold connections for ever. */
 const maxDelay = 30_000;
 
 const rule =
@@ -27,7 +27,7 @@ const parameter: OpenApiValue = {
   schema: { type: 'string', examples: ['status=503', 'status=503,after', 'delay=1500'] },
 };
 
-/** Lets a request with a valid key ask for a fault, which answers as the petstore would in earnest. */
+/** Lets a request with a valid key ask for a fault, answered as in earnest. */
 export function faultsPlugin(): Plugin {
   return ({ around, describe, onClose }) => {
     const closing = new AbortController();
@@ -36,16 +36,16 @@ export function faultsPlugin(): Plugin {
       const text = header('petstore-fault');
       if (text === undefined || keyName === undefined) return next();
       const { status, delay, moment } = parseFault(text);
-      // Carried out first, so that a client hears of a fault though its animal was kept.
+      // Carried out first: a fault though the animal was kept.
       const reply = moment === 'after' ? await next() : undefined;
       if (delay > 0) await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
-      const failure = failures.get(status);
-      if (failure === undefined) return reply ?? next();
-      const [code, headers] = failure;
+      const code = codes[status ?? ''];
+      if (code === undefined) return reply ?? next();
+      const headers = status === '429' ? ['Retry-After', '1'] : [];
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
     describe((document) => {
-      // In each operation: many a generator passes over the parameters of a path.
+      // In each operation: many generators ignore the parameters of a path.
       for (const item of Object.values<object>(Object(document['paths'])))
         for (const operation of Object.values(item).filter((each) => 'operationId' in each))
           operation.parameters = [...(operation.parameters ?? []), parameter];

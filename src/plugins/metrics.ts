@@ -1,14 +1,14 @@
-/** The petstore's figures for Prometheus, at `/metrics`: what is counted and under which names. */
+/** The petstore's figures for Prometheus, at `/metrics`. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
-/** In seconds: an answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
+/** An answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
 const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10];
 const batchBuckets = [1, 4, 16, 64, 256, 1024, 4096];
-/** A client may send any method, but each value of a label is a time series that Prometheus keeps. */
+/** A client may send any, but each value of a label is a time series that Prometheus keeps. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Serves the figures of the petstore and of its process. The path needs no key: let only the collector reach it. */
+/** Serves the figures of the petstore and its process, without a key: let only the collector reach the path. */
 export function metricsPlugin(): Plugin {
   return ({ storage, onReply, route: serve }) => {
     const registry = new Registry();
@@ -34,10 +34,10 @@ export function metricsPlugin(): Plugin {
       syncs.observe(syncMilliseconds / 1000);
     });
 
-    const gauge = (name: string, help: string, ask: () => number | undefined): void => {
+    const gauge = (name: string, help: string, ask: () => number | undefined) => {
       const collect = (): void => {
         const value = ask();
-        // A storage that doesn't say must not look empty.
+        // Unknown is not empty.
         if (value === undefined) made.remove();
         else made.set(value);
       };

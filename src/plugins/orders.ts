@@ -1,22 +1,20 @@
-/** The store's orders, experimental: what one is, how it is placed and listed. */
+/** The store's orders, experimental. */
 import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
 import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
 import type { Operation, PetStorage, Plugin, RecordKind, Records } from '../index.js';
 
-/** An order before it has an id. */
 interface Order {
-  /** The id of an animal that was there when the order was placed. */
+  /** Of an animal that was there. */
   readonly petId: bigint;
-  /** From 1 to 2^31-1. */
   readonly quantity: bigint;
-  /** When, in ISO 8601. */
+  /** ISO 8601. */
   readonly placedAt: string;
 }
 
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 
-/** Serves `GET` and `POST /v1/store/orders`, of which the specification names but the path: the fields may change. */
+/** Serves `GET` and `POST /v1/store/orders`; the specification names only the path: the fields may change. */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     if (storage.records === undefined) throw new TypeError('this storage keeps nothing but animals, so no orders');
@@ -48,7 +46,6 @@ function listOrders(orders: Records<Order>): Operation {
     handler: async ({ query }) => {
       const page = parsePage(query);
       const status = query.get('status');
-      // So far every order has the one status that there is.
       if (status !== undefined && status !== 'placed')
         throw new PetstoreError('invalid_parameter', 'status must be placed.');
       return pageReply(path, { ...page, status }, await orders.list(page));
@@ -101,7 +98,7 @@ function integer(value: JsonValue, name: string): bigint | undefined {
   return number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
 }
 
-function member(value: JsonValue, name: string): JsonValue | undefined {
+function member(value: JsonValue, name: string) {
   return value instanceof Map ? value.get(name) : undefined;
 }
 
@@ -109,8 +106,9 @@ const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
 
+const int64 = { type: 'integer', format: 'int64' };
 const draftProperties = {
-  petId: { type: 'integer', format: 'int64', description: 'The id of an animal of the store.' },
+  petId: { ...int64, description: 'The id of an animal of the store.' },
   quantity: { type: 'integer', format: 'int32', minimum: 1, maximum: Number(maxQuantity), description: 'How many.' },
 };
 const schemas = {
@@ -120,7 +118,7 @@ const schemas = {
     type: 'object',
     required: ['id', 'petId', 'quantity', 'status', 'placedAt'],
     properties: {
-      id: { type: 'integer', format: 'int64', description: 'Assigned by the service.' },
+      id: { ...int64, description: 'Assigned by the service.' },
       ...draftProperties,
       status: schemaRef('OrderStatus'),
       placedAt: { type: 'string', format: 'date-time', description: 'When the order was placed.' },
