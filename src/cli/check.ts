@@ -10,31 +10,29 @@ export async function check(settings: Settings, [path, ...others]: readonly stri
   try {
     await (outPath === undefined ? tell(path) : salvage(path, outPath));
   } catch (error) {
-    // As any file that was named and cannot be used: the mistake is on the command line.
+    // The mistake is on the command line.
     throw error instanceof PetstoreError ? new Refusal(error.message) : error;
   }
 }
 
 async function tell(path: string): Promise<void> {
-  const report = await checkFile(path);
-  const { verdict, problem, tornBytes, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes } = report;
+  const { problem, byStatus, ...report } = await checkFile(path);
   const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
-  const tail = `a start copies these ${tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
   const verdicts = {
     sound: 'is sound',
-    torn: `has a torn tail: ${place}; ${tail}`,
+    torn: `has a torn tail: ${place}; a start copies these ${report.tornBytes} bytes to ${path}.torn-TIME and cuts them off`,
     damaged: `is damaged: ${place}; counted is what precedes it`,
   };
   const { none, ...statuses } = byStatus;
   const each = Object.entries({ ...statuses, 'without a status': none }).map(([name, count]) => `${count} ${name}`);
   await print([
-    `${path} ${verdicts[verdict]}`,
-    `  animals  ${animals} (${each.join(', ')})`,
-    ...(idempotencyKeys === 0 ? [] : [`  keys     ${idempotencyKeys} idempotency keys`]),
-    `  commits  ${commits}`,
-    `  bytes    ${bytes} (${committedBytes} committed)`,
+    `${path} ${verdicts[report.verdict]}`,
+    `  animals  ${report.animals} (${each.join(', ')})`,
+    ...(report.idempotencyKeys === 0 ? [] : [`  keys     ${report.idempotencyKeys} idempotency keys`]),
+    `  commits  ${report.commits}`,
+    `  bytes    ${report.bytes} (${report.committedBytes} committed)`,
   ]);
-  if (verdict !== 'damaged') return;
+  if (report.verdict !== 'damaged') return;
   const mend = `put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``;
   say(`${path} ${place}; a start refuses this file: ${mend}`);
   process.exitCode = 3;
@@ -55,7 +53,7 @@ function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   const ranges: { readonly first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {
     const before = ranges.at(-1);
-    // A batch that was saved between two animals has two lines at least, and comes after the commit of the first one's.
+    // What was saved between two animals is two lines at least, after the commit of the first one.
     const most = entry.animal === undefined ? 1 : 3;
     if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
     else ranges.push({ first: entry, last: entry });

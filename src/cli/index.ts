@@ -7,7 +7,7 @@ import { optionsHelp, serving, Settings, suggestion, type OptionName } from './s
 interface Command {
   readonly options: readonly OptionName[];
   readonly forms: readonly (readonly [form: string, about: string])[];
-  /** Imports it, so that a start does not pay for the others. */
+  /** A start does not pay for the others. */
   readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
 }
 
@@ -46,7 +46,7 @@ const commands: Readonly<Record<string, Command>> = {
 
 /** Runs the command line of this process, and sets its exit code. */
 export async function main(): Promise<void> {
-  // Whoever reads our output may go away; a command hears of it where it prints.
+  // A reader may go away; a command hears of it where it prints.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
@@ -54,7 +54,7 @@ export async function main(): Promise<void> {
   } catch (error) {
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
     process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
-    // At once, for a plugin's timers may be running already.
+    // A plugin's timers may be running already.
     process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
   }
 }
@@ -67,7 +67,7 @@ async function run(settings: Settings): Promise<void> {
   if (command === undefined)
     throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
   settings.refuseOthers(command.options, name ?? 'a start');
-  // A command reads nothing again, and ends with its terminal.
+  // A command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
   return (await command.load())(settings, operands);
 }

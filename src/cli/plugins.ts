@@ -1,6 +1,6 @@
 /** Finds plugins for a start: shipped ones by name, the operator's by path or package. */
 import { createRequire } from 'node:module';
-import { isAbsolute, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
 import { orRefuse, Refusal } from './output.js';
@@ -13,41 +13,39 @@ interface ShippedPlugin {
   readonly load: (settings: Settings) => Promise<Plugin>;
 }
 
-const shipped: Readonly<Record<string, ShippedPlugin>> = {
-  cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
-  docs: {
-    about: 'Swagger UI at /docs; --dev turns it on where its library is',
-    // What it depends on reports each install to its makers, by a script.
-    library: '--ignore-scripts swagger-ui-dist@5',
-    load: async () => (await import('../plugins/docs.js')).docsPlugin(),
-  },
-  faults: {
-    about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
-    load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
-  },
-  metrics: {
-    about: 'Prometheus reads /metrics, which needs no key',
-    library: 'prom-client@15',
-    load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
-  },
-  orders: {
-    about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
-    load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
-  },
-};
+const shipped = new Map(
+  Object.entries<ShippedPlugin>({
+    cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
+    docs: {
+      about: 'Swagger UI at /docs; --dev turns it on where its library is',
+      // A script of its dependency reports each install.
+      library: '--ignore-scripts swagger-ui-dist@5',
+      load: async () => (await import('../plugins/docs.js')).docsPlugin(),
+    },
+    faults: {
+      about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
+      load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+    },
+    metrics: {
+      about: 'Prometheus reads /metrics, which needs no key',
+      library: 'prom-client@15',
+      load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+    },
+    orders: {
+      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+      load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
+    },
+  }),
+);
 
 export function pluginsHelp(): readonly string[] {
-  return Object.entries(shipped).map(([name, { about, library }]) => {
+  return [...shipped].map(([name, { about, library }]) => {
     const install = library === undefined ? '' : `; npm install ${library}`;
     return `  ${name.padEnd(9)} ${about}${install}`;
   });
 }
 
-/**
- * Imports the plugins that are asked for, or turned on by another option, each once, by those names; they reject with a
- * Refusal where they fail to start.
- * @throws Refusal for one that is not there, does not load, or is no function.
- */
+/** Plugins asked for, or turned on by another option, each once; they reject with a Refusal too. @throws Refusal */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
   const asked: readonly Setting[] = [
     ...(settings.has('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
@@ -55,7 +53,7 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
     ...settings.list('--plugin'),
   ];
   const plugins = new Map<string, Plugin>();
-  // Of two of a name the later counts: whoever asks for one by name wants to hear that it is missing.
+  // The later of a name counts: one that is asked for by name must not be missing in silence.
   for (const setting of new Map(asked.map((each) => [each.text, each])).values()) {
     const plugin = await load(setting, settings);
     if (plugin !== undefined) plugins.set(setting.text, refusing(setting, plugin));
@@ -63,7 +61,7 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   return plugins;
 }
 
-/** Names the plugin where it fails to start: at the call, by its promise, or by what it opens. */
+/** Names the plugin that fails to start: at the call, by its promise, or by what it opens. */
 function refusing({ text, from }: Setting, plugin: Plugin): Plugin {
   const orNamed = (work: () => unknown): Promise<unknown> =>
     orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
@@ -86,12 +84,12 @@ async function loadCors(settings: Settings): Promise<Plugin> {
 /** Undefined for the docs of `--dev` where their library is not installed. */
 async function load(setting: Setting, settings: Settings): Promise<Plugin | undefined> {
   const { text, from } = setting;
-  const own = Object.hasOwn(shipped, text) ? shipped[text] : undefined;
+  const own = shipped.get(text);
   if (own === undefined) return loadForeign(setting);
   try {
     return await own.load(settings);
   } catch (error) {
-    // As `import` says it, and as `require` does.
+    // Of `import` and of `require`.
     if (!['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(codeOf(error) ?? '')) throw error;
     if (from === '--dev') return undefined;
     throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
@@ -99,9 +97,8 @@ async function load(setting: Setting, settings: Settings): Promise<Plugin | unde
 }
 
 async function loadForeign({ text, from }: Setting): Promise<Plugin> {
-  const known = Object.keys(shipped).join(', ');
-  const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
-  const loading = (): Promise<Readonly<Record<string, unknown>>> => import(locate(text).href);
+  const mend = `name an installed package, a path that starts with ./ or /, or one of ${[...shipped.keys()].join(', ')}`;
+  const loading = (): Promise<Readonly<Record<string, unknown>>> => import(locate(text));
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
@@ -110,9 +107,8 @@ async function loadForeign({ text, from }: Setting): Promise<Plugin> {
   );
 }
 
-function locate(name: string): URL {
-  if (name.startsWith('file:')) return new URL(name);
-  if (name.startsWith('.') || isAbsolute(name)) return pathToFileURL(resolve(name));
-  // As a program in the working folder would find it: there its operator installs packages.
-  return pathToFileURL(createRequire(join(process.cwd(), 'plugins.js')).resolve(name));
+/** As a program in the working folder would find it. */
+function locate(name: string): string {
+  if (name.startsWith('file:')) return name;
+  return pathToFileURL(createRequire(join(process.cwd(), 'plugins.js')).resolve(name)).href;
 }

@@ -1,4 +1,4 @@
-/** The storages that options name, for starts and commands, and the commands from one to another: `copy`, `migrate`. */
+/** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget, memoryStorage } from '../index.js';
@@ -12,20 +12,20 @@ type Open = (log: Log) => Promise<PetStorage>;
 export interface NamedStorage {
   /** As the operator wrote it, without what is secret. */
   readonly text: string;
-  /** Waits for a database that is away; `isTrial` makes its tables where it has none. */
+  /** Waits for a database that is away; `isTrial` brings its tables up to date. */
   readonly openToServe: (log: Log, isTrial: boolean) => Promise<PetStorage>;
   /** What can be done to one that outlasts the process. */
   readonly lasting?: {
-    /** The same for the same storage, however it is spelt. */
+    /** The same for one storage, however it is spelt. */
     readonly place: string;
     /** Whether opening makes it. */
     readonly isNew: boolean;
     readonly open: Open;
-    /** To be copied from, or to be compared with a copy. */
+    /** To be copied from, or compared with a copy. */
     readonly openToCopy: Open;
     /** To be copied to: animals, or the records of a name. */
     readonly openTarget: (records?: string) => Promise<TextTarget>;
-    /** The names of what plugins keep in it. */
+    /** What plugins keep in it. */
     readonly recordNames: (log: Log) => Promise<readonly string[]>;
   };
   /** Makes the tables of a database, or brings them up to date; answers which. */
@@ -62,7 +62,7 @@ function fileOf(text: string, path: string): NamedStorage {
 }
 
 async function databaseOf(url: string, from: string): Promise<NamedStorage> {
-  // Imported only here: nobody else pays for it.
+  // Only now: nobody else pays for it.
   const postgres = await import('../postgres/index.js');
   const wantedUrl = postgres.wantedUrl(url);
   if (wantedUrl !== undefined) throw refusal(from, wantedUrl);
