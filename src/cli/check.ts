@@ -65,6 +65,6 @@ function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   });
 }
 
-function range<Place>(from: Place, to: Place): string {
+function range(from: unknown, to: unknown): string {
   return from === to ? `${from}` : `${from} to ${to}`;
 }

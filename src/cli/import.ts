@@ -7,9 +7,9 @@ import { logTo, orRefuse, print, Progress, Refusal, say } from './output.js';
 import { readLogFormat, readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
-/** About a thousand animals: enough to share a sync of the disk, fewer than a storage refuses to let wait. */
+/** About a thousand animals: enough to share a sync of the disk, fewer than a storage refuses. */
 const pieceBytes = 2 ** 16;
-/** With the rest of its piece, a storage must take in a line of this length while nothing else waits. */
+/** A storage must take in a line of this length with the rest of its piece. */
 const maxLineBytes = 2 ** 22;
 const maxIgnored = 10;
 
@@ -18,7 +18,6 @@ interface DraftFile {
   readonly name: string;
   readonly bytes: Buffer;
   readonly after: number;
-  /** Members that no animal has. */
   readonly ignored: Set<string>;
 }
 
@@ -56,9 +55,9 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
 }
 
 /** What fills an empty storage with the animals of a file, checked already. @throws Refusal */
-export async function readSeed(file: string): Promise<(storage: PetStorage, log: Log) => Promise<void>> {
+export async function readSeed(file: string) {
   const pieces = [...piecesOf(await openDrafts(file, 0))];
-  return async (storage, log) => {
+  return async (storage: PetStorage, log: Log) => {
     if ((await storage.list({ limit: 1 })).length > 0)
       return log('info', 'not seeded: the storage holds animals', { file });
     for (const { drafts } of pieces) await Promise.all(drafts.map(({ draft }) => storage.insert(draft)));

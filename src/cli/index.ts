@@ -1,5 +1,5 @@
 /** The door of this room: runs the command line, and says why it failed. */
-import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serving, Settings, suggestion, type OptionName } from './settings.js';
@@ -61,7 +61,10 @@ export async function main(): Promise<void> {
 
 async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
-  if (settings.has('--version')) return print([version()]);
+  if (settings.has('--version')) {
+    const { version }: { readonly version: string } = createRequire(import.meta.url)('../../package.json');
+    return print([version]);
+  }
   if (settings.has('--help') || name === 'help') return print(await help());
   const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
@@ -70,13 +73,6 @@ async function run(settings: Settings): Promise<void> {
   // A command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
   return (await command.load())(settings, operands);
-}
-
-function version(): string {
-  const { version }: { readonly version: string } = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  );
-  return version;
 }
 
 async function help(): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-/** API keys: the file of their names, digests and times, the keys that a server accepts, and the `keys` command. */
+/** API keys: their file, those that a server accepts, and the `keys` command. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -24,7 +24,7 @@ function newApiKey(): string {
   return `psk_${randomBytes(32).toString('base64url')}`;
 }
 
-/** Strict, so that no typing error opens a door. @throws Refusal */
+/** Strict: no typing error may open a door. @throws Refusal */
 function readKeysFile(path: string): readonly StoredKey[] {
   try {
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
@@ -61,10 +61,12 @@ function readKey(value: JsonValue, index: number): StoredKey {
   const time = 'a time such as 2026-11-20T08:00:00Z';
   const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
   refuseReserved(name, `${place}: `);
-  const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
-  const created = text('created', isTime, time);
-  const expires = key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) };
-  return { name, sha256, created, ...expires };
+  return {
+    name,
+    sha256: text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits'),
+    created: text('created', isTime, time),
+    ...(key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) }),
+  };
 }
 
 /** @throws Refusal for an unknown member, which may be a misspelt "expires". */
@@ -82,7 +84,7 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
  */
 export async function openKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
-  // The default file may come later; one that was there, or was asked for, must stay.
+  // The default file may come later; once there, or asked for, it must stay.
   let needsFile = settings.find('--keys-file') !== undefined;
   // Before it is read: no change falls between the two.
   let seen: string | undefined = identityOf(path);
@@ -91,10 +93,11 @@ export async function openKeys(settings: Settings, log: Log) {
   function readFile(): readonly KeyEntry[] {
     needsFile ||= fs.existsSync(path);
     if (!needsFile) return [];
-    return readKeysFile(path).map(({ name, sha256, expires }) => {
-      const expiry = expires !== undefined && { expiresAt: Date.parse(expires) };
-      return { name, digest: Buffer.from(sha256, 'hex'), ...expiry };
-    });
+    return readKeysFile(path).map(({ name, sha256, expires }) => ({
+      name,
+      digest: Buffer.from(sha256, 'hex'),
+      ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
+    }));
   }
 
   const fixed = settings.list('PETSTORE_API_KEYS').map(({ text, from }, index): KeyEntry => {
@@ -114,7 +117,7 @@ export async function openKeys(settings: Settings, log: Log) {
   let ring = new KeyRing(all, Date.now);
 
   /** Without being asked it says each reason once. */
-  function readAgain(isAsked: boolean): void {
+  function readAgain(isAsked: boolean) {
     seen = identityOf(path);
     try {
       const present = [...fixed, ...readFile()];
@@ -182,16 +185,21 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
   refuseReserved(name);
   const key = newApiKey();
   const now = Date.now();
-  const expiry = lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() };
-  const sha256 = digestOfKey(key).toString('hex');
-  const made = { name, sha256, created: new Date(now).toISOString(), ...expiry };
+  const made = {
+    name,
+    sha256: digestOfKey(key).toString('hex'),
+    created: new Date(now).toISOString(),
+    ...(lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() }),
+  };
   await change(path, (present) => {
     if (present.some((other) => other.name === name))
       throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
     return [...present, made];
   });
-  const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
-  await print([key], loss);
+  await print(
+    [key],
+    `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``,
+  );
   say(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`);
 }
 
@@ -212,8 +220,7 @@ function lineOf({ name, created, expires }: StoredKey, _index: number, all: read
 
 async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
   const text = () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
-  const problem = `keys file ${path} cannot be written`;
-  await orRefuse(problem, 'name another with --keys-file', () => replaceFile(path, text));
+  await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () => replaceFile(path, text));
 }
 
 function storedIn(path: string): readonly StoredKey[] {

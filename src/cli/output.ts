@@ -68,7 +68,7 @@ export class Progress {
 
 const maxBufferedBytes = 2 ** 22;
 
-/** While 4 MiB wait for the stream's reader, lines are dropped; once it has taken all, their number is logged. */
+/** While 4 MiB wait for the stream's reader, lines are dropped; their number is logged once it has taken all. */
 export function logTo(stream: Writable, format: 'text' | 'json'): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
@@ -108,7 +108,7 @@ function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Mem
   }
 }
 
-/** Each is written alone, so that one that is cyclic, or whose getter throws, costs no other. */
+/** Each alone: one that is cyclic, or whose getter throws, costs no other. */
 function member(name: string, read: () => unknown): readonly Member[] {
   try {
     const json = JSON.stringify(read(), (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));

@@ -1,4 +1,4 @@
-/** Finds plugins for a start: shipped ones by name, the operator's by path or package. */
+/** Finds plugins: shipped ones by name, the operator's by path or package. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,38 +8,35 @@ import type { Setting, Settings } from './settings.js';
 
 interface ShippedPlugin {
   readonly about: string;
-  /** For `npm install`. */
   readonly library?: string;
   readonly load: (settings: Settings) => Promise<Plugin>;
 }
 
-const shipped = new Map(
-  Object.entries<ShippedPlugin>({
-    cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
-    docs: {
-      about: 'Swagger UI at /docs; --dev turns it on where its library is',
-      // A script of its dependency reports each install.
-      library: '--ignore-scripts swagger-ui-dist@5',
-      load: async () => (await import('../plugins/docs.js')).docsPlugin(),
-    },
-    faults: {
-      about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
-      load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
-    },
-    metrics: {
-      about: 'Prometheus reads /metrics, which needs no key',
-      library: 'prom-client@15',
-      load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
-    },
-    orders: {
-      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
-      load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
-    },
-  }),
-);
+const shipped: Readonly<Record<string, ShippedPlugin>> = {
+  cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
+  docs: {
+    about: 'Swagger UI at /docs; --dev turns it on where its library is',
+    // A script of its dependency reports each install.
+    library: '--ignore-scripts swagger-ui-dist@5',
+    load: async () => (await import('../plugins/docs.js')).docsPlugin(),
+  },
+  faults: {
+    about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
+    load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+  },
+  metrics: {
+    about: 'Prometheus reads /metrics, which needs no key',
+    library: 'prom-client@15',
+    load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+  },
+  orders: {
+    about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+    load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
+  },
+};
 
 export function pluginsHelp(): readonly string[] {
-  return [...shipped].map(([name, { about, library }]) => {
+  return Object.entries(shipped).map(([name, { about, library }]) => {
     const install = library === undefined ? '' : `; npm install ${library}`;
     return `  ${name.padEnd(9)} ${about}${install}`;
   });
@@ -47,7 +44,7 @@ export function pluginsHelp(): readonly string[] {
 
 /** Plugins asked for, or turned on by another option, each once; they reject with a Refusal too. @throws Refusal */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
-  const asked: readonly Setting[] = [
+  const asked = [
     ...(settings.has('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
     ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
     ...settings.list('--plugin'),
@@ -63,7 +60,7 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
 
 /** Names the plugin that fails to start: at the call, by its promise, or by what it opens. */
 function refusing({ text, from }: Setting, plugin: Plugin): Plugin {
-  const orNamed = (work: () => unknown): Promise<unknown> =>
+  const orNamed = (work: () => unknown) =>
     orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
   return async (host) => {
     await orNamed(() => plugin({ ...host, waitFor: (opening) => host.waitFor(orNamed(() => opening)) }));
@@ -84,12 +81,11 @@ async function loadCors(settings: Settings): Promise<Plugin> {
 /** Undefined for the docs of `--dev` where their library is not installed. */
 async function load(setting: Setting, settings: Settings): Promise<Plugin | undefined> {
   const { text, from } = setting;
-  const own = shipped.get(text);
+  const own = Object.hasOwn(shipped, text) ? shipped[text] : undefined;
   if (own === undefined) return loadForeign(setting);
   try {
     return await own.load(settings);
   } catch (error) {
-    // Of `import` and of `require`.
     if (!['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(codeOf(error) ?? '')) throw error;
     if (from === '--dev') return undefined;
     throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
@@ -97,18 +93,16 @@ async function load(setting: Setting, settings: Settings): Promise<Plugin | unde
 }
 
 async function loadForeign({ text, from }: Setting): Promise<Plugin> {
-  const mend = `name an installed package, a path that starts with ./ or /, or one of ${[...shipped.keys()].join(', ')}`;
-  const loading = (): Promise<Readonly<Record<string, unknown>>> => import(locate(text));
+  const known = Object.keys(shipped).join(', ');
+  const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
+  // As a program in the working folder would find it.
+  const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
+  const loading = (): Promise<Readonly<Record<string, unknown>>> =>
+    import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
   throw new Refusal(
     `${from} ${text} is no plugin; its module must export a function of the host as default or as \`plugin\``,
   );
-}
-
-/** As a program in the working folder would find it. */
-function locate(name: string): string {
-  if (name.startsWith('file:')) return name;
-  return pathToFileURL(createRequire(join(process.cwd(), 'plugins.js')).resolve(name)).href;
 }

@@ -1,9 +1,8 @@
 /** The options of the process: which there are, and their values, or a refusal that names source and rule. */
 import { readFileSync } from 'node:fs';
-import type { TlsPair } from '../index.js';
 import { orRefuse, Refusal } from './output.js';
 
-/** Every option in the order of the help, by its flag: variable, what stands for its value, meaning, default. */
+/** Options in the order of the help: variable, what stands for the value, meaning, default. */
 const table = {
   '--host': ['HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
   '--port': ['PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
@@ -38,7 +37,7 @@ const isOption = (text: string): text is OptionName => Object.hasOwn(table, text
 const names = Object.keys(table).filter(isOption);
 const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** The options of a start: whatever has a variable, and `--dev`. */
+/** The options of a start. */
 export const serving = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
 export function optionsHelp(): readonly string[] {
@@ -55,7 +54,7 @@ export interface Setting {
   readonly from: string;
 }
 
-/** The command line and the environment: a flag beats the environment, which beats the default. */
+/** A flag beats the environment, which beats the default. */
 export class Settings {
   /** What is neither a flag nor a flag's value. */
   readonly operands: readonly string[];
@@ -88,7 +87,7 @@ export class Settings {
     this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** @throws Refusal for every flag but the known ones of `whose`. */
+  /** @throws Refusal for every flag but the known. */
   refuseOthers(known: readonly OptionName[], whose: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
     if (other !== undefined) throw new Refusal(`flag ${other} is not for ${whose}; leave it out`);
@@ -130,7 +129,7 @@ export function suggestion(word: string, known: readonly string[]): string {
   return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
 }
 
-/** How many letters must be put in, left out or changed; not counted beyond `most`. */
+/** Letters to put in, leave out or change; not counted beyond `most`. */
 function editsBetween(one: string, other: string, most: number): number {
   if (one === '' || other === '' || most < 0) return Math.max(one.length, other.length);
   const [ones, others] = [one.slice(1), other.slice(1)];
@@ -139,28 +138,25 @@ function editsBetween(one: string, other: string, most: number): number {
   return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
 }
 
-/** @throws Refusal unless it is a whole number from `least` to `most`, in plain digits. */
+/** @throws Refusal unless it is in plain digits. */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
   return required(number >= least && number <= most && number, setting, `a whole number from ${least} to ${most}`);
 }
 
-/** @throws Refusal unless it is one of the words. */
+/** @throws Refusal */
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
-  return required(
-    words.find((word) => word === setting.text),
-    setting,
-    `one of ${words.join(', ')}`,
-  );
+  const found = words.find((word) => word === setting.text);
+  return required(found, setting, `one of ${words.join(', ')}`);
 }
 
-/** @throws Refusal for what is set, but is no absolute http or https URL. */
+/** @throws Refusal for what is set, but no absolute http or https URL. */
 export function readUrl(setting: Setting | undefined): string | undefined {
   if (setting === undefined || (/^https?:\/\//i.test(setting.text) && URL.canParse(setting.text))) return setting?.text;
   throw new Refusal(`${setting.from} must be an absolute URL such as https://api.example.com/v1`);
 }
 
-/** @throws Refusal for what cannot be a host name or an address. */
+/** @throws Refusal */
 export function readHost(setting: Setting): string {
   const isHost = /^[0-9A-Za-z_.:%-]+$/.test(setting.text);
   return required(isHost && setting.text, setting, 'an address or a host name such as 127.0.0.1 or ::1');
@@ -198,15 +194,16 @@ export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream) {
 }
 
 /** Undefined where neither file is named. @throws Refusal */
-export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefined> {
+export async function readTlsFiles(settings: Settings) {
   const [certFile, keyFile] = [settings.find('--tls-cert'), settings.find('--tls-key')];
-  if (certFile === undefined && keyFile === undefined) return undefined;
-  if (certFile === undefined) throw new Refusal(`${keyFile?.from} needs a certificate too; give --tls-cert FILE`);
+  if (certFile === undefined) {
+    if (keyFile === undefined) return undefined;
+    throw new Refusal(`${keyFile.from} needs a certificate too; give --tls-cert FILE`);
+  }
   if (keyFile === undefined) throw new Refusal(`${certFile.from} needs a private key too; give --tls-key FILE`);
   const read = ({ text, from }: Setting) =>
     orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
   const [cert, key] = [await read(certFile), await read(keyFile)];
-  // Imported where it is needed: it takes its time.
   const { createSecureContext } = await import('node:tls');
   for (const [{ text, from }, problem, mend, pair] of [
     [certFile, 'holds no certificate in PEM', 'give one, its chain after it', { cert }],
@@ -217,7 +214,7 @@ export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefi
   return { cert, key };
 }
 
-/** What was read of a setting. @throws Refusal where that is nothing. */
+/** @throws Refusal where nothing was read of a setting. */
 function required<Value>(read: Value | false | undefined, { text, from }: Setting, rule: string): Value {
   if (read !== false && read !== undefined) return read;
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;

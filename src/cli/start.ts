@@ -14,7 +14,7 @@ import { readStorage, type NamedStorage } from './storages.js';
 
 /** After the drain; who stops us waits 10 s. */
 const stopTimeoutMs = 9_500;
-/** Of a path in the log, each compared with the keys. */
+/** Of a path in the log: each is compared with the keys. */
 const maxSegments = 20;
 
 /** Makes nothing on the disk before all else is found good. @throws Refusal; PetstoreError `storage_…` */
@@ -36,7 +36,7 @@ export async function start(settings: Settings): Promise<void> {
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const plugins = await loadPlugins(settings);
   // Only before a first start: a balancer would hear that a port which is tried answers nobody.
-  if (isTrial || named.lasting?.isNew === true) await tryPort(host, port).catch(refuse);
+  if (isTrial || named.lasting?.isNew) await tryPort(host, port).catch(refuse);
   const keys = await openKeys(settings, log);
 
   let petstore: Petstore | undefined;
@@ -58,7 +58,7 @@ export async function start(settings: Settings): Promise<void> {
   }
 
   /** Stops and exits with a code, or at once with another where it stops already. */
-  async function end(signal: string, code: number, hurriedCode: number): Promise<void> {
+  async function end(signal: string, code: number, hurriedCode: number) {
     if (isEnding) process.exit(hurriedCode);
     isEnding = true;
     if (code === 0 && listening !== undefined && drainSeconds > 0) {
@@ -82,7 +82,7 @@ export async function start(settings: Settings): Promise<void> {
     }
   }
 
-  async function reload(): Promise<void> {
+  async function reload() {
     keys.reload();
     try {
       tls = await readTlsFiles(settings);
@@ -127,7 +127,7 @@ export async function start(settings: Settings): Promise<void> {
     await petstore.close();
     refuse(error);
   }
-  // What a SIGHUP has read meanwhile.
+  // Of a SIGHUP meanwhile.
   if (tls !== undefined) listening.setTls(tls);
   const { url } = listening;
   const readyMs = Math.round(performance.now());
@@ -136,7 +136,7 @@ export async function start(settings: Settings): Promise<void> {
 }
 
 /** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */
-function readClock(settings: Settings, { text, lasting }: NamedStorage): (() => number) | undefined {
+function readClock(settings: Settings, { text, lasting }: NamedStorage) {
   const setting = settings.find('--clock');
   if (setting === undefined) return undefined;
   const from = readTime(setting) - performance.now();
