@@ -16,23 +16,24 @@ export async function check(settings: Settings, [path, ...others]: readonly stri
 }
 
 async function tell(path: string): Promise<void> {
-  const { problem, byStatus, ...report } = await checkFile(path);
+  const { verdict, problem, byStatus, ...counts } = await checkFile(path);
   const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
+  const tail = `a start copies these ${counts.tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
   const verdicts = {
     sound: 'is sound',
-    torn: `has a torn tail: ${place}; a start copies these ${report.tornBytes} bytes to ${path}.torn-TIME and cuts them off`,
+    torn: `has a torn tail: ${place}; ${tail}`,
     damaged: `is damaged: ${place}; counted is what precedes it`,
   };
   const { none, ...statuses } = byStatus;
   const each = Object.entries({ ...statuses, 'without a status': none }).map(([name, count]) => `${count} ${name}`);
   await print([
-    `${path} ${verdicts[report.verdict]}`,
-    `  animals  ${report.animals} (${each.join(', ')})`,
-    ...(report.idempotencyKeys === 0 ? [] : [`  keys     ${report.idempotencyKeys} idempotency keys`]),
-    `  commits  ${report.commits}`,
-    `  bytes    ${report.bytes} (${report.committedBytes} committed)`,
+    `${path} ${verdicts[verdict]}`,
+    `  animals  ${counts.animals} (${each.join(', ')})`,
+    ...(counts.idempotencyKeys === 0 ? [] : [`  keys     ${counts.idempotencyKeys} idempotency keys`]),
+    `  commits  ${counts.commits}`,
+    `  bytes    ${counts.bytes} (${counts.committedBytes} committed)`,
   ]);
-  if (report.verdict !== 'damaged') return;
+  if (verdict !== 'damaged') return;
   const mend = `put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``;
   say(`${path} ${place}; a start refuses this file: ${mend}`);
   process.exitCode = 3;
@@ -50,7 +51,7 @@ async function salvage(path: string, outPath: string): Promise<void> {
 
 /** Lines that follow each other for the same reason stand together. */
 function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
-  const ranges: { readonly first: LeftOutLine; last: LeftOutLine }[] = [];
+  const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {
     const before = ranges.at(-1);
     // What was saved between two animals is two lines at least, after the commit of the first one.

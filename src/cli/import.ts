@@ -13,13 +13,7 @@ const pieceBytes = 2 ** 16;
 const maxLineBytes = 2 ** 22;
 const maxIgnored = 10;
 
-/** A file in memory: what was checked is what is added. */
-interface DraftFile {
-  readonly name: string;
-  readonly bytes: Buffer;
-  readonly after: number;
-  readonly ignored: Set<string>;
-}
+type DraftFile = Awaited<ReturnType<typeof openDrafts>>;
 
 /** Runs `import`. @throws Refusal for the file; PetstoreError `storage_…` */
 export async function importAnimals(settings: Settings, [path, ...others]: readonly string[]): Promise<void> {
@@ -65,14 +59,15 @@ export async function readSeed(file: string) {
   };
 }
 
-async function openDrafts(path: string, after: number): Promise<DraftFile> {
+/** A file in memory: what was checked is what is added. */
+async function openDrafts(path: string, after: number) {
   const name = path === '-' ? 'standard input' : path;
   const bytes = await orRefuse(`${name} cannot be read`, 'name a file of JSON Lines', () => {
     if (path === '-') return buffer(process.stdin);
     if (statSync(path).isFile()) return readFileSync(path);
     throw new Refusal(`${path} is not a regular file; name a file of JSON Lines, or - for standard input`);
   });
-  return { name, bytes, after, ignored: new Set() };
+  return { name, bytes, after, ignored: new Set<string>() };
 }
 
 /** Whether it came to its end: after a signal it sets the exit code as a shell does. */
@@ -126,7 +121,7 @@ function* piecesOf(file: DraftFile) {
 }
 
 function readDraft(line: string, number: number, { name, ignored }: DraftFile): PetDraft {
-  let missing: readonly string[] = [];
+  let missing: string[] = [];
   try {
     const value = parseJson(line);
     if (value instanceof Map) {

@@ -44,7 +44,7 @@ const commands: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Runs the command line of this process, and sets its exit code. */
+/** Sets the exit code. */
 export async function main(): Promise<void> {
   // A reader may go away; a command hears of it where it prints.
   process.stdout.on('error', () => undefined);

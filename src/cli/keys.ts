@@ -78,8 +78,8 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
 }
 
 /**
- * The keys of the environment, of `--dev`, and of the file, at which it looks each second (C40). One that cannot be used
- * is tried again: a revoked key must not stay good for want of a free descriptor.
+ * The keys of the environment, of `--dev`, and of the file, which it looks at each second (C40). A bad file is tried
+ * again: a revoked key must not stay good for want of a free descriptor.
  * @throws Refusal for a bad key or file, and where no key is active.
  */
 export async function openKeys(settings: Settings, log: Log) {
@@ -152,7 +152,6 @@ async function ownKey(): Promise<string> {
   throw new Refusal(`${devPath} holds no key; delete it, and --dev makes a new one`);
 }
 
-/** Differs once a file changed, came or went. */
 function identityOf(path: string): string {
   try {
     const { ino, size, mtimeNs, ctimeNs } = fs.statSync(path, { bigint: true });
@@ -268,8 +267,8 @@ function throughLinks(path: string): string {
 async function takeLock(lock: string, patienceMs: number): Promise<void> {
   const removing = `${lock}.stale`;
   for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(20)) {
-    // One at a time: of two who saw the same stale lock, the second would remove the new lock of a third. This one never
-    // grows stale: it is there for two system calls.
+    // One at a time: of two who saw the same stale lock, the second would remove the new lock of a third. Nobody takes
+    // this one over: it is there for two system calls.
     if (isStale(lock) && makes(removing)) {
       try {
         if (isStale(lock)) fs.rmSync(lock, { force: true });

@@ -1,4 +1,4 @@
-/** What the process says, each thing on one line: the log, results of commands, refusals, progress. */
+/** What the process says, line by line: the log, results of commands, refusals, progress. */
 import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
 import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
@@ -18,7 +18,7 @@ export async function orRefuse<Value>(problem: string, mend: string, work: () =>
   }
 }
 
-// Controls, the line ends of Unicode, and what changes the writing direction.
+// Controls, line ends, and what changes the writing direction.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
@@ -37,9 +37,8 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
   const text = lines.map((line) => `${printable(line)}\n`).join('');
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
   if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
-  throw new Refusal(
-    `standard output cannot be written (${reasonOf(error)}): ${loss ?? 'the result was shown to nobody'}`,
-  );
+  const lost = loss ?? 'the result was shown to nobody';
+  throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
 const barWidth = 30;

@@ -78,7 +78,6 @@ async function loadCors(settings: Settings): Promise<Plugin> {
   }
 }
 
-/** Undefined for the docs of `--dev` where their library is not installed. */
 async function load(setting: Setting, settings: Settings): Promise<Plugin | undefined> {
   const { text, from } = setting;
   const own = Object.hasOwn(shipped, text) ? shipped[text] : undefined;

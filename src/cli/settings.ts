@@ -138,25 +138,22 @@ function editsBetween(one: string, other: string, most: number): number {
   return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
 }
 
-/** @throws Refusal unless it is in plain digits. */
+/** In plain digits. */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
   return required(number >= least && number <= most && number, setting, `a whole number from ${least} to ${most}`);
 }
 
-/** @throws Refusal */
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
   const found = words.find((word) => word === setting.text);
   return required(found, setting, `one of ${words.join(', ')}`);
 }
 
-/** @throws Refusal for what is set, but no absolute http or https URL. */
 export function readUrl(setting: Setting | undefined): string | undefined {
   if (setting === undefined || (/^https?:\/\//i.test(setting.text) && URL.canParse(setting.text))) return setting?.text;
   throw new Refusal(`${setting.from} must be an absolute URL such as https://api.example.com/v1`);
 }
 
-/** @throws Refusal */
 export function readHost(setting: Setting): string {
   const isHost = /^[0-9A-Za-z_.:%-]+$/.test(setting.text);
   return required(isHost && setting.text, setting, 'an address or a host name such as 127.0.0.1 or ::1');
@@ -171,7 +168,7 @@ export function timeOf(text: string): number {
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
-/** In milliseconds since the epoch. @throws Refusal */
+/** In milliseconds since the epoch. */
 export function readTime(setting: Setting): number {
   const text = setting.text.toUpperCase();
   const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
@@ -180,7 +177,7 @@ export function readTime(setting: Setting): number {
 
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A length of time in milliseconds. @throws Refusal */
+/** In milliseconds. */
 export function readDuration(setting: Setting): number {
   const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
   const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
@@ -188,7 +185,6 @@ export function readDuration(setting: Setting): number {
   return required(isLife && milliseconds, setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
 }
 
-/** @throws Refusal */
 export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream) {
   return readWord(settings.get('--log-format', stream.isTTY ? 'text' : 'json'), ['text', 'json']);
 }
@@ -214,7 +210,7 @@ export async function readTlsFiles(settings: Settings) {
   return { cert, key };
 }
 
-/** @throws Refusal where nothing was read of a setting. */
+/** What all readers end with. @throws Refusal */
 function required<Value>(read: Value | false | undefined, { text, from }: Setting, rule: string): Value {
   if (read !== false && read !== undefined) return read;
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;

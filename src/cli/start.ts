@@ -43,7 +43,7 @@ export async function start(settings: Settings): Promise<void> {
   let listening: Listening | undefined;
   let isEnding = false;
 
-  /** @throws Refusal where the system does not give the port or the address. */
+  /** What listening failed by, with its mend. */
   function refuse(error: unknown): never {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     const place = `port ${port} of ${host}`;
@@ -164,11 +164,9 @@ function requestLog(isJson: boolean, verify: (token: string) => string | undefin
     });
 }
 
-/** Where the docs are, and a line for a POSIX shell. */
 function devBanner(url: string, key: string, hasDocs: boolean): string {
   // Not every system knows the way to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-  // Nobody signed the certificate of a trial.
   const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
   const animal = '{"name":"Rex","categoryId":1,"status":"available"}';
   // Some shells read the brackets of an IPv6 address as a pattern.

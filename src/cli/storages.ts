@@ -18,10 +18,8 @@ export interface NamedStorage {
   readonly lasting?: {
     /** The same for one storage, however it is spelt. */
     readonly place: string;
-    /** Whether opening makes it. */
     readonly isNew: boolean;
     readonly open: Open;
-    /** To be copied from, or compared with a copy. */
     readonly openToCopy: Open;
     /** To be copied to: animals, or the records of a name. */
     readonly openTarget: (records?: string) => Promise<TextTarget>;
