@@ -10,16 +10,15 @@ export async function check(settings: Settings, [path, ...others]: readonly stri
   try {
     await (outPath === undefined ? tell(path) : salvage(path, outPath));
   } catch (error) {
-    // As any file that was named and cannot be used: the mistake is on the command line.
+    // The mistake is on the command line.
     throw error instanceof PetstoreError ? new Refusal(error.message) : error;
   }
 }
 
 async function tell(path: string): Promise<void> {
-  const report = await checkFile(path);
-  const { verdict, problem, tornBytes, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes } = report;
+  const { verdict, problem, byStatus, ...counts } = await checkFile(path);
   const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
-  const tail = `a start copies these ${tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
+  const tail = `a start copies these ${counts.tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
   const verdicts = {
     sound: 'is sound',
     torn: `has a torn tail: ${place}; ${tail}`,
@@ -29,10 +28,10 @@ async function tell(path: string): Promise<void> {
   const each = Object.entries({ ...statuses, 'without a status': none }).map(([name, count]) => `${count} ${name}`);
   await print([
     `${path} ${verdicts[verdict]}`,
-    `  animals  ${animals} (${each.join(', ')})`,
-    ...(idempotencyKeys === 0 ? [] : [`  keys     ${idempotencyKeys} idempotency keys`]),
-    `  commits  ${commits}`,
-    `  bytes    ${bytes} (${committedBytes} committed)`,
+    `  animals  ${counts.animals} (${each.join(', ')})`,
+    ...(counts.idempotencyKeys === 0 ? [] : [`  keys     ${counts.idempotencyKeys} idempotency keys`]),
+    `  commits  ${counts.commits}`,
+    `  bytes    ${counts.bytes} (${counts.committedBytes} committed)`,
   ]);
   if (verdict !== 'damaged') return;
   const mend = `put a backup in its place, or save what is sound by \`check ${path} --salvage OUT\``;
@@ -52,10 +51,10 @@ async function salvage(path: string, outPath: string): Promise<void> {
 
 /** Lines that follow each other for the same reason stand together. */
 function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
-  const ranges: { readonly first: LeftOutLine; last: LeftOutLine }[] = [];
+  const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {
     const before = ranges.at(-1);
-    // A batch that was saved between two animals has two lines at least, and comes after the commit of the first one's.
+    // What was saved between two animals is two lines at least, after the commit of the first one.
     const most = entry.animal === undefined ? 1 : 3;
     if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
     else ranges.push({ first: entry, last: entry });
@@ -67,6 +66,6 @@ function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   });
 }
 
-function range<Place>(from: Place, to: Place): string {
+function range(from: unknown, to: unknown): string {
   return from === to ? `${from}` : `${from} to ${to}`;
 }

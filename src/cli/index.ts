@@ -1,5 +1,5 @@
 /** The door of this room: runs the command line, and says why it failed. */
-import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serving, Settings, suggestion, type OptionName } from './settings.js';
@@ -7,7 +7,7 @@ import { optionsHelp, serving, Settings, suggestion, type OptionName } from './s
 interface Command {
   readonly options: readonly OptionName[];
   readonly forms: readonly (readonly [form: string, about: string])[];
-  /** Imports it, so that a start does not pay for the others. */
+  /** A start does not pay for the others. */
   readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
 }
 
@@ -44,9 +44,9 @@ const commands: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Runs the command line of this process, and sets its exit code. */
+/** Sets the exit code. */
 export async function main(): Promise<void> {
-  // Whoever reads our output may go away; a command hears of it where it prints.
+  // A reader may go away; a command hears of it where it prints.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
@@ -54,29 +54,25 @@ export async function main(): Promise<void> {
   } catch (error) {
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
     process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
-    // At once, for a plugin's timers may be running already.
+    // A plugin's timers may be running already.
     process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
   }
 }
 
 async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
-  if (settings.has('--version')) return print([version()]);
+  if (settings.has('--version')) {
+    const { version }: { readonly version: string } = createRequire(import.meta.url)('../../package.json');
+    return print([version]);
+  }
   if (settings.has('--help') || name === 'help') return print(await help());
   const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
     throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
   settings.refuseOthers(command.options, name ?? 'a start');
-  // A command reads nothing again, and ends with its terminal.
+  // A command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
   return (await command.load())(settings, operands);
-}
-
-function version(): string {
-  const { version }: { readonly version: string } = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  );
-  return version;
 }
 
 async function help(): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-/** API keys: the file of their names, digests and times, the keys that a server accepts, and the `keys` command. */
+/** API keys: their file, those that a server accepts, and the `keys` command. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -6,13 +6,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, digestOfKey, KeyRing, parseJson, reasonOf } from '../index.js';
 import type { JsonValue, KeyEntry, Log } from '../index.js';
 import { orRefuse, print, program, Refusal, say } from './output.js';
-import { readDuration, timeOf, type Setting, type Settings } from './settings.js';
+import { readDuration, timeOf, type Settings } from './settings.js';
 
 const defaultPath = 'data/keys.json';
 const devPath = 'data/dev-key';
 const devName = 'dev';
 
-/** A key as the file has it: the SHA-256 of its text in hexadecimal digits, and times for `timeOf`. */
+/** A key as the file has it; the times are for `timeOf`. */
 interface StoredKey {
   readonly name: string;
   readonly sha256: string;
@@ -24,7 +24,7 @@ function newApiKey(): string {
   return `psk_${randomBytes(32).toString('base64url')}`;
 }
 
-/** Strict, so that no typing error opens a door. @throws Refusal */
+/** Strict: no typing error may open a door. @throws Refusal */
 function readKeysFile(path: string): readonly StoredKey[] {
   try {
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
@@ -43,7 +43,7 @@ function isKeyName(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
 }
 
-/** @throws Refusal for the names of keys outside the file: two of one name would share their idempotency keys. */
+/** @throws Refusal for a name of a key outside the file: both would share their idempotency keys. */
 function refuseReserved(name: string, place = ''): void {
   if (name === devName || /^env-[0-9]+$/.test(name))
     throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
@@ -52,22 +52,24 @@ function refuseReserved(name: string, place = ''): void {
 function readKey(value: JsonValue, index: number): StoredKey {
   const place = `key ${index + 1}`;
   const key = members(value, ['name', 'sha256', 'created', 'expires'], place);
-  const text = (member: string, isRight: (text: string) => boolean, rule: string): string => {
+  const text = (member: string, isRight: (text: string) => boolean, rule: string) => {
     const found = key.get(member);
     if (typeof found === 'string' && isRight(found)) return found;
     throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
   };
-  const isTime = (time: string): boolean => !Number.isNaN(timeOf(time));
+  const isTime = (time: string) => !Number.isNaN(timeOf(time));
   const time = 'a time such as 2026-11-20T08:00:00Z';
   const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
   refuseReserved(name, `${place}: `);
-  const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
-  const created = text('created', isTime, time);
-  const expires = key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) };
-  return { name, sha256, created, ...expires };
+  return {
+    name,
+    sha256: text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits'),
+    created: text('created', isTime, time),
+    ...(key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) }),
+  };
 }
 
-/** The members of an object that has no others: an unknown one may be a misspelt "expires". */
+/** @throws Refusal for an unknown member, which may be a misspelt "expires". */
 function members(value: JsonValue, known: readonly string[], place: string): ReadonlyMap<string, JsonValue> {
   if (!(value instanceof Map)) throw new Refusal(`${place} must be a JSON object`);
   const unknown = [...value.keys()].find((name) => !known.includes(name));
@@ -75,37 +77,35 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
   return value;
 }
 
-interface LiveKeys {
-  readonly verify: (token: string) => string | undefined;
-  readonly reload: () => void;
-  readonly devKey: string | undefined;
-}
-
 /**
- * The keys of the environment, of `--dev`, and of the file, at which it looks each second (C40). A file that cannot be
- * used leaves the keys as they are, and is tried again: a revoked key must not stay good for want of a free descriptor.
+ * The keys of the environment, of `--dev`, and of the file, which it looks at each second (C40). A bad file is tried
+ * again: a revoked key must not stay good for want of a free descriptor.
  * @throws Refusal for a bad key or file, and where no key is active.
  */
-export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> {
+export async function openKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
-  // The default file may come later; one that was there, or was asked for, must stay.
+  // The default file may come later; once there, or asked for, it must stay.
   let needsFile = settings.find('--keys-file') !== undefined;
-  // Looked at before it is read, so that no change falls between the two.
+  // Before it is read: no change falls between the two.
   let seen: string | undefined = identityOf(path);
   let said = '';
 
   function readFile(): readonly KeyEntry[] {
     needsFile ||= fs.existsSync(path);
     if (!needsFile) return [];
-    return readKeysFile(path).map(({ name, sha256, expires }) => {
-      const expiry = expires !== undefined && { expiresAt: Date.parse(expires) };
-      return { name, digest: Buffer.from(sha256, 'hex'), ...expiry };
-    });
+    return readKeysFile(path).map(({ name, sha256, expires }) => ({
+      name,
+      digest: Buffer.from(sha256, 'hex'),
+      ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
+    }));
   }
 
-  const fixed = settings.list('PETSTORE_API_KEYS').map(readApiKey);
+  const fixed = settings.list('PETSTORE_API_KEYS').map(({ text, from }, index): KeyEntry => {
+    if (/^[\x21-\x7e]+$/.test(text)) return { name: `env-${index + 1}`, digest: digestOfKey(text) };
+    throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
+  });
   const stored = readFile();
-  // After the file, for it may be made now, and a refused start leaves nothing on the disk.
+  // After the file: a refused start leaves nothing on the disk.
   const devKey = settings.has('--dev') ? await ownKey() : undefined;
   if (devKey !== undefined) fixed.push({ name: devName, digest: digestOfKey(devKey) });
   const all = [...fixed, ...stored];
@@ -116,8 +116,8 @@ export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> 
   }
   let ring = new KeyRing(all, Date.now);
 
-  /** Whoever asks for it hears how it went, though it is as before. */
-  function readAgain(isAsked: boolean): void {
+  /** Without being asked it says each reason once. */
+  function readAgain(isAsked: boolean) {
     seen = identityOf(path);
     try {
       const present = [...fixed, ...readFile()];
@@ -132,20 +132,19 @@ export async function openKeys(settings: Settings, log: Log): Promise<LiveKeys> 
     }
   }
 
-  // `fs.watchFile` never notices what changes before its first look, some time after the call.
+  // `fs.watchFile` misses what changes before its first look.
   setInterval(() => {
     if (identityOf(path) !== seen) readAgain(false);
   }, 1_000).unref();
-  return { devKey, verify: (token) => ring.verify(token), reload: () => readAgain(true) };
+  return { devKey, verify: (token: string) => ring.verify(token), reload: () => readAgain(true) };
 }
 
-/** The key of `--dev`: made once, kept in a file for its owner alone. @throws Refusal */
 async function ownKey(): Promise<string> {
-  const read = (): string => fs.readFileSync(devPath, 'latin1');
+  const read = () => fs.readFileSync(devPath, 'latin1');
   const mend = 'make the folder writable, or use `keys add` without --dev';
   const key = await orRefuse(`--dev cannot use ${devPath}`, mend, async () => {
-    // Of two first starts at once, the key of the one is the other's, too.
-    const next = (): string => (fs.existsSync(devPath) ? read() : `${newApiKey()}\n`);
+    // Two first starts at once share the key of one.
+    const next = () => (fs.existsSync(devPath) ? read() : `${newApiKey()}\n`);
     if (!fs.existsSync(devPath)) await replaceFile(devPath, next);
     return read().trim();
   });
@@ -153,7 +152,6 @@ async function ownKey(): Promise<string> {
   throw new Refusal(`${devPath} holds no key; delete it, and --dev makes a new one`);
 }
 
-/** What differs once a file changed, came or went. */
 function identityOf(path: string): string {
   try {
     const { ino, size, mtimeNs, ctimeNs } = fs.statSync(path, { bigint: true });
@@ -163,14 +161,7 @@ function identityOf(path: string): string {
   }
 }
 
-/** @throws Refusal that names its place, not the key. */
-function readApiKey({ text, from }: Setting, index: number): KeyEntry {
-  if (!/^[\x21-\x7e]+$/.test(text))
-    throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
-  return { name: `env-${index + 1}`, digest: digestOfKey(text) };
-}
-
-/** Runs the command. @throws Refusal */
+/** Runs `keys`. @throws Refusal */
 export async function keys(settings: Settings, [action, ...names]: readonly string[]): Promise<void> {
   const path = settings.get('--keys-file', defaultPath).text;
   const expires = settings.find('--expires');
@@ -193,21 +184,26 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
   refuseReserved(name);
   const key = newApiKey();
   const now = Date.now();
-  const expiry = lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() };
-  const sha256 = digestOfKey(key).toString('hex');
-  const made = { name, sha256, created: new Date(now).toISOString(), ...expiry };
+  const made = {
+    name,
+    sha256: digestOfKey(key).toString('hex'),
+    created: new Date(now).toISOString(),
+    ...(lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() }),
+  };
   await change(path, (present) => {
     if (present.some((other) => other.name === name))
       throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
     return [...present, made];
   });
-  const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
-  await print([key], loss);
+  await print(
+    [key],
+    `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``,
+  );
   say(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`);
 }
 
 async function revoke(path: string, name: string): Promise<void> {
-  // Asked before the change, which would make the folder.
+  // The change would make the folder.
   if (storedIn(path).every((key) => key.name !== name))
     throw new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
   await change(path, (present) => present.filter((key) => key.name !== name));
@@ -221,25 +217,23 @@ function lineOf({ name, created, expires }: StoredKey, _index: number, all: read
   return `${name.padEnd(width)}  created ${created}  ${end}`;
 }
 
-/** Puts other keys in place of those that are there, none of another `keys` command lost between. */
 async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
-  const text = (): string => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
-  const problem = `keys file ${path} cannot be written`;
-  await orRefuse(problem, 'name another with --keys-file', () => replaceFile(path, text));
+  const text = () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
+  await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () => replaceFile(path, text));
 }
 
 function storedIn(path: string): readonly StoredKey[] {
   return fs.existsSync(path) ? readKeysFile(path) : [];
 }
 
-/** Work under the lock takes milliseconds; a lock of this age was left by a crash. */
+/** Work under a lock takes milliseconds; one of this age was left by a crash. */
 const staleMs = 10_000;
 
 /**
- * Puts the text that `next` makes in place of a file as a whole, for its owner alone (mode 600) and on the disk; other
- * processes that ask here take turns. The new file is the lock, until it takes the place of the old one.
- * @param patienceMs How long it waits for its turn: by itself long enough to see a lock grow stale.
- * @throws Refusal where the turn never comes; what `next` and the system throw: the old file is still there then.
+ * Replaces a file by the text that `next` makes: as a whole, for its owner alone (mode 600), on the disk, one process
+ * after the other. The new file is the lock, until it takes the place of the old one.
+ * @param patienceMs How long it waits for its turn: by default long enough to see a lock grow stale.
+ * @throws Refusal where the turn never comes; what `next` and the system throw. The old file stays then.
  */
 export async function replaceFile(path: string, next: () => string, patienceMs = 15_000): Promise<void> {
   const file = throughLinks(path);
@@ -254,22 +248,20 @@ export async function replaceFile(path: string, next: () => string, patienceMs =
     fs.rmSync(lock, { force: true });
     throw error;
   }
-  // Windows opens no folders; there the rename alone must do.
+  // Windows opens no folders.
   if (process.platform === 'win32') return;
   const descriptor = fs.openSync(folder, 'r');
   fs.fsyncSync(descriptor);
   fs.closeSync(descriptor);
 }
 
-/** Where a path leads through links, be it to a file that is still missing: a link must stay a link. */
+/** Where a path leads, be it to a file that is still missing: a link must stay a link. */
 function throughLinks(path: string): string {
-  try {
-    return fs.realpathSync(path);
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error;
-  }
-  const isLink = fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-  return isLink ? throughLinks(resolve(fs.realpathSync(dirname(path)), fs.readlinkSync(path))) : path;
+  // Throws for a circle.
+  if (fs.statSync(path, { throwIfNoEntry: false })) return fs.realpathSync(path);
+  return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
+    ? throughLinks(resolve(fs.realpathSync(dirname(path)), fs.readlinkSync(path)))
+    : path;
 }
 
 async function takeLock(lock: string, patienceMs: number): Promise<void> {
@@ -296,7 +288,6 @@ function isStale(lock: string): boolean {
   return made !== undefined && Date.now() - made > staleMs;
 }
 
-/** Whether this call, of many, made the file. */
 function makes(path: string): boolean {
   try {
     fs.closeSync(fs.openSync(path, 'wx', 0o600));

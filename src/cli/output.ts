@@ -1,4 +1,4 @@
-/** What the process says, each thing on one line: the log, results of commands, refusals, progress. */
+/** What the process says, line by line: the log, results of commands, refusals, progress. */
 import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
 import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
@@ -8,7 +8,7 @@ export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
 
-/** What some work answers. @throws Refusal of the problem, its reason and the mend; what a storage says stays. */
+/** @throws Refusal of the problem, its reason and the mend; what a storage says stays. */
 export async function orRefuse<Value>(problem: string, mend: string, work: () => Value): Promise<Awaited<Value>> {
   try {
     return await work();
@@ -18,22 +18,21 @@ export async function orRefuse<Value>(problem: string, mend: string, work: () =>
   }
 }
 
-// The controls of ASCII and Latin-1, the line ends of Unicode, and what turns the writing direction round.
+// Controls, line ends, and what changes the writing direction.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** A text in which what would move a terminal's cursor or start another line is escaped as in JSON. */
+/** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
 export function printable(text: string): string {
   return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** How this program was called. */
 export const program = basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
 export function say(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }
 
-/** A reader such as `head` may be gone, unless there is a `loss` that nobody hears of otherwise. @throws Refusal */
+/** A reader such as `head` may be gone, unless there is a `loss` to tell of. @throws Refusal */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
@@ -45,17 +44,16 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
 const barWidth = 30;
 const redrawMs = 100;
 
-/** How far long work is: a line of standard error that is drawn over itself on a terminal, and nothing elsewhere. */
+/** How far long work is: one line of standard error on a terminal, and nothing elsewhere. */
 export class Progress {
   #drawnAt = -Infinity;
 
-  /** `done` is from 0 to 1. */
+  /** @param done From 0 to 1. */
   show(what: string, done: number, count: number): void {
     const bar = '#'.repeat(done * barWidth).padEnd(barWidth, '-');
     this.count(`${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}%`, count);
   }
 
-  /** For work whose end nobody knows. */
   count(what: string, count: number, things = 'animals'): void {
     if (!process.stderr.isTTY || performance.now() - this.#drawnAt < redrawMs) return;
     this.#drawnAt = performance.now();
@@ -68,10 +66,9 @@ export class Progress {
 }
 
 const maxBufferedBytes = 2 ** 22;
-export type LogFormat = 'text' | 'json';
 
-/** While 4 MiB wait for the stream's reader, lines are dropped; once it has taken all, their number is logged. */
-export function logTo(stream: Writable, format: LogFormat): Log {
+/** While 4 MiB wait for the stream's reader, lines are dropped; their number is logged once it has taken all. */
+export function logTo(stream: Writable, format: 'text' | 'json'): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
   const write: Log = (level, msg, fields) => {
@@ -90,9 +87,9 @@ export function logTo(stream: Writable, format: LogFormat): Log {
 type Member = readonly [name: string, json: string];
 
 function jsonLine(level: string, msg: string, members: readonly Member[]): string {
-  const time = member('time', () => new Date().toISOString());
-  const all = [...member('level', () => level), ...member('msg', () => msg), ...members, ...time];
-  return `{${all.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
+  const said = [...member('level', () => level), ...member('msg', () => msg), ...members];
+  const time = ['time', JSON.stringify(new Date())] as const;
+  return `{${[...said, time].map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
 }
 
 function textLine(level: string, msg: string, members: readonly Member[]): string {
@@ -106,22 +103,20 @@ function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Mem
     const names = Object.keys(fields).filter((name) => !['level', 'msg', 'time'].includes(name));
     return names.flatMap((name) => member(name, () => fields[name]));
   } catch (error) {
-    return member('fields', () => unwritable(error));
+    return [unwritable('fields', error)];
   }
 }
 
-/** Each is written alone, so that one that is cyclic, or whose getter throws, costs no other. */
+/** Each alone: one that is cyclic, or whose getter throws, costs no other. */
 function member(name: string, read: () => unknown): readonly Member[] {
-  let json: string | undefined;
   try {
-    // Ids are bigints, at which JSON.stringify throws.
-    json = JSON.stringify(read(), (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+    const json = JSON.stringify(read(), (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+    return json === undefined ? [] : [[name, json]];
   } catch (error) {
-    json = JSON.stringify(unwritable(error));
+    return [unwritable(name, error)];
   }
-  return json === undefined ? [] : [[name, json]];
 }
 
-function unwritable(error: unknown): string {
-  return `[cannot be written: ${reasonOf(error)}]`;
+function unwritable(name: string, error: unknown): Member {
+  return [name, JSON.stringify(`[cannot be written: ${reasonOf(error)}]`)];
 }

@@ -1,6 +1,6 @@
-/** Finds plugins for a start: shipped ones by name, the operator's by path or package. */
+/** Finds plugins: shipped ones by name, the operator's by path or package. */
 import { createRequire } from 'node:module';
-import { isAbsolute, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
 import { orRefuse, Refusal } from './output.js';
@@ -8,7 +8,6 @@ import type { Setting, Settings } from './settings.js';
 
 interface ShippedPlugin {
   readonly about: string;
-  /** For `npm install`. */
   readonly library?: string;
   readonly load: (settings: Settings) => Promise<Plugin>;
 }
@@ -17,7 +16,7 @@ const shipped: Readonly<Record<string, ShippedPlugin>> = {
   cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
   docs: {
     about: 'Swagger UI at /docs; --dev turns it on where its library is',
-    // What it depends on reports each install to its makers, by a script.
+    // A script of its dependency reports each install.
     library: '--ignore-scripts swagger-ui-dist@5',
     load: async () => (await import('../plugins/docs.js')).docsPlugin(),
   },
@@ -43,19 +42,15 @@ export function pluginsHelp(): readonly string[] {
   });
 }
 
-/**
- * Imports the plugins that are asked for, or turned on by another option, each once, by those names; they reject with a
- * Refusal where they fail to start.
- * @throws Refusal for one that is not there, does not load, or is no function.
- */
+/** Plugins asked for, or turned on by another option, each once; they reject with a Refusal too. @throws Refusal */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
-  const asked: readonly Setting[] = [
+  const asked = [
     ...(settings.has('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
     ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
     ...settings.list('--plugin'),
   ];
   const plugins = new Map<string, Plugin>();
-  // Of two of a name the later counts: whoever asks for one by name wants to hear that it is missing.
+  // The later of a name counts: one that is asked for by name must not be missing in silence.
   for (const setting of new Map(asked.map((each) => [each.text, each])).values()) {
     const plugin = await load(setting, settings);
     if (plugin !== undefined) plugins.set(setting.text, refusing(setting, plugin));
@@ -63,9 +58,9 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   return plugins;
 }
 
-/** Names the plugin where it fails to start: at the call, by its promise, or by what it opens. */
+/** Names the plugin that fails to start: at the call, by its promise, or by what it opens. */
 function refusing({ text, from }: Setting, plugin: Plugin): Plugin {
-  const orNamed = (work: () => unknown): Promise<unknown> =>
+  const orNamed = (work: () => unknown) =>
     orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
   return async (host) => {
     await orNamed(() => plugin({ ...host, waitFor: (opening) => host.waitFor(orNamed(() => opening)) }));
@@ -83,7 +78,6 @@ async function loadCors(settings: Settings): Promise<Plugin> {
   }
 }
 
-/** Undefined for the docs of `--dev` where their library is not installed. */
 async function load(setting: Setting, settings: Settings): Promise<Plugin | undefined> {
   const { text, from } = setting;
   const own = Object.hasOwn(shipped, text) ? shipped[text] : undefined;
@@ -91,7 +85,6 @@ async function load(setting: Setting, settings: Settings): Promise<Plugin | unde
   try {
     return await own.load(settings);
   } catch (error) {
-    // As `import` says it, and as `require` does.
     if (!['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(codeOf(error) ?? '')) throw error;
     if (from === '--dev') return undefined;
     throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
@@ -101,18 +94,14 @@ async function load(setting: Setting, settings: Settings): Promise<Plugin | unde
 async function loadForeign({ text, from }: Setting): Promise<Plugin> {
   const known = Object.keys(shipped).join(', ');
   const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
-  const loading = (): Promise<Readonly<Record<string, unknown>>> => import(locate(text).href);
+  // As a program in the working folder would find it.
+  const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
+  const loading = (): Promise<Readonly<Record<string, unknown>>> =>
+    import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
   throw new Refusal(
     `${from} ${text} is no plugin; its module must export a function of the host as default or as \`plugin\``,
   );
-}
-
-function locate(name: string): URL {
-  if (name.startsWith('file:')) return new URL(name);
-  if (name.startsWith('.') || isAbsolute(name)) return pathToFileURL(resolve(name));
-  // As a program in the working folder would find it: there its operator installs packages.
-  return pathToFileURL(createRequire(join(process.cwd(), 'plugins.js')).resolve(name));
 }

@@ -1,9 +1,8 @@
-/** The options of the process: which there are, and their values, or a refusal that names the source and the rule. */
+/** The options of the process: which there are, and their values, or a refusal that names source and rule. */
 import { readFileSync } from 'node:fs';
-import type { TlsPair } from '../index.js';
-import { orRefuse, Refusal, type LogFormat } from './output.js';
+import { orRefuse, Refusal } from './output.js';
 
-/** Every option in the order of the help, by its flag: variable, what stands for its value, meaning, default. */
+/** Options in the order of the help: variable, what stands for the value, meaning, default. */
 const table = {
   '--host': ['HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
   '--port': ['PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
@@ -38,10 +37,9 @@ const isOption = (text: string): text is OptionName => Object.hasOwn(table, text
 const names = Object.keys(table).filter(isOption);
 const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** The options of a start: whatever has a variable, and `--dev`. */
+/** The options of a start. */
 export const serving = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
-/** The lines of the help on the options. */
 export function optionsHelp(): readonly string[] {
   return names.map((name) => {
     const [env, value, about, standard] = table[name];
@@ -50,21 +48,20 @@ export function optionsHelp(): readonly string[] {
   });
 }
 
-/** What an option was set to, and by what, such as `--port` or `PORT`, for the message where it is bad. */
+/** What an option was set to, and by what, such as `--port` or `PORT`. */
 export interface Setting {
   readonly text: string;
   readonly from: string;
 }
 
-/** The command line and the environment: a flag beats the environment, which beats the default. */
+/** A flag beats the environment, which beats the default. */
 export class Settings {
   /** What is neither a flag nor a flag's value. */
   readonly operands: readonly string[];
   readonly #given = new Map<OptionName, readonly string[]>();
 
   /** `--flag value` or `--flag=value`, and operands anywhere between; after `--` all are operands. @throws Refusal */
-  constructor(args: readonly string[]) {
-    const words = [...args];
+  constructor(words: string[]) {
     const operands: string[] = [];
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
       if (word === '--') operands.push(...words.splice(0));
@@ -84,13 +81,13 @@ export class Settings {
     const wanted = table[name][1];
     if (wanted === '' && joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
     const value = wanted === '' ? 'on' : (joined ?? rest.shift());
-    // What looks like a flag was not meant as a value; who means it writes --flag=value.
+    // What looks like a flag was not meant as a value, but in --flag=value.
     if (value === undefined || value === '' || (joined === undefined && value.startsWith('--')))
       throw new Refusal(`flag ${flag} needs a value; write ${flag} ${wanted}`);
     this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** @throws Refusal for every flag but the known ones of `whose`. */
+  /** @throws Refusal for every flag but the known. */
   refuseOthers(known: readonly OptionName[], whose: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
     if (other !== undefined) throw new Refusal(`flag ${other} is not for ${whose}; leave it out`);
@@ -100,22 +97,22 @@ export class Settings {
     return this.#given.has(name);
   }
 
-  /** What an option was set to; undefined where neither a flag nor the environment did. */
+  /** Undefined where neither a flag nor the environment sets it. */
   find(name: OptionName): Setting | undefined {
     const [env] = table[name];
     const [given] = this.#given.get(name) ?? [];
     if (given !== undefined) return { text: given, from: name };
-    // A variable set to nothing is how a shell or a container's file says "not set".
+    // A shell or a container's file says "not set" by an empty variable.
     const text = process.env[env] ?? '';
     return text === '' ? undefined : { text, from: env };
   }
 
-  /** The same, or else a default: that of the help, or one that is only known now. */
+  /** The same, or else a default. */
   get(name: OptionName, standard: string = table[name][3]): Setting {
     return this.find(name) ?? { text: standard, from: name };
   }
 
-  /** All values of one that can be repeated, or of a variable with commas; empty ones count as none. */
+  /** All values of a repeated flag, or of a variable with commas. */
   list(name: 'PETSTORE_API_KEYS' | '--plugin' | '--cors-origin'): readonly Setting[] {
     const { text, from } = this.get(name);
     const texts = this.#given.get(name) ?? text.split(',').map((each) => each.trim());
@@ -125,49 +122,44 @@ export class Settings {
 
 const mostEdits = 2;
 
-/** `; did you mean X?` for the nearest of the known words, or else where to look. */
+/** The nearest of the known words, or else where to look. */
 export function suggestion(word: string, known: readonly string[]): string {
-  const editsTo = (other: string): number => (other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
+  const editsTo = (other: string) => (other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
   const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
   return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
 }
 
-/** How many letters must be put in, left out or changed to make one word the other; not counted beyond `most`. */
+/** Letters to put in, leave out or change; not counted beyond `most`. */
 function editsBetween(one: string, other: string, most: number): number {
   if (one === '' || other === '' || most < 0) return Math.max(one.length, other.length);
   const [ones, others] = [one.slice(1), other.slice(1)];
   if (one[0] === other[0]) return editsBetween(ones, others, most);
-  const rest = (left: string, right: string): number => editsBetween(left, right, most - 1);
+  const rest = (left: string, right: string) => editsBetween(left, right, most - 1);
   return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
 }
 
-/** @throws Refusal unless it is a whole number from `least` to `most`, in plain digits. */
+/** In plain digits. */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
-  if (number >= least && number <= most) return number;
-  throw bad(setting, `a whole number from ${least} to ${most}`);
+  return required(number >= least && number <= most && number, setting, `a whole number from ${least} to ${most}`);
 }
 
-/** @throws Refusal unless it is one of the words. */
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
   const found = words.find((word) => word === setting.text);
-  if (found !== undefined) return found;
-  throw bad(setting, `one of ${words.join(', ')}`);
+  return required(found, setting, `one of ${words.join(', ')}`);
 }
 
-/** @throws Refusal for what is set, but is no absolute http or https URL. */
 export function readUrl(setting: Setting | undefined): string | undefined {
   if (setting === undefined || (/^https?:\/\//i.test(setting.text) && URL.canParse(setting.text))) return setting?.text;
   throw new Refusal(`${setting.from} must be an absolute URL such as https://api.example.com/v1`);
 }
 
-/** @throws Refusal for what cannot be a host name or an address. */
 export function readHost(setting: Setting): string {
-  if (/^[0-9A-Za-z_.:%-]+$/.test(setting.text)) return setting.text;
-  throw bad(setting, 'an address or a host name such as 127.0.0.1 or ::1');
+  const isHost = /^[0-9A-Za-z_.:%-]+$/.test(setting.text);
+  return required(isHost && setting.text, setting, 'an address or a host name such as 127.0.0.1 or ::1');
 }
 
-/** A date, or a time that names its zone, in milliseconds since the epoch; NaN for any other text. */
+/** A date, or a time with its zone, in milliseconds since the epoch; NaN for any other text. */
 export function timeOf(text: string): number {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
   const day = text.slice(0, 10);
@@ -176,50 +168,51 @@ export function timeOf(text: string): number {
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
-/** A time of RFC 3339 in milliseconds since the epoch. @throws Refusal for any other. */
+/** In milliseconds since the epoch. */
 export function readTime(setting: Setting): number {
   const text = setting.text.toUpperCase();
   const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
-  if (time >= 0) return time;
-  throw bad(setting, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z');
+  return required(time >= 0 && time, setting, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z');
 }
 
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A length of time such as `90d`, in milliseconds. @throws Refusal for any other. */
+/** In milliseconds. */
 export function readDuration(setting: Setting): number {
   const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
   const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
-  if (milliseconds <= 36_525 * 86_400_000) return milliseconds;
-  throw bad(setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
+  const isLife = milliseconds <= 36_525 * 86_400_000;
+  return required(isLife && milliseconds, setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
 }
 
-/** For people on a terminal, unless an option says otherwise. @throws Refusal */
-export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream): LogFormat {
+export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream) {
   return readWord(settings.get('--log-format', stream.isTTY ? 'text' : 'json'), ['text', 'json']);
 }
 
-/** Undefined where neither file is named. @throws Refusal for one that is missing, unreadable, or does not fit. */
-export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefined> {
+/** Undefined where neither file is named. @throws Refusal */
+export async function readTlsFiles(settings: Settings) {
   const [certFile, keyFile] = [settings.find('--tls-cert'), settings.find('--tls-key')];
-  if (certFile === undefined && keyFile === undefined) return undefined;
-  if (certFile === undefined) throw new Refusal(`${keyFile?.from} needs a certificate too; give --tls-cert FILE`);
+  if (certFile === undefined) {
+    if (keyFile === undefined) return undefined;
+    throw new Refusal(`${keyFile.from} needs a certificate too; give --tls-cert FILE`);
+  }
   if (keyFile === undefined) throw new Refusal(`${certFile.from} needs a private key too; give --tls-key FILE`);
-  const read = ({ text, from }: Setting): Promise<Buffer> =>
+  const read = ({ text, from }: Setting) =>
     orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
   const [cert, key] = [await read(certFile), await read(keyFile)];
-  // Imported only here: nobody else pays for it.
   const { createSecureContext } = await import('node:tls');
-  const check = ({ text, from }: Setting, problem: string, mend: string, pair: Partial<TlsPair>): Promise<unknown> =>
-    orRefuse(`${from} ${text} ${problem}`, mend, () => createSecureContext(pair));
-  await check(certFile, 'holds no certificate in PEM', 'give one, its chain after it', { cert });
-  await check(keyFile, 'holds no private key in PEM without a passphrase', 'give one', { key });
-  const mismatch = `is not the key of the certificate in ${certFile.text}`;
-  await check(keyFile, mismatch, 'give the one it was made with', { cert, key });
+  for (const [{ text, from }, problem, mend, pair] of [
+    [certFile, 'holds no certificate in PEM', 'give one, its chain after it', { cert }],
+    [keyFile, 'holds no private key in PEM without a passphrase', 'give one', { key }],
+    [keyFile, `is not the key of the certificate in ${certFile.text}`, 'give the one it was made with', { cert, key }],
+  ] as const)
+    await orRefuse(`${from} ${text} ${problem}`, mend, () => createSecureContext(pair));
   return { cert, key };
 }
 
-function bad({ text, from }: Setting, rule: string): Refusal {
+/** What all readers end with. @throws Refusal */
+function required<Value>(read: Value | false | undefined, { text, from }: Setting, rule: string): Value {
+  if (read !== false && read !== undefined) return read;
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  return new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
+  throw new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
 }

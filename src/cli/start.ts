@@ -6,18 +6,18 @@ import { codeOf, createPetstore, detailOf, largestBodyBytes, reasonOf } from '..
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
 import { readSeed } from './import.js';
 import { openKeys } from './keys.js';
-import { logTo, Refusal, type LogFormat } from './output.js';
+import { logTo, Refusal } from './output.js';
 import { loadPlugins } from './plugins.js';
 import { readHost, readLogFormat, readTime, readTlsFiles, readUrl, readWholeNumber, readWord } from './settings.js';
 import type { Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
-/** After the drain; whoever stops us waits 10 s. */
+/** After the drain; who stops us waits 10 s. */
 const stopTimeoutMs = 9_500;
-/** Of a path in the log: each segment is compared with the keys. */
+/** Of a path in the log: each is compared with the keys. */
 const maxSegments = 20;
 
-/** Nothing is made on the disk before all else has been found good. @throws Refusal; PetstoreError `storage_…` */
+/** Makes nothing on the disk before all else is found good. @throws Refusal; PetstoreError `storage_…` */
 export async function start(settings: Settings): Promise<void> {
   const isTrial = settings.has('--dev');
   const host = readHost(settings.get('--host'));
@@ -35,20 +35,20 @@ export async function start(settings: Settings): Promise<void> {
   const format = readLogFormat(settings, process.stdout);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const plugins = await loadPlugins(settings);
-  // Only before a first start: a port that is tried for a moment answers nobody, which a balancer would hear of.
-  if (isTrial || named.lasting?.isNew === true) await tryPort(host, port).catch(refuse);
+  // Only before a first start: a balancer would hear that a port which is tried answers nobody.
+  if (isTrial || named.lasting?.isNew) await tryPort(host, port).catch(refuse);
   const keys = await openKeys(settings, log);
 
   let petstore: Petstore | undefined;
   let listening: Listening | undefined;
   let isEnding = false;
 
-  /** Where the port or the address cannot be had: the system's error with its mend. */
+  /** What listening failed by, with its mend. */
   function refuse(error: unknown): never {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     const place = `port ${port} of ${host}`;
-    const code = codeOf(error) ?? '';
-    if (['EADDRNOTAVAIL', 'ENOTFOUND'].includes(code))
+    const code = codeOf(error);
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
       throw new Refusal(`${host} is no address of this machine; choose one with --host, such as 127.0.0.1`);
     if (code !== 'EADDRINUSE')
       throw new Refusal(`cannot listen on ${place} (${reasonOf(error)}); choose others with --port and --host`);
@@ -57,8 +57,8 @@ export async function start(settings: Settings): Promise<void> {
     throw new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
   }
 
-  /** Stops and exits with a code, or at once with another where it is stopping already. */
-  async function end(signal: string, code: number, hurriedCode: number): Promise<void> {
+  /** Stops and exits with a code, or at once with another where it stops already. */
+  async function end(signal: string, code: number, hurriedCode: number) {
     if (isEnding) process.exit(hurriedCode);
     isEnding = true;
     if (code === 0 && listening !== undefined && drainSeconds > 0) {
@@ -67,13 +67,13 @@ export async function start(settings: Settings): Promise<void> {
       await wait(1_000 * drainSeconds);
     }
     log('info', 'stopping', { signal });
-    // A request, plugin or disk that hangs must not keep us from an end that somebody waits for.
+    // A request, plugin or disk may hang.
     setTimeout(() => {
       log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
       process.exit(1);
     }, stopTimeoutMs);
     try {
-      // A storage that still opens is left as a crash would leave it, which costs nothing: opening may take for ever.
+      // A storage that still opens is left as by a crash: opening may take for ever.
       await petstore?.close();
       process.exit(code);
     } catch (error) {
@@ -82,7 +82,7 @@ export async function start(settings: Settings): Promise<void> {
     }
   }
 
-  async function reload(): Promise<void> {
+  async function reload() {
     keys.reload();
     try {
       tls = await readTlsFiles(settings);
@@ -94,19 +94,17 @@ export async function start(settings: Settings): Promise<void> {
     }
   }
 
-  // A second one ends it as a shell names the end by a signal: 128 and its number.
+  // A second signal ends it as a shell would say: 128 and its number.
   process.on('SIGINT', () => void end('SIGINT', 0, 130));
   process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
   process.on('SIGHUP', () => void reload());
   process.on('uncaughtException', (error) => {
     log('error', 'a fault of ours', { error: detailOf(error) });
-    // Nothing else would say why the process is gone.
     if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
-    // Nobody knows what is broken now, but requests under way and animals that wait for the disk may still be fine.
+    // Requests under way and animals that wait for the disk may be fine.
     void end('uncaughtException', 70, 70);
   });
 
-  // Servers come back after a power cut, in whatever order; a signal ends the waiting as it ends the opening.
   const storage = await named.openToServe(log, isTrial);
   await fill?.(storage, log);
   if (clock !== undefined)
@@ -115,7 +113,7 @@ export async function start(settings: Settings): Promise<void> {
     keys: keys.verify,
     storage,
     ...(clock && { clock }),
-    plugins: [...(logged === 'requests' ? [requestLog(format, keys.verify)] : []), ...plugins.values()],
+    plugins: [...(logged === 'requests' ? [requestLog(format === 'json', keys.verify)] : []), ...plugins.values()],
     log,
     maxBodyBytes,
     ...(baseUrl && { baseUrl }),
@@ -124,12 +122,12 @@ export async function start(settings: Settings): Promise<void> {
   try {
     listening = await petstore.listen({ host, port, ...(tls && { tls }) });
   } catch (error) {
-    // The signal that closed it ends the process, too.
+    // The signal that closed it ends the process.
     if (isEnding) return;
     await petstore.close();
     refuse(error);
   }
-  // What a SIGHUP has read meanwhile.
+  // Of a SIGHUP meanwhile.
   if (tls !== undefined) listening.setTls(tls);
   const { url } = listening;
   const readyMs = Math.round(performance.now());
@@ -137,8 +135,8 @@ export async function start(settings: Settings): Promise<void> {
   if (keys.devKey !== undefined) process.stdout.write(devBanner(url, keys.devKey, plugins.has('docs')));
 }
 
-/** A clock that begins at `--clock` and runs on. @throws Refusal for a storage in which wrong times would last. */
-function readClock(settings: Settings, { text, lasting }: NamedStorage): (() => number) | undefined {
+/** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */
+function readClock(settings: Settings, { text, lasting }: NamedStorage) {
   const setting = settings.find('--clock');
   if (setting === undefined) return undefined;
   const from = readTime(setting) - performance.now();
@@ -154,24 +152,21 @@ async function tryPort(host: string, port: number): Promise<void> {
 }
 
 /** Logs every reply: never a query nor, in a path, what is a key (C40). */
-function requestLog(format: LogFormat, verify: (token: string) => string | undefined): Plugin {
-  const isKey = (segment: string): boolean => segment.includes('psk_') || verify(segment) !== undefined;
-  const shown = (segment: string): string => (isKey(segment) ? '…' : segment);
+function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
+  const shown = (segment: string) => (segment.includes('psk_') || verify(segment) !== undefined ? '…' : segment);
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
       const path = asked === route ? route : asked.split('/', maxSegments).map(shown).join('/');
       const ms = Math.round(milliseconds * 1_000) / 1_000;
-      if (format === 'json') return host.log('info', 'request', { method, path, route, status, ms, key, address });
+      if (isJson) return host.log('info', 'request', { method, path, route, status, ms, key, address });
       const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
       return host.log('info', [...words, ...(route === undefined || route === path ? [] : [route])].join(' '));
     });
 }
 
-/** Where the docs are, and a line for a POSIX shell that adds an animal and lists them. */
 function devBanner(url: string, key: string, hasDocs: boolean): string {
   // Not every system knows the way to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-  // Nobody has signed the certificate of a trial.
   const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
   const animal = '{"name":"Rex","categoryId":1,"status":"available"}';
   // Some shells read the brackets of an IPv6 address as a pattern.

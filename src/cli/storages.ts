@@ -1,4 +1,4 @@
-/** The storages that options name, for starts and commands, and the commands from one to another: `copy`, `migrate`. */
+/** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget, memoryStorage } from '../index.js';
@@ -12,36 +12,29 @@ type Open = (log: Log) => Promise<PetStorage>;
 export interface NamedStorage {
   /** As the operator wrote it, without what is secret. */
   readonly text: string;
-  /** Waits for a database that is away; `isTrial` makes its tables where it has none. */
+  /** Waits for a database that is away; `isTrial` brings its tables up to date. */
   readonly openToServe: (log: Log, isTrial: boolean) => Promise<PetStorage>;
   /** What can be done to one that outlasts the process. */
   readonly lasting?: {
-    /** The same for the same storage, however it is spelt. */
+    /** The same for one storage, however it is spelt. */
     readonly place: string;
-    /** Whether opening makes it. */
     readonly isNew: boolean;
     readonly open: Open;
-    /** To be copied from, or to be compared with a copy. */
     readonly openToCopy: Open;
     /** To be copied to: animals, or the records of a name. */
     readonly openTarget: (records?: string) => Promise<TextTarget>;
-    /** The names of what plugins keep in it. */
+    /** What plugins keep in it. */
     readonly recordNames: (log: Log) => Promise<readonly string[]>;
   };
   /** Makes the tables of a database, or brings them up to date; answers which. */
   readonly migrate?: () => Promise<string>;
 }
 
-/** @throws Refusal for a text that names no storage; it is not repeated, for it may hold a password. */
+/** @throws Refusal, which does not repeat the text: it may hold a password. */
 export async function readStorage({ text, from }: Setting): Promise<NamedStorage> {
   if (text === 'memory:') return { text, openToServe: async () => memoryStorage() };
   if (text.startsWith('file:') && text !== 'file:') return fileOf(text, text.slice('file:'.length));
-  if (/^postgres(ql)?:\/\//.test(text)) return databaseOf(text, from);
-  throw refusal(from, 'a URL such as postgres://user:password@host:5432/name');
-}
-
-function refusal(from: string, wantedUrl: string): Refusal {
-  return new Refusal(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
+  return databaseOf(text, from);
 }
 
 function fileOf(text: string, path: string): NamedStorage {
@@ -62,10 +55,11 @@ function fileOf(text: string, path: string): NamedStorage {
 }
 
 async function databaseOf(url: string, from: string): Promise<NamedStorage> {
-  // Imported only here: nobody else pays for it.
+  // Nobody else pays for it.
   const postgres = await import('../postgres/index.js');
   const wantedUrl = postgres.wantedUrl(url);
-  if (wantedUrl !== undefined) throw refusal(from, wantedUrl);
+  if (wantedUrl !== undefined)
+    throw new Refusal(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
   const { protocol, username, host, pathname } = new URL(url);
   // A password may stand before the host or among the parameters.
   const text = `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
@@ -74,7 +68,7 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
     const mend = 'make them with `petstore migrate --storage URL`';
     throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
   };
-  const migrate = async (): Promise<string> => {
+  const migrate = async () => {
     const { from: before, to } = await postgres.migratePostgres(url);
     if (before === to) return `${text} is up to date: version ${to}`;
     return `${text} has the tables of the petstore: version ${to}, before ${before}`;
@@ -99,7 +93,7 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   };
 }
 
-/** Runs `copy`: the animals, then what plugins keep beside them. @throws Refusal; PetstoreError `storage_…` */
+/** Runs `copy`: the animals, then what plugins keep. @throws Refusal; PetstoreError `storage_…` */
 export async function copy(settings: Settings, operands: readonly string[]): Promise<void> {
   const [fromSetting, toSetting] = [settings.find('--from'), settings.find('--to')];
   if (operands.length > 0 || fromSetting === undefined || toSetting === undefined)
@@ -115,7 +109,7 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
   const log = logTo(process.stderr, readLogFormat(settings, process.stderr));
   const opened = await source.openToCopy(log);
   const copied = { open: () => target.openToCopy(log), openTarget: target.openTarget };
-  const report = async (things: string, copying: (show: CopyProgress) => Promise<CopyReport>): Promise<void> => {
+  const report = async (things: string, copying: (show: CopyProgress) => Promise<CopyReport>) => {
     const { count, present, sha256 } = await copying((what, done) => progress.count(what, done, things));
     progress.clear();
     const before = present === 0 ? '' : `, ${present} of them before`;
