@@ -1,12 +1,9 @@
-/**
- * Copies animals, and what plugins keep beside them, from any storage to any other, ids kept: compares what is there
- * already, adds what is missing, and reads all of it again.
- */
+/** Copies animals, and what plugins keep, from any storage to any other, ids kept: compares, adds, and reads again. */
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { nodeDisk, replay, type AcceptLine } from '../journal/index.js';
+import { nodeDisk, replay } from '../journal/index.js';
 import { parseJson } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
 import { parsePet } from '../pet.js';
@@ -14,11 +11,11 @@ import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../sto
 import { reading } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
-/** A storage that can be copied to, in one of its roles at a time. */
+/** A storage that can be copied to, open in one way at a time. */
 export interface CopyTarget {
-  /** As a storage, to be read and compared. */
+  /** Opens it to be compared. */
   readonly open: () => Promise<PetStorage>;
-  /** To be added to: for its animals, or for the records of a name. */
+  /** Opens its animals, or the records of a name, to be added to. */
   readonly openTarget: (records?: string) => Promise<TextTarget>;
 }
 
@@ -28,7 +25,7 @@ export interface CopyReport {
   readonly count: number;
   /** How many of them were there before. */
   readonly present: number;
-  /** The SHA-256 of all texts, each with a newline, in hexadecimal digits. */
+  /** The SHA-256 of all texts, each with a newline, in hexadecimal. */
   readonly sha256: string;
 }
 
@@ -39,13 +36,13 @@ export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: n
  * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add to `to` meanwhile;
  * what is added to `from` may be left out. Idempotency keys are not copied.
  * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not, `storage_damaged` where in
- * the end they are not the same, and whatever opening, reading and writing them throws.
+ * the end they differ, and whatever opening, reading and writing them throws.
  */
 export async function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport> {
   return copyRecords(undefined, from, to, progress);
 }
 
-/** The same for what a plugin keeps under a name, once of a `from`; without a name, for the animals. */
+/** The same for what a plugin keeps under a name, once of a `from`. */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
@@ -53,22 +50,21 @@ export async function copyRecords(
   progress?: CopyProgress,
 ): Promise<CopyReport> {
   const source = new Tally();
-  const copy = new Tally();
   const ours = pagesOf(await textsIn(from, name));
-  // What cannot be read is told before anything is made.
+  // Before anything is made: it may not be readable.
   let { value: wanted = [] } = await ours.next();
   for await (const texts of pagesIn(to, name)) {
-    // Storages may end a page of long texts in different places.
+    // Each storage may end a page of long texts elsewhere.
     while (wanted.length < texts.length) {
       const { value } = await ours.next();
-      if (value === undefined) break;
+      if (!value) break;
       wanted = [...wanted, ...value];
     }
     const other = texts.find(({ json }, index) => json !== wanted[index]?.json);
-    if (other !== undefined) {
+    if (other) {
       const one = `the ${name === undefined ? 'animal' : `record of ${name}`} of id ${other.id}`;
-      const message = `${one} is not the one that is to be copied; copy to an empty storage`;
-      throw new PetstoreError('storage_unusable', message);
+      const mend = 'copy to an empty storage';
+      throw new PetstoreError('storage_unusable', `${one} is not the one that is to be copied; ${mend}`);
     }
     wanted = wanted.slice(texts.length);
     source.add(texts);
@@ -77,7 +73,7 @@ export async function copyRecords(
 
   const present = source.count;
   const target = await to.openTarget(name);
-  const adopt = async (texts: readonly StoredText[]): Promise<void> => {
+  const adopt = async (texts: readonly StoredText[]) => {
     await target.adopt(texts);
     source.add(texts);
     progress?.('copying', source.count);
@@ -89,24 +85,24 @@ export async function copyRecords(
     await target.close();
   }
 
+  const copy = new Tally();
   for await (const texts of pagesIn(to, name)) {
     copy.add(texts);
     progress?.('checking', copy.count);
   }
   const { count } = source;
   const [sha256, copied] = [source.hash.digest('hex'), copy.hash.digest('hex')];
-  if (copy.count !== count || copied !== sha256) {
-    const both = `${copy.count} of SHA-256 ${copied}, where ${count} of ${sha256} were read`;
-    throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
-  }
-  return { count, present, sha256 };
+  if (copy.count === count && copied === sha256) return { count, present, sha256 };
+  const both = `${copy.count} of SHA-256 ${copied}, where ${count} of ${sha256} were read`;
+  throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
 }
 
-/** A storage's animals, or its records of a name. */
-async function textsIn(storage: PetStorage, name: string | undefined): Promise<Pick<Texts<never>, 'list'>> {
+type Listed = Pick<Texts<never>, 'list'>;
+
+async function textsIn(storage: PetStorage, name: string | undefined): Promise<Listed> {
   if (name === undefined) return textsOf(storage);
   const records = storage.records?.(name, anyRecords);
-  if (records === undefined) throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
+  if (!records) throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
   await records.opened;
   return records;
 }
@@ -121,13 +117,13 @@ class Tally {
   }
 }
 
-/** How many texts share a commit; fewer where they are long, for about so many bytes are held at once. */
+/** How many texts, and about how many bytes of them, share a commit. */
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
 /** All texts, a page at a time: the same texts make the same pages, and so the same commits. */
-async function* pagesOf(texts: Pick<Texts<never>, 'list'>): AsyncGenerator<readonly StoredText[], undefined> {
-  // The first page cannot know how long the texts are.
+async function* pagesOf(texts: Listed): AsyncGenerator<readonly StoredText[], undefined> {
+  // How long the texts are is not known yet.
   let limit = 16;
   for (let after: bigint | undefined = 0n; after !== undefined; ) {
     const page: TextPage = await texts.list({ limit, after });
@@ -149,16 +145,16 @@ async function* pagesIn(to: CopyTarget, name: string | undefined) {
 }
 
 /**
- * The names of the records that plugins keep beside the file at a path: those of files named so whose first line,
- * commits aside, is a record with more than an animal has, which would be in a copy of the file itself.
- * @param log Is told of every other file that is named so and holds something.
+ * The names of the records that plugins keep beside a file: of files named so whose first line, commits aside, is a
+ * record with more than an animal has: a copy of the file would begin with an animal.
+ * @param log Is told of other files named so that hold something.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
-  const files = await readdir(folder);
-  const names = files.flatMap((file) => (file.startsWith(prefix) ? [file.slice(prefix.length)] : []));
+  const files = (await readdir(folder)).filter((file) => file.startsWith(prefix));
+  const names = files.map((file) => file.slice(prefix.length)).filter(isRecordName);
   const found: string[] = [];
-  for (const name of names.filter(isRecordName).sort()) {
+  for (const name of names.sort()) {
     const file = `${folder}/${prefix}${name}`;
     const line = await firstLineOf(file);
     if (line === undefined) continue;
@@ -174,12 +170,11 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
   let first: string | undefined;
-  const take: AcceptLine = (line) => void (first ??= line);
-  await reading(path, (descriptor) => replay(nodeDisk, descriptor, take));
+  await reading(path, (descriptor) => replay(nodeDisk, descriptor, (line) => void (first ??= line)));
   return first;
 }
 
-/** Why a line is no record of a plugin; undefined for one. */
+/** Why a line is no record of a plugin. */
 function whyNoRecord(line: string): string | undefined {
   try {
     anyRecords.parse(line);

@@ -1,65 +1,52 @@
-/** The storage that lasts: the animals in their file, and what plugins keep beside them in files of its own. */
+/** The storage that lasts: animals in their file, what plugins keep in files beside it. */
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max } from '../json.js';
-import type { AcceptLine, Disk, OpenJournalOptions } from '../journal/index.js';
 import { GroupCommit, idempotencyLine, lockingOn, nodeDisk, openJournal } from '../journal/index.js';
-import {
-  Catalogue,
-  checkOnce,
-  closedError,
-  IdempotencyKeys,
-  keptKindOf,
-  petKind,
-  petsOf,
-  RecordNames,
-  recordsWhenOpen,
-  type KeptKind,
-  type KeyUse,
-} from '../memory/index.js';
+import type { Disk, OpenJournalOptions } from '../journal/index.js';
+import type { KeptKind, KeyUse } from '../memory/index.js';
+import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
+import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import type { Commit, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
-import { anyRecords, petLines, recordLines, type TakePet } from './record-lines.js';
+import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 /** What a file storage may be given. */
 export interface FileStorageOptions {
   /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch: the time in the name of a torn tail's copy. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch, for the name of a torn tail's copy. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
 }
 
 /**
- * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all of
- * its animals are read and on the disk. Records of a plugin's own are in `PATH.NAME`.
- * @throws PetstoreError in one line: `storage_unusable` where it cannot be made, read or written (F7), `storage_in_use`
- * where another process has it (F4), `storage_damaged` where it holds what no crash explains (F3).
+ * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all its
+ * animals are read and on the disk. Records of a plugin's own are in `PATH.NAME`.
+ * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3), in one line.
  */
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
-  checkNames('option of fileStorage', options, ['log', 'clock', 'disk'] satisfies (keyof FileStorageOptions)[]);
+  checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
   const whole = resolve(path);
   const journal = journalOptions(options);
   const pets = await openFileRecords(whole, journal, petKind, petLines);
-  /** What is kept beside the animals, from the moment that somebody asks for it. */
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
-  async function openBeside<Draft>(name: string, kind: RecordKind<Draft>) {
-    names.take(name);
-    if (closing !== undefined) throw closedError();
-    const mend = 'put a copy from before in its place';
-    return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
-  }
-
   const { ready, close } = pets;
-  // Into the same object, for a copy's getters would stand still.
+  // A copy's getters would stand still.
   return Object.assign(pets, petsOf(pets.texts), {
     durable: true,
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const opening = openBeside(name, kind);
+      const open = async () => {
+        names.take(name);
+        if (closing) throw closedError();
+        const mend = 'put a copy from before in its place';
+        return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
+      };
+      const opening = open();
       beside.push(opening);
       return recordsWhenOpen(opening.then(({ texts }) => texts));
     },
@@ -71,7 +58,6 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
       for (const records of others) await records.ready();
     },
     close: async () => {
-      // What failed to open has nothing to close.
       const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
       closing ??= Promise.all([close(), ...beside.map(closeOpened)]);
       await closing;
@@ -79,7 +65,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
   });
 }
 
-/** Opens a storage's file, or that of the records of a name beside it, to copy to its end. @throws as `fileStorage` */
+/** Opens a storage's file, or that of the records of a name, to add at its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
   const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
@@ -105,79 +91,78 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
 
 const hung = 'The disk does not answer.';
 const hungCloseMs = 1000;
-/** About how many bytes a key and its record hold. */
+/** About what a key and its record hold. */
 const keyedBytes = 512;
 
-/** What is to be added, and by which use of which idempotency key. */
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 
-/** One kind of records in one file, with the members of a {@link PetStorage} for it. @throws as `openJournal` */
+/** One kind of records in one file, by the members of a {@link PetStorage}. @throws as `openJournal` */
 async function openFileRecords<Draft>(
   path: string,
   options: OpenJournalOptions,
   kind: KeptKind<Draft>,
-  lines: (take: TakePet) => AcceptLine,
+  lines: typeof petLines,
 ) {
   const catalogue = new Catalogue();
   const keys = new IdempotencyKeys();
   const keep = lines((id, status, json, once) => {
     catalogue.add(id, status, json);
-    if (once !== undefined) keys.restore(once, { id, json });
+    if (once) keys.restore(once, { id, json });
   });
   const journal = await openJournal(path, options, keep);
   const watchers: ((commit: Commit) => void)[] = [];
   let closed = false;
-  const endUse = ({ use }: Add<Draft>): void => {
-    if (use !== undefined) keys.drop(use);
+  const endUse = ({ use }: Add<Draft>) => {
+    if (use) keys.drop(use);
   };
   const commits = new GroupCommit<Add<Draft>, StoredText>({
     commit: (adds) =>
       append(adds).catch((error: unknown) => {
-        // Maybe long after its client was told that the disk does not answer.
+        // Maybe long after the client was answered.
         for (const add of adds) endUse(add);
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use === undefined ? 0 : keyedBytes),
+    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use ? keyedBytes : 0),
     hung,
   });
 
-  /** Gives ids only now, so that a batch that fails leaves no gap; readers see only what is durable. */
-  async function append(adds: readonly Add<Draft>[]): Promise<readonly StoredText[]> {
+  /** Gives ids only now: a batch that fails leaves no gap. */
+  async function append(adds: readonly Add<Draft>[]) {
     const firstId = nextId(adds.length);
     const batch: string[] = [];
     const records = adds.map(({ draft, use }, index) => {
       const id = firstId + BigInt(index);
       const json = kind.json(id, draft);
-      // Before the animal: a torn write may leave a record alone, which is cut, but no animal without its record.
-      if (use !== undefined) batch.push(idempotencyLine(use));
+      // A torn write may leave a record alone, and that is cut, but no animal without its record.
+      if (use) batch.push(idempotencyLine(use));
       batch.push(json);
       return { stored: { id, json }, status: kind.statusOf(draft), use };
     });
     const syncMilliseconds = await journal.append(batch);
     for (const { stored, status, use } of records) {
       catalogue.add(stored.id, status, stored.json);
-      if (use !== undefined) keys.keep(use, stored);
+      if (use) keys.keep(use, stored);
     }
     for (const watch of watchers) {
       try {
         watch({ count: records.length, syncMilliseconds });
       } catch (error) {
-        // These records are kept: their adding must not fail.
+        // The records are kept: their adding must not fail.
         options.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
     return records.map(({ stored }) => stored);
   }
 
-  /** @throws PetstoreError `unavailable` where not so many ids are left: a file by hand may hold the last one. */
+  /** A file by hand may hold the last id. @throws PetstoreError `unavailable` */
   function nextId(count: number): bigint {
     const { lastId } = catalogue;
     if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
     return lastId + 1n;
   }
 
-  const opened = (): Catalogue => {
+  const opened = () => {
     if (closed) throw closedError();
     return catalogue;
   };

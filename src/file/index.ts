@@ -1,4 +1,4 @@
-/** The door of file/: the storage that lasts, in a file of JSON Lines; looking at it, saving it, copying it. */
+/** The door of file/: the storage that lasts, in a file of JSON Lines; checking, saving, copying it. */
 export { checkFile, salvageFile } from './check.js';
 export type { FileReport, LeftOutLine, SalvageReport } from './check.js';
 export { copyPets, copyRecords, fileRecordNames } from './copy.js';

@@ -1,42 +1,39 @@
-/** The few file functions that a journal is built on, so that a test can fail any call; and the words for that. */
+/** The file functions that a journal is built on, for tests to make fail; and the words for their failures. */
 import fs, { constants, type Stats } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
-/** What the storage asks about a file. */
+/** What is asked about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
-/**
- * A disk, by numeric descriptors; asynchronous, for one that freezes must not freeze the readers of what is in memory.
- * Each function rejects with Node's system error, whose `code` is the errno's name.
- */
+/** A disk, by numeric descriptors. Each function rejects with Node's system error, whose `code` names the errno. */
 export interface Disk {
-  /** Opens with the `O_` flags of `fs.constants`; `mode` counts for a file that this call creates. */
+  /** Opens with the `O_` flags of `fs.constants`; `mode` is for a new file. */
   open(path: string, flags: number, mode: number): Promise<number>;
-  /** Lets go of a descriptor, and of its lock. */
+  /** Lets go of a descriptor and its lock. */
   close(descriptor: number): Promise<void>;
-  /** Reads at most `into.length` bytes from an offset; 0 is the end of the file. */
+  /** Reads at most `into.length` bytes from an offset; 0 is the end. */
   read(descriptor: number, into: Uint8Array, position: number): Promise<number>;
-  /** Writes where the descriptor stands, at the end if it was opened so; answers how many bytes went, maybe fewer. */
+  /** Writes where the descriptor stands and answers how many bytes went, maybe fewer. */
   write(descriptor: number, bytes: Uint8Array): Promise<number>;
-  /** `O_` flags, beside `O_APPEND`, that a file must be opened with for `append`. */
+  /** `O_` flags, beside `O_APPEND`, that `append` needs. */
   readonly appendFlags: number;
   /**
-   * Writes at the end of a file and resolves, once these bytes and the file's size are on the medium, to how many went,
-   * maybe fewer. Where it rejects and the file has grown, the sync has failed.
+   * Writes at the end and resolves, once bytes and size are on the medium, to how many went, maybe fewer. Where it
+   * rejects and the file has grown, the sync has failed.
    */
   append(descriptor: number, bytes: Uint8Array): Promise<number>;
   /** Resolves once the file's bytes and size are on the medium. */
   datasync(descriptor: number): Promise<void>;
-  /** As `datasync`, with all else that a file or folder has. */
+  /** As `datasync`, with all else of a file or folder. */
   sync(descriptor: number): Promise<void>;
-  /** Cuts a file off at a size. */
+  /** Cuts a file to a size. */
   truncate(descriptor: number, size: number): Promise<void>;
-  /** What an open file is. */
+  /** Of an open file. */
   factsOf(descriptor: number): Promise<FileFacts>;
-  /** What the file at a path is, links followed. */
+  /** Of the file at a path, links followed. */
   factsAt(path: string): Promise<FileFacts>;
   /** Makes one folder. */
   makeFolder(path: string, mode: number): Promise<void>;
@@ -52,7 +49,7 @@ const steps: Pick<Disk, 'write' | 'datasync'> = {
   datasync: promisify(fs.fdatasync),
 };
 
-/** The `append` of a disk that has no one call for it: a write, then an fdatasync. */
+/** The `append` of a disk that has no one call for it. */
 export function appendInSteps(disk: typeof steps): Disk['append'] {
   return async (descriptor, bytes) => {
     const count = await disk.write(descriptor, bytes);
@@ -62,9 +59,8 @@ export function appendInSteps(disk: typeof steps): Disk['append'] {
 }
 
 /**
- * How a platform appends. To a descriptor of `O_DSYNC` each write is as though an fdatasync followed it (POSIX.1-2017,
- * `open`; open(2) of Linux), by one way to a thread and back instead of two. macOS has the flag too, but leaves in the
- * disk's cache what libuv's fdatasync (F_FULLFSYNC) drives out of it; Windows has none.
+ * How a platform appends. With `O_DSYNC` each write is as if followed by an fdatasync (open(2) of Linux), by one way to
+ * a thread and back. macOS has the flag, but leaves in the disk's cache what fdatasync (F_FULLFSYNC) drives out.
  */
 export function appendingOn(platform: NodeJS.Platform): Pick<Disk, 'append' | 'appendFlags'> {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
@@ -80,22 +76,20 @@ export const nodeDisk: Disk = {
   read: async (descriptor, into, position) => (await read(descriptor, into, 0, into.length, position)).bytesRead,
   sync: promisify(fs.fsync),
   truncate: promisify(fs.ftruncate),
-  // At once, for each batch asks: the kernel has these in memory even of a frozen disk, and a way to a thread and back
-  // costs forty times as much.
+  // At once: each batch asks, the kernel has them in memory even of a frozen disk, and a thread costs forty times more.
   factsOf: async (descriptor) => fs.fstatSync(descriptor),
   factsAt: async (path) => fs.statSync(path),
   makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
   remove: promisify(fs.unlink),
 };
 
-/** Whether something failed with one of these errnos. */
 export function failedBy(error: unknown, ...errnos: readonly string[]): boolean {
-  // The one of ours that libuv has no name for: its `code` is a sentence.
+  // libuv has no name for it: its `code` is a sentence.
   const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
   return errnos.includes(isQuota ? 'EDQUOT' : (codeOf(error) ?? ''));
 }
 
-/** What a step comes to; undefined where it fails with this errno. */
+/** Undefined where a step fails with this errno. */
 export function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
   return step.catch((error: unknown) => {
     if (!failedBy(error, errno)) throw error;
@@ -104,15 +98,15 @@ export function unless<Result>(errno: string, step: Promise<Result>): Promise<Re
 }
 
 /** Writes on where the disk took only a part. */
-export async function writeAll(disk: Disk, descriptor: number, bytes: Uint8Array): Promise<void> {
+export async function writeAll(bytes: Uint8Array, write: (rest: Uint8Array) => Promise<number>): Promise<void> {
   for (let written = 0; written < bytes.length; ) {
-    const count = await disk.write(descriptor, bytes.subarray(written));
+    const count = await write(bytes.subarray(written));
     if (count === 0) throw new Error('the disk takes no more bytes and does not say why');
     written += count;
   }
 }
 
-/** Opens a file, with mode 600 where the flags make it, and closes it in any case. */
+/** Opens a file, with mode 600 where it is new, and closes it in any case. */
 export async function withFile<T>(disk: Disk, path: string, flags: number, use: (file: number) => Promise<T>) {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
@@ -122,12 +116,12 @@ export async function withFile<T>(disk: Disk, path: string, flags: number, use: 
   }
 }
 
-/** Makes a new file with mode 600, bytes and name on the medium; none where that fails, for the next try's sake. */
+/** Makes a new file of mode 600, bytes and name on the medium; none where that fails. */
 export async function createFile(disk: Disk, path: string, pieces: readonly Uint8Array[]): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {
-      for (const piece of pieces) await writeAll(disk, descriptor, piece);
+      for (const piece of pieces) await writeAll(piece, (rest) => disk.write(descriptor, rest));
       await disk.sync(descriptor);
       await syncFolder(disk, dirname(path));
     } catch (error) {
@@ -137,10 +131,9 @@ export async function createFile(disk: Disk, path: string, pieces: readonly Uint
   });
 }
 
-/** Makes the names in a folder outlast a power cut; Windows does that by itself. */
+/** Makes a folder's names outlast a power cut; Windows does that by itself. */
 export async function syncFolder(disk: Disk, folder: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  await withFile(disk, folder, constants.O_RDONLY, (descriptor) => disk.sync(descriptor));
+  if (process.platform !== 'win32') await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
 }
 
 const mends: readonly (readonly [mend: string, ...errnos: string[]])[] = [
@@ -156,11 +149,11 @@ const mends: readonly (readonly [mend: string, ...errnos: string[]])[] = [
   ['too many files are open: raise the limit', 'EMFILE', 'ENFILE'],
 ];
 
-/** A `storage_unusable` for whatever was thrown; a PetstoreError stays what it is. */
+/** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
   const known = mends.find(([, ...errnos]) => failedBy(thrown, ...errnos));
   const mend = known?.[0] ?? 'see to the disk, or name another file';
-  const message = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
-  return new PetstoreError('storage_unusable', message, { cause: thrown });
+  const what = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
+  return new PetstoreError('storage_unusable', what, { cause: thrown });
 }

@@ -1,87 +1,75 @@
-/** The text of a journal: the lines that it adds to those it is given; and reading a file by its whole lines. */
+/** The text of a journal: the lines of its own, and reading a file by whole lines. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
-import type { Disk } from './disk.js';
+import type { Disk, FileFacts } from './disk.js';
 
-/** A commit line, of at most 64 bytes, in exactly our text. */
+/** A commit line in exactly our text. */
 export const commitPattern = /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
-/** The commit line of a batch, newline included: the offset where it began and the CRC-32 of its bytes. */
+/** The commit line of a batch by its offset and CRC-32, newline included. */
 export function commitLine(from: number, sum: number): string {
   return `{"commit":{"from":${from},"crc32":"${sum.toString(16).padStart(8, '0')}"}}\n`;
 }
 
-/** The bytes of lines followed by their commit line, for a file that is `from` bytes long. */
+/** The bytes of lines and their commit line, for a file of `from` bytes. */
 export function batchBytes(lines: readonly string[], from: number): Buffer {
   const body = Buffer.from(lines.length === 0 ? '' : `${lines.join('\n')}\n`, 'latin1');
   return Buffer.concat([body, Buffer.from(commitLine(from, crc32(body)))]);
 }
 
-/** A record's line, of at most 192 bytes, in exactly our text. */
+/** A record's line in exactly our text. */
 const recordPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
 const maxRecordBytes = 192;
 
-/** The line of an idempotency record, without its newline. */
 export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
-/** A line by offsets in its text; one with an idempotency record before it, so that both are kept or both are cut. */
-interface Line {
-  /** Where it begins, after the record. */
-  readonly textFrom: number;
-  /** Where it ends, without its newline. */
-  readonly textTo: number;
-  /** Where the next line begins. */
-  readonly end: number;
-  readonly once: InsertOnce | undefined;
-  /** What it says, where it is a commit line. */
-  readonly commit: { readonly from: number; readonly crc32: number } | undefined;
-}
-
-/** The line that begins at an offset, or whose record does. */
-export function readLine(text: string, from: number): Line {
-  // One letter tells almost every animal's line apart, at no cost.
+/** The line from an offset on, after its record if one stands there; its text is from `textFrom` to `textTo`. */
+export function readLine(text: string, from: number) {
+  // One letter tells almost every animal's line apart.
   const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
   const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
   const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
-  const commit =
-    match?.index === 0 ? { from: Number(match[1]), crc32: Number.parseInt(match[2] ?? '', 16) } : undefined;
+  const commit = match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
   return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
 }
 
-/** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError for a wrong one */
+/** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError */
 export type AcceptLine = (line: string, once?: InsertOnce) => void;
 
-/** Hands a line that is no commit to `accept` unless it is blank; answers what is wrong with it. */
-export function offerLine(text: string, { textFrom, textTo, once }: Line, accept: AcceptLine): string | undefined {
+/** Hands a line that is no commit to `accept` unless blank; answers what is wrong with it. */
+export function offerLine(text: string, line: ReturnType<typeof readLine>, accept: AcceptLine): string | undefined {
+  const { textFrom, textTo, once } = line;
   if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
-  // A part of a text takes 32 bytes of memory, and keeps all of it there: most of it is animals, which are kept.
-  const line = text.slice(textFrom, textTo);
-  // As an editor may leave it between or after what a person wrote.
-  if (line[0] !== '{' && /^[ \t\r]*$/.test(line)) return once && 'nothing behind an idempotency record';
+  // 32 bytes and a hold on the whole text, of which most is kept.
+  const part = text.slice(textFrom, textTo);
+  // As an editor may leave it.
+  if (part[0] !== '{' && /^[ \t\r]*$/.test(part)) return once && 'nothing behind an idempotency record';
   try {
-    accept(line, once);
+    accept(part, once);
     return undefined;
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
     const what = reasonOf(error).replace(/\.$/, '');
-    return once === undefined ? what : `no animal behind an idempotency record: ${what}`;
+    return once ? `no animal behind an idempotency record: ${what}` : what;
   }
 }
 
 /**
- * An open file by its whole lines, a mebibyte at a time and more for a longer line: as bytes, whose memory is used
- * again, and as a byte string, with their offset. A record comes together with the line after it. Only the end of the
- * file and a line over `maxTextBytes` are cut: a file of something else must not fill the memory.
+ * An open file by whole lines, a mebibyte at a time, more for a longer line: as bytes, whose memory is used again, and
+ * as a byte string, with their offset. A record comes with the line after it. Only the file's end and a line over
+ * `maxTextBytes` are cut: a file of something else must not fill the memory.
  */
-export async function* wholeLines(disk: Disk, descriptor: number, size: number) {
+export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
+  if (!facts.isFile()) throw new Error('it is not a regular file');
+  const { size } = facts;
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
   let at = 0;
   for (let held = 0; ; ) {

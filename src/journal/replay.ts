@@ -1,4 +1,4 @@
-/** Reads a journal from its beginning and tells what of it is sound, for a start and for `check`; changes nothing. */
+/** Reads a journal and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
 import type { Disk } from './disk.js';
 import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
@@ -16,9 +16,9 @@ export interface ReplayProblem {
 }
 
 /**
- * Reads an open journal, handing each line that is neither commit nor record to `accept` as it passes. Answers where
- * the last sound commit and the accepted lines end, the CRC-32 of what is between, and what follows, where it is torn.
- * @param onProgress Is told between two mebibytes how many of the file's bytes have been read.
+ * Reads an open journal, handing each line that is neither commit nor record to `accept`. Answers where the last sound
+ * commit and the accepted lines end, the CRC-32 of what is between, and what follows, where it is torn.
+ * @param onProgress Is told each mebibyte how many of the file's bytes are read.
  */
 export async function replay(
   disk: Disk,
@@ -27,7 +27,6 @@ export async function replay(
   onProgress?: (read: number, size: number) => void,
 ) {
   const facts = await disk.factsOf(descriptor);
-  if (!facts.isFile()) throw new Error('it is not a regular file');
   const { size, blksize } = facts;
   let lines = 0;
   let commits = 0;
@@ -36,19 +35,19 @@ export async function replay(
   let sum = 0;
   let endsInLine = false;
   let problem: Omit<ReplayProblem, 'kind'> | undefined;
-  /** Whether nothing but blank lines has been read without a problem. */
+  /** Whether all before the problem is blank. */
   let isFirst = true;
-  for await (const { bytes, text, at } of wholeLines(disk, descriptor, size)) {
+  for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onProgress?.(at, size);
     let next = 0;
-    // Summed in long stretches: a call for each line would cost more than reading it.
+    // In long stretches: a call for each line would cost more than reading it.
     let sumFrom = 0;
     while (next < text.length) {
       const line = readLine(text, next);
       const { once, commit, textFrom } = line;
-      lines += once === undefined ? 1 : 2;
+      lines += once ? 2 : 1;
       let what: string | undefined;
-      if (commit === undefined) what = offerLine(text, line, accept);
+      if (!commit) what = offerLine(text, line, accept);
       else {
         sum = crc32(bytes.subarray(sumFrom, next), sum);
         sumFrom = next;
@@ -63,7 +62,7 @@ export async function replay(
       next = line.end;
       end = at + next;
       endsInLine = line.textTo === next;
-      if (commit !== undefined) {
+      if (commit) {
         commits++;
         committedEnd = end;
         sum = 0;
@@ -71,23 +70,23 @@ export async function replay(
       }
     }
     sum = crc32(bytes.subarray(sumFrom, next), sum);
-    isFirst &&= text.slice(0, problem === undefined ? next : problem.byte - at).trim() === '';
-    if (problem !== undefined) break;
+    isFirst &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
+    if (problem) break;
   }
   let tornTail: Buffer | undefined;
-  if (problem !== undefined && size - end <= maxTornBytes) {
+  if (problem && size - end <= maxTornBytes) {
     const tail = await readRange(disk, descriptor, end, size);
     const rest = tail.toString('latin1', problem.byte - end);
     if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isFirst)) tornTail = tail;
   }
-  const kind: ReplayProblem['kind'] = tornTail === undefined ? 'damaged' : 'torn';
+  const kind: ReplayProblem['kind'] = tornTail ? 'torn' : 'damaged';
   return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
 }
 
-/** More than any write of ours takes: a batch of 16 MiB of drafts, of the longest texts. */
+/** More than any write of ours: 16 MiB of drafts, of the longest texts. */
 const maxTornBytes = 256 * 2 ** 20;
 
-async function readRange(disk: Disk, descriptor: number, from: number, to: number): Promise<Buffer> {
+async function readRange(disk: Disk, descriptor: number, from: number, to: number) {
   const bytes = Buffer.allocUnsafe(to - from);
   for (let read = 0; read < bytes.length; ) {
     const count = await disk.read(descriptor, bytes.subarray(read), from + read);
@@ -98,22 +97,15 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
 }
 
 /**
- * Whether a crash explains the rest of a file, which begins with its first bad line, at `from`.
- *
- * A crash cuts the last batch only. Mostly its commit line is then missing or broken, so none stands in the rest. The
- * disk may also write a batch's blocks in any order: then its commit line stands at the very end and a block before it
- * is missing, which reads as zeros. Whatever else stands here was acknowledged once, so it must not be cut.
+ * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash cuts the last batch only:
+ * its commit line is missing or broken, so that none stands in the rest; or the disk wrote its blocks in another order,
+ * and the commit line stands at the very end, after a missing block, which reads as zeros. Whatever else stands here
+ * was acknowledged once and must not be cut.
  */
-function explainedByCrash(
-  rest: string,
-  from: number,
-  batchFrom: number,
-  blockBytes: number,
-  isFirst: boolean,
-): boolean {
+function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isFirst: boolean) {
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
-  // Zeros begin where a block or the batch does, and go on to the end of that block, or of the file.
+  // From where a block or the batch begins, to the end of that block or of the file.
   const gapFrom = from + firstZero;
   const gapTo = firstZero + blockBytes - (gapFrom % blockBytes);
   const hasGap =
@@ -121,7 +113,7 @@ function explainedByCrash(
     (gapFrom === batchFrom || gapFrom % blockBytes === 0) &&
     /^\0*$/.test(rest.slice(firstZero, gapTo));
   if (isFirst) {
-    // Somebody named a file of something else: it begins otherwise, or with a whole line that is no animal.
+    // A file of something else begins otherwise, or with a whole line that is no animal.
     const isBegunByUs = heads.some((head) => head.startsWith(rest.slice(0, head.length)));
     if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;
     if ((firstLine.length < rest.length && firstZero < 0) || goesOnAfterObject(firstLine)) return false;
@@ -131,14 +123,11 @@ function explainedByCrash(
   return hasGap && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
 }
 
-/** What our first write begins with, whichever it is. */
+/** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
 const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
 
-/**
- * Whether a line goes on after its whole object, and not with a missing block: somebody took the newlines out, and all
- * that was acknowledged stands in this line.
- */
+/** Whether a line goes on after its object, and not with a missing block: somebody took the newlines out. */
 function goesOnAfterObject(line: string): boolean {
   let depth = 0;
   let isInString = false;

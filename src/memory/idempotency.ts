@@ -1,8 +1,7 @@
-/** Which idempotency keys were used for which animals, each for 24 hours (C57), for every storage that keeps keys. */
+/** Which idempotency keys were used for which animals (C57), for storages that keep keys. */
 import { PetstoreError } from '../errors.js';
 import type { InsertOnce, StoredText } from '../storage.js';
 
-/** How long a key is kept. */
 export const keptMs = 86_400_000;
 /** A record has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
@@ -14,15 +13,14 @@ export const inFlight = new PetstoreError(
 );
 export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
 
-/** One use of a key. */
 export interface KeyUse extends InsertOnce {
-  /** The animal that it added; undefined while it is under way. */
+  /** Its animal; undefined while it is under way. */
   added: StoredText | undefined;
-  /** The one that was kept after this one. */
+  /** The one kept after this one. */
   next: KeyUse | undefined;
 }
 
-/** Refuses what a program hands over and no start could read. @throws TypeError that names the member. */
+/** Refuses what no start could read. @throws TypeError that names the member */
 export function checkOnce(once: InsertOnce): void {
   if (typeof once !== 'object' || once === null)
     throw new TypeError('what makes an insert count once must be an object');
@@ -34,7 +32,7 @@ export function checkOnce(once: InsertOnce): void {
     throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
-/** A day away, in the future too: a clock went wrong, and who knows when it would end. */
+/** A day away, in the future too, by a clock gone wrong. */
 export function isTooFar(at: number, now: number): boolean {
   return Math.abs(now - at) >= keptMs;
 }
@@ -42,7 +40,7 @@ export function isTooFar(at: number, now: number): boolean {
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
   readonly #uses = new Map<string, KeyUse>();
-  // A list of those that are kept: the front of a Map is full of the holes of what was deleted there.
+  // A list of those kept: the front of a Map is full of the holes of what was deleted.
   #newest: { next: KeyUse | undefined } = { next: undefined };
   /** What stands before the oldest. */
   #gone = this.#newest;
@@ -51,12 +49,12 @@ export class IdempotencyKeys {
     return this.#uses.size;
   }
 
-  /** The first use of a key with its animal; or a new one, under way until `keep` or `drop`. @throws PetstoreError */
+  /** The first use of a key, or a new one, under way until `keep` or `drop`. @throws PetstoreError */
   begin(once: InsertOnce): KeyUse {
     this.#forgetExpired(once.at);
     const known = this.#uses.get(once.key);
-    if (known !== undefined && known.added === undefined) throw inFlight;
-    if (known === undefined || isTooFar(known.at, once.at)) return this.#start(once);
+    if (known && !known.added) throw inFlight;
+    if (!known || isTooFar(known.at, once.at)) return this.#start(once);
     if (known.body !== once.body) throw mismatch;
     return known;
   }
@@ -71,7 +69,7 @@ export class IdempotencyKeys {
     this.#uses.delete(use.key);
   }
 
-  /** Takes in a key that was kept before. Later keys tell what has expired: this machine's clock may be wrong. */
+  /** Later keys tell what has expired: this machine's clock may be wrong. */
   restore(once: InsertOnce, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);
@@ -83,11 +81,11 @@ export class IdempotencyKeys {
     return use;
   }
 
-  /** At most two for each that comes, so that it never takes long and yet keeps up. */
+  /** Two at most for each that comes: never long, and it keeps up. */
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
       const oldest = this.#gone.next;
-      if (oldest === undefined || !isTooFar(oldest.at, now)) return;
+      if (!oldest || !isTooFar(oldest.at, now)) return;
       // It may have been used anew since.
       if (this.#uses.get(oldest.key) === oldest) this.#uses.delete(oldest.key);
       this.#gone = oldest;

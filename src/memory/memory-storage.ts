@@ -1,4 +1,4 @@
-/** The storage that forgets; and its catalogue, texts by id and by status, which serves lasting storages too. */
+/** The storage that forgets, and its catalogue, for lasting storages too. */
 import { checkNames } from '../errors.js';
 import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetQuery, PetStorage, PetTexts, RecordKind, StoredText, TextPage } from '../storage.js';
@@ -7,23 +7,23 @@ import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen,
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
-  /** The animals that it begins with, as 1, 2, 3 … in their order. */
+  /** Its first animals, as 1, 2, 3 … in their order. */
   readonly pets?: Iterable<PetDraft>;
 }
 
-/** A storage whose animals are gone with the process. @throws TypeError for an unknown option or a wrong draft */
+/** A storage that forgets with the process. @throws TypeError for an unknown option or a wrong draft */
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
   const names = new RecordNames();
   const keys = new IdempotencyKeys();
   let closed = false;
-  const checkOpen = (): void => {
+  const checkOpen = () => {
     if (closed) throw closedError();
   };
 
   function recordsOf<Draft>({ json, statusOf }: KeptKind<Draft>) {
     const catalogue = new Catalogue();
-    const opened = (): Catalogue => {
+    const opened = () => {
       checkOpen();
       return catalogue;
     };
@@ -51,7 +51,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       checkOnce(once);
       checkOpen();
       const use = keys.begin(once);
-      if (use.added !== undefined) return use.added;
+      if (use.added) return use.added;
       const added = insert(draft);
       keys.keep(use, added);
       return added;
@@ -80,12 +80,12 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   };
 }
 
-/** Where a page of long texts ends, in bytes: its reply is one string, and the engine makes none of 512 MiB. */
+/** Where a page of long texts ends: its reply is one string, and the engine makes none of 512 MiB. */
 const maxPageBytes = 64 * 2 ** 20;
 
-/** Animals by ascending id. */
+/** Texts by ascending id and by status. */
 export class Catalogue {
-  /** Eight bytes each, where an array of bigints takes four times as many. */
+  /** Eight bytes each, a quarter of an array of bigints. */
   #ids = new BigInt64Array(1024);
   readonly #texts: string[] = [];
   /** Their positions, ascending. */
@@ -95,14 +95,14 @@ export class Catalogue {
     return this.#texts.length;
   }
 
-  /** The greatest id, 0 where it is empty. */
+  /** 0 where it is empty. */
   get lastId(): bigint {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
-  /** `id` must be above `lastId`. */
+  /** `id` is above `lastId`. */
   add(id: bigint, status: PetStatus | undefined, text: string): void {
-    if (status !== undefined) this.#byStatus.get(status)?.push(this.size);
+    if (status) this.#byStatus.get(status)?.push(this.size);
     if (this.size === this.#ids.length) {
       const grown = new BigInt64Array(2 * this.size);
       grown.set(this.#ids);
@@ -117,15 +117,15 @@ export class Catalogue {
     return this.#ids[position] === id ? this.#texts[position] : undefined;
   }
 
-  /** The texts of a query by ascending id (C5), fewer than its limit where they are long. @throws TypeError */
+  /** The texts of a query (C5), fewer than its limit where they are long. @throws TypeError */
   page(query: PetQuery): TextPage {
     checkQuery(query);
     const { limit, status, after } = query;
     const positions = status === undefined ? undefined : (this.#byStatus.get(status) ?? []);
     const matches = positions?.length ?? this.size;
     const start = after === undefined ? 0 : countAtMost(this.#ids, this.size, after);
-    const from = positions === undefined ? start : countAtMost(positions, matches, start - 1);
-    const positionAt = (match: number): number => (positions === undefined ? match : (positions[match] ?? 0));
+    const from = positions ? countAtMost(positions, matches, start - 1) : start;
+    const positionAt = (match: number) => (positions ? (positions[match] ?? 0) : match);
     const texts: string[] = [];
     let to = from;
     for (let bytes = 0; to < Math.min(from + limit, matches) && bytes < maxPageBytes; to++) {
@@ -137,7 +137,7 @@ export class Catalogue {
   }
 }
 
-/** How many of the first `count` items, which ascend, are at most this one. */
+/** How many of the first `count` items, ascending, are at most this one. */
 function countAtMost<Item extends number | bigint>(items: ArrayLike<Item>, count: number, wanted: Item): number {
   // Ids mostly follow one another.
   const guess = Number(wanted) - Number(items[0]);

@@ -1,4 +1,4 @@
-/** What storages of texts have in common: from animals to JSON texts and back, and how a kind of records is kept. */
+/** What storages share: from animals to JSON texts and back, and how a kind of records is kept. */
 import { inspect } from 'node:util';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
@@ -6,32 +6,24 @@ import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, typ
 import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
 /**
- * The face of texts of any storage: its own where it keeps texts, else made from its animals. Where it keeps no
- * idempotency keys, `insertOnce` rejects with `invalid_parameter` (C57).
+ * The texts of any storage: its own, or made from its animals. Where it keeps no idempotency keys, `insertOnce` rejects
+ * with `invalid_parameter` (C57).
  */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
   const { texts } = storage;
-  if (texts === undefined) return madeTexts(storage);
-  return {
-    insert: (draft) => texts.insert(draft),
-    insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
-    get: (id) => texts.get(id),
-    list: (query) => texts.list(query),
-  };
-}
-
-async function refuseKey(): Promise<never> {
-  const mend = 'leave the header Idempotency-Key out';
-  throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
-}
-
-function madeTexts(storage: PetStorage): Required<PetTexts> {
+  if (texts)
+    return {
+      insert: (draft) => texts.insert(draft),
+      insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
+      get: (id) => texts.get(id),
+      list: (query) => texts.list(query),
+    };
   return {
     insert: async (draft) => textOf(await storage.insert(draft)),
     insertOnce: async (draft, once) => textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
-      // Who writes JavaScript may answer null.
+      // JavaScript may answer null.
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
     list: async (query) => {
@@ -46,7 +38,12 @@ function madeTexts(storage: PetStorage): Required<PetTexts> {
   };
 }
 
-/** The text of what a storage answered as an animal. @throws TypeError where it is none, before it is JSON (C49) */
+async function refuseKey(): Promise<never> {
+  const mend = 'leave the header Idempotency-Key out';
+  throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
+}
+
+/** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
 function textOf(answer: Pet): StoredText {
   try {
     if (typeof answer !== 'object' || answer === null) throw new TypeError('an animal must be an object');
@@ -65,7 +62,7 @@ function inOneLine(answer: unknown): string {
   return inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
 }
 
-/** The face of animals of whatever keeps texts. */
+/** The animals of whatever keeps texts. */
 export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, keyof PetTexts>> {
   return {
     insert: async (draft) => parsePet((await texts.insert(draft)).json),
@@ -88,30 +85,27 @@ export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, key
   };
 }
 
-/** The longest JSON text of a record, in bytes; no animal's is longer. */
+/** The longest JSON text of a record; no animal's is longer. */
 export const maxTextBytes = 128 * 2 ** 20;
 
-/** How one kind of records is kept. */
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
-  /** What a list can be narrowed to. */
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** About how many bytes a draft holds while it waits. @throws for a draft against the rules */
+  /** About how many bytes a draft holds while it waits. @throws TypeError */
   readonly bytesOf: (draft: Draft) => number;
 }
 
-/** The kind of the animals. */
 export const petKind: KeptKind<PetDraft> = {
   json: petJson,
   statusOf: (draft) => draft.status,
   bytesOf: (draft) => {
     checkDraft(draft);
-    // A text of two bytes a char, and what goes with it.
+    // Two bytes a char, and more.
     return 2 * draft.name.length + 128;
   },
 };
 
-/** A plugin's kind, whose texts are checked: another line would be damage to the next start. */
+/** A plugin's kind, its texts checked: another line would be damage to the next start. */
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
@@ -124,16 +118,15 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
   return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
 }
 
-/** Whether a name can follow a storage file's own; other programs call their lock of a file `FILE.lock`. */
+/** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */
 export function isRecordName(name: string): boolean {
   return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
 }
 
-/** The names of a storage's records. */
 export class RecordNames {
   readonly #taken = new Set<string>();
 
-  /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for one that is taken. */
+  /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for a taken one. */
   take(name: string): void {
     if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
     if (this.#taken.has(name))
@@ -142,12 +135,11 @@ export class RecordNames {
   }
 }
 
-/** What a closed storage rejects with. */
 export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/** Records that can be used while they open; where that fails, every use rejects with `unavailable` (C48). */
+/** Records to be used while they open; where that fails, each use rejects with `unavailable` (C48). */
 export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
