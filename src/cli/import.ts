@@ -1,7 +1,6 @@
 /** The `import` command and `--seed`: add the animals of a file of JSON Lines: all or, where a line is bad, none. */
 import { readFileSync, statSync } from 'node:fs';
 import { constants as system } from 'node:os';
-import { buffer } from 'node:stream/consumers';
 import { parseDraft, parseJson, PetstoreError, type Log, type PetDraft, type PetStorage } from '../index.js';
 import { logTo, orRefuse, print, Progress, Refusal, say } from './output.js';
 import { readLogFormat, readWholeNumber, type Settings } from './settings.js';
@@ -50,7 +49,8 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
 
 /** What fills an empty storage with the animals of a file, checked already. @throws Refusal */
 export async function readSeed(file: string) {
-  const pieces = [...piecesOf(await openDrafts(file, 0))];
+  // Standard input is for an import alone.
+  const pieces = [...piecesOf(await openDrafts(file === '-' ? './-' : file, 0))];
   return async (storage: PetStorage, log: Log) => {
     if ((await storage.list({ limit: 1 })).length > 0)
       return log('info', 'not seeded: the storage holds animals', { file });
@@ -62,8 +62,12 @@ export async function readSeed(file: string) {
 /** A file in memory: what was checked is what is added. */
 async function openDrafts(path: string, after: number) {
   const name = path === '-' ? 'standard input' : path;
-  const bytes = await orRefuse(`${name} cannot be read`, 'name a file of JSON Lines', () => {
-    if (path === '-') return buffer(process.stdin);
+  const bytes = await orRefuse(`${name} cannot be read`, 'name a file of JSON Lines, of at most 2 GiB', async () => {
+    if (path === '-') {
+      const chunks: Buffer[] = [];
+      for await (const chunk of process.stdin) chunks.push(chunk);
+      return Buffer.concat(chunks);
+    }
     if (statSync(path).isFile()) return readFileSync(path);
     throw new Refusal(`${path} is not a regular file; name a file of JSON Lines, or - for standard input`);
   });

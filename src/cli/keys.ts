@@ -35,7 +35,7 @@ function readKeysFile(path: string): readonly StoredKey[] {
     return keys;
   } catch (error) {
     const mend = 'mend it, make one with `keys add NAME`, or name another with --keys-file or PETSTORE_KEYS_FILE';
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error)}; ${mend}`);
+    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error).replace(/\.$/, '')}; ${mend}`);
   }
 }
 
@@ -91,9 +91,10 @@ export async function openKeys(settings: Settings, log: Log) {
   let said = '';
 
   function readFile(): readonly KeyEntry[] {
-    needsFile ||= fs.existsSync(path);
-    if (!needsFile) return [];
-    return readKeysFile(path).map(({ name, sha256, expires }) => ({
+    if (!needsFile && !fs.existsSync(path)) return [];
+    const keys = readKeysFile(path);
+    needsFile = true;
+    return keys.map(({ name, sha256, expires }) => ({
       name,
       digest: Buffer.from(sha256, 'hex'),
       ...(expires !== undefined && { expiresAt: Date.parse(expires) }),

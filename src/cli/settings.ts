@@ -124,7 +124,7 @@ const mostEdits = 2;
 
 /** The nearest of the known words, or else where to look. */
 export function suggestion(word: string, known: readonly string[]): string {
-  const editsTo = (other: string) => (other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
+  const editsTo = (other: string) => (word !== '' && other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
   const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
   return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
 }

@@ -50,6 +50,8 @@ export async function start(settings: Settings): Promise<void> {
     const code = codeOf(error);
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
       throw new Refusal(`${host} is no address of this machine; choose one with --host, such as 127.0.0.1`);
+    if (code === 'EACCES')
+      throw new Refusal(`${place} is not permitted to this user; choose one above 1023 with --port`);
     if (code !== 'EADDRINUSE')
       throw new Refusal(`cannot listen on ${place} (${reasonOf(error)}); choose others with --port and --host`);
     const free = port < 60_000 ? port + 100 : port - 100;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { nodeDisk, replay } from '../journal/index.js';
+import { nodeDisk, readLine, wholeLines } from '../journal/index.js';
 import { parseJson } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
 import { parsePet } from '../pet.js';
@@ -165,13 +165,21 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
   return found;
 }
 
-/** The first line of a file that is neither blank nor a commit. */
+/** The first line of a file, be it damaged, that is neither blank nor a commit. */
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
-  let first: string | undefined;
-  await reading(path, (descriptor) => replay(nodeDisk, descriptor, (line) => void (first ??= line)));
-  return first;
+  return reading(path, async (descriptor) => {
+    for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
+      for (let next = 0; next < text.length; ) {
+        const { textFrom, textTo, end, commit } = readLine(text, next);
+        const line = text.slice(textFrom, textTo);
+        if (commit === undefined && line.trim() !== '') return line;
+        next = end;
+      }
+    }
+    return undefined;
+  });
 }
 
 /** Why a line is no record of a plugin. */

@@ -172,7 +172,9 @@ export class Connection {
     const answer = this.#answer;
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
-    const reply = exchange.failure === undefined ? answer.reply : service.failed(exchange.failure, exchange, answer);
+    const { failure } = exchange;
+    const isTold = failure === undefined || failure.body === answer.reply.body;
+    const reply = isTold ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.answered(reply.status);
