@@ -92,6 +92,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     }
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const server = await start(t, ['--storage', other], { cwd });
+    assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
     assert.equal(await (await server.get('/v1/pets/9223372036854775807')).text(), hardAnimals.at(-1));
     assert.equal(await (await server.get('/v1/pets?status=sold')).text(), `[${hardAnimals[1]}]`);
     assert.equal((await server.add('Rex')).status, 503, 'there are no ids left');

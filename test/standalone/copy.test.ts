@@ -1,6 +1,6 @@
 // copy between files: the same animals under the same ids, whatever cuts it off; and what is refused.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -13,6 +13,7 @@ import {
   type TextTarget,
 } from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
+import { commitOf } from '../storage/commit-line.js';
 import { assertRefused, folder, run, Running, serverFile, start, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -137,6 +138,20 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     );
     const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
     assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
+  });
+
+  test('damaged records of a plugin end a copy with 3, whatever is left of their first line', async (t) => {
+    const cwd = folder(t);
+    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const orders = [1, 2].map(
+      (id) => `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
+    );
+    const body = Buffer.from(`${orders.join('\n')}\n`);
+    const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
+    for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
+      writeFileSync(join(cwd, 'a.orders'), damaged.join(''));
+      assertRefusedBehind(await run(copying, { cwd }), /a\.orders line \d, byte \d+: a commit /);
+    }
   });
 
   test('orders that a person edited are copied as the server reads them', async (t) => {
