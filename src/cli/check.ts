@@ -49,7 +49,6 @@ async function salvage(path: string, outPath: string): Promise<void> {
   ]);
 }
 
-/** Lines that follow each other for the same reason stand together. */
 function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {

@@ -56,7 +56,6 @@ export interface Setting {
 
 /** A flag beats the environment, which beats the default. */
 export class Settings {
-  /** What is neither a flag nor a flag's value. */
   readonly operands: readonly string[];
   readonly #given = new Map<OptionName, readonly string[]>();
 
@@ -129,7 +128,6 @@ export function suggestion(word: string, known: readonly string[]): string {
   return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
 }
 
-/** Letters to put in, leave out or change; not counted beyond `most`. */
 function editsBetween(one: string, other: string, most: number): number {
   if (one === '' || other === '' || most < 0) return Math.max(one.length, other.length);
   const [ones, others] = [one.slice(1), other.slice(1)];

@@ -43,7 +43,6 @@ export async function start(settings: Settings): Promise<void> {
   let listening: Listening | undefined;
   let isEnding = false;
 
-  /** What listening failed by, with its mend. */
   function refuse(error: unknown): never {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     const place = `port ${port} of ${host}`;
@@ -59,7 +58,6 @@ export async function start(settings: Settings): Promise<void> {
     throw new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
   }
 
-  /** Stops and exits with a code, or at once with another where it stops already. */
   async function end(signal: string, code: number, hurriedCode: number) {
     if (isEnding) process.exit(hurriedCode);
     isEnding = true;

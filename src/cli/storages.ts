@@ -6,7 +6,6 @@ import type { CopyProgress, CopyReport, Log, PetStorage, TextTarget } from '../i
 import { logTo, print, Progress, Refusal } from './output.js';
 import { readLogFormat, type Setting, type Settings } from './settings.js';
 
-/** Rejects with a PetstoreError `storage_…`, or a Refusal. */
 type Open = (log: Log) => Promise<PetStorage>;
 
 export interface NamedStorage {
@@ -16,14 +15,11 @@ export interface NamedStorage {
   readonly openToServe: (log: Log, isTrial: boolean) => Promise<PetStorage>;
   /** What can be done to one that outlasts the process. */
   readonly lasting?: {
-    /** The same for one storage, however it is spelt. */
     readonly place: string;
     readonly isNew: boolean;
     readonly open: Open;
     readonly openToCopy: Open;
-    /** To be copied to: animals, or the records of a name. */
     readonly openTarget: (records?: string) => Promise<TextTarget>;
-    /** What plugins keep in it. */
     readonly recordNames: (log: Log) => Promise<readonly string[]>;
   };
   /** Makes the tables of a database, or brings them up to date; answers which. */

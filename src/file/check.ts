@@ -92,7 +92,6 @@ function orUnusable<Result>(path: string, step: Promise<Result>): Promise<Result
   return step.catch((error: unknown) => Promise.reject(unusable(path, error)));
 }
 
-/** How many animals share a commit: all of them may be more than a text can hold. */
 const maxBatch = 1_000;
 
 type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };

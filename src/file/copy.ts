@@ -182,7 +182,6 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   });
 }
 
-/** Why a line is no record of a plugin. */
 function whyNoRecord(line: string): string | undefined {
   try {
     anyRecords.parse(line);

@@ -91,7 +91,6 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
 
 const hung = 'The disk does not answer.';
 const hungCloseMs = 1000;
-/** About what a key and its record hold. */
 const keyedBytes = 512;
 
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };

@@ -32,7 +32,6 @@ export interface Shared {
   readonly service: Service;
   readonly outbox: Outbox;
   readonly unsent: UnsentBytes;
-  /** How many requests wait, on all connections. */
   waiting: number;
 }
 
@@ -51,7 +50,6 @@ const requestMs = 30_000;
 export class Connection {
   readonly #socket: Socket;
   readonly #shared: Shared;
-  /** Until its answer has left. */
   #current: Exchange | undefined;
   #answer: Answer | undefined;
   readonly #waiting: Exchange[] = [];
@@ -211,7 +209,6 @@ export class Connection {
     else unsent.enter(bytes, next);
   }
 
-  /** The answer has left: goes on with what waits. */
   #finish(): void {
     const exchange = this.#current;
     this.#current = undefined;

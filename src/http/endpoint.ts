@@ -17,7 +17,6 @@ export class Endpoint {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
   }
 
-  /** Opens a port; see `Petstore.listen`. */
   async listen(options: ListenOptions): Promise<HttpServer> {
     if (typeof options !== 'object' || options === null) {
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
@@ -28,7 +27,6 @@ export class Endpoint {
     return server;
   }
 
-  /** Ends all ports; what is under way has so many milliseconds to be answered. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.stop(graceMs)));
   }
@@ -63,7 +61,6 @@ export class Endpoint {
     outbox.put({ send });
   }
 
-  /** Answers a request of the web platform; takes what the platform's `fetch` takes. */
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
     const request = input instanceof Request && init === undefined ? input : new Request(input, init);
     const head = new Head();

@@ -17,7 +17,7 @@ const noHeaders: IncomingHttpHeaders = {};
 export class Exchange extends IncomingMessage implements Message {
   declare method: string;
   readonly startedAt = performance.now();
-  /** Node alone reads headers by name, for Expect, which is answered by ourselves: to make the table is 2 %. */
+  /** Node alone reads headers by name, for Expect, which is answered by ourselves. */
   override headers = noHeaders;
   /** As `complete`; until then, Node adds a listener for that to each request it lets go of. */
   override readableEnded = false;
@@ -29,7 +29,6 @@ export class Exchange extends IncomingMessage implements Message {
   #awaitsContinue = false;
   #bytes: Buffer | undefined;
   #length = 0;
-  /** Whether the body is wanted no more. */
   #isDiscarded = false;
   #maxBytes = heldBytes;
   /** Says that the body has come, over `#maxBytes` of it, or no more will; absent until somebody wants it. */

@@ -36,7 +36,6 @@ const names: readonly (readonly [name: string, field: Exclude<keyof Head, 'add'>
 /** By header name, in lower case and as most clients write it. */
 const fields = new Map([...names, ...names.map(([name, field]) => [name.toLowerCase(), field] as const)]);
 
-/** A header's values so far and one more. */
 function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
 }

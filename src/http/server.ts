@@ -61,9 +61,7 @@ export class HttpServer {
   /** By their sockets; under HTTPS also those that still shake hands, and have none. */
   readonly #connections = new Map<Duplex, Connection | undefined>();
   readonly #sweeper: NodeJS.Timeout;
-  /** The port that it listens on. */
   readonly port: number;
-  /** Its base address, without a slash at the end. */
   readonly url: string;
 
   private constructor(server: AnyServer, { address, family, port }: AddressInfo, shared: Shared) {
@@ -106,7 +104,6 @@ export class HttpServer {
     }, sweepMs).unref();
   }
 
-  /** Listens; rejects with Node's error where that cannot be. */
   static async listen(shared: Shared, { port = 3000, host = '127.0.0.1', tls }: ListenOptions): Promise<HttpServer> {
     const server =
       tls === undefined
@@ -121,7 +118,6 @@ export class HttpServer {
     return new HttpServer(server, address, shared);
   }
 
-  /** See `Listening.setTls`. */
   setTls({ cert, key }: TlsPair): void {
     if (!isSecure(this.#server)) throw new TypeError('the server listens without TLS');
     this.#server.setSecureContext({ cert, key });

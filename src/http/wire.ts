@@ -16,7 +16,6 @@ const jsonType = 'application/json';
 /** These have no body, and no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
-/** The headers of a reply, names and values alternating, for who writes lines and date. */
 export function wireHeaders({ status, headers, body, contentType = jsonType, cacheControl, closes }: Reply): string[] {
   const all = [...always, ...headers];
   if (cacheControl !== undefined) all[1] = cacheControl;
@@ -130,7 +129,6 @@ export class UnsentBytes {
     this.#bytes += bytes;
   }
 
-  /** So many bytes have left, or never will. */
   leave(bytes: number): void {
     this.#bytes -= bytes;
     this.#goOn();

@@ -147,7 +147,6 @@ export class Journal {
     });
   }
 
-  /** Lets go of the file after the write under way. */
   close(): Promise<void> {
     this.#closing ??= this.#inTurn(async () => {
       this.#failure = closedError();

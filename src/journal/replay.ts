@@ -35,8 +35,7 @@ export async function replay(
   let sum = 0;
   let endsInLine = false;
   let problem: Omit<ReplayProblem, 'kind'> | undefined;
-  /** Whether all before the problem is blank. */
-  let isFirst = true;
+  let isNothingBefore = true;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onProgress?.(at, size);
     let next = 0;
@@ -70,20 +69,19 @@ export async function replay(
       }
     }
     sum = crc32(bytes.subarray(sumFrom, next), sum);
-    isFirst &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
+    isNothingBefore &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
     if (problem) break;
   }
   let tornTail: Buffer | undefined;
   if (problem && size - end <= maxTornBytes) {
     const tail = await readRange(disk, descriptor, end, size);
     const rest = tail.toString('latin1', problem.byte - end);
-    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isFirst)) tornTail = tail;
+    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore)) tornTail = tail;
   }
   const kind: ReplayProblem['kind'] = tornTail ? 'torn' : 'damaged';
   return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
 }
 
-/** More than any write of ours: 16 MiB of drafts, of the longest texts. */
 const maxTornBytes = 256 * 2 ** 20;
 
 async function readRange(disk: Disk, descriptor: number, from: number, to: number) {
@@ -102,7 +100,7 @@ async function readRange(disk: Disk, descriptor: number, from: number, to: numbe
  * and the commit line stands at the very end, after a missing block, which reads as zeros. Whatever else stands here
  * was acknowledged once and must not be cut.
  */
-function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isFirst: boolean) {
+function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isNothingBefore: boolean) {
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
   // From where a block or the batch begins, to the end of that block or of the file.
@@ -112,7 +110,7 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
     firstZero >= 0 &&
     (gapFrom === batchFrom || gapFrom % blockBytes === 0) &&
     /^\0*$/.test(rest.slice(firstZero, gapTo));
-  if (isFirst) {
+  if (isNothingBefore) {
     // A file of something else begins otherwise, or with a whole line that is no animal.
     const isBegunByUs = heads.some((head) => head.startsWith(rest.slice(0, head.length)));
     if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;

@@ -42,8 +42,7 @@ export class IdempotencyKeys {
   readonly #uses = new Map<string, KeyUse>();
   // A list of those kept: the front of a Map is full of the holes of what was deleted.
   #newest: { next: KeyUse | undefined } = { next: undefined };
-  /** What stands before the oldest. */
-  #gone = this.#newest;
+  #beforeOldest = this.#newest;
 
   get size(): number {
     return this.#uses.size;
@@ -84,11 +83,11 @@ export class IdempotencyKeys {
   /** Two at most for each that comes: never long, and it keeps up. */
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
-      const oldest = this.#gone.next;
+      const oldest = this.#beforeOldest.next;
       if (!oldest || !isTooFar(oldest.at, now)) return;
       // It may have been used anew since.
       if (this.#uses.get(oldest.key) === oldest) this.#uses.delete(oldest.key);
-      this.#gone = oldest;
+      this.#beforeOldest = oldest;
     }
   }
 }

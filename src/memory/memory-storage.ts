@@ -95,7 +95,6 @@ export class Catalogue {
     return this.#texts.length;
   }
 
-  /** 0 where it is empty. */
   get lastId(): bigint {
     return this.#ids[this.size - 1] ?? 0n;
   }

@@ -19,14 +19,12 @@ import * as sql from './tables.js';
 /** How often a database that is away is asked, and the log told. */
 const askAgainMs = 500;
 const tellMs = 5_000;
-/** For how long a batch of a copy is sent again. */
 const copyAgainMs = 30_000;
 /** An index over many animals takes minutes. */
 const longestStepMs = 600_000;
 /** What two hear that take the same step, and how often it is taken again. */
 const maxCollisions = 20;
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
-/** Of the tables. */
 const neededVersion = sql.steps.length;
 
 /**

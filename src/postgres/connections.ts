@@ -91,7 +91,6 @@ const renewMs = 1_000;
 /** How many large answers are read at once, and how long one waits for that. */
 const maxLarge = 3;
 const turnMs = 5_000;
-/** Until the log is told the same again. */
 const tellMs = 60_000;
 
 interface Asking {
@@ -116,7 +115,6 @@ export async function connectionsTo(
   const pool = isOurs ? await poolFor(database, max, openingLog) : database;
   const sessions = new Map<PostgresConnection, Session>();
   const underWay = new Set<Promise<unknown>>();
-  /** Sessions from before are not used. */
   let trustedSince = 0;
   let renewedAt = Number.NEGATIVE_INFINITY;
   /** Of prepared statements by their texts; undefined where a pooler forbids them. */

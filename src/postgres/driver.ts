@@ -158,11 +158,9 @@ export class Session {
   severity: string | undefined;
   /** The last that no PL/pgSQL function raised. */
   warning: string | undefined;
-  /** Takes all listeners away. */
   readonly leave: () => void;
   /** The beginning of an error, or of a message's header. */
   #held: Buffer = nothing;
-  /** How much of another message is still to come. */
   #passing = 0;
 
   /** @param connection Between two messages. */

@@ -39,7 +39,6 @@ export function postgresRecords<Draft>(
   table: sql.Table,
 ) {
   const batches = batchesInto(table, connections);
-  /** For `ready`. */
   const trials = batchesInto(table, connections);
   const commits = new GroupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
@@ -50,7 +49,6 @@ export function postgresRecords<Draft>(
   });
   const keysUnderWay = new Set<string>();
   const watchers: ((commit: Commit) => void)[] = [];
-  /** What this event-loop turn asks for. */
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof textsOf> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */

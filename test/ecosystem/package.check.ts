@@ -11,11 +11,11 @@ const libraries = Object.keys(manifest.peerDependencies);
 
 /**
  * All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. A line of src is
- * some 28 bytes of it: 13 of the source, 10 of the JavaScript, 5 of the declaration and its map.
+ * some 30 bytes of it, as source, JavaScript, declaration and map.
  */
 const belongs =
-  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|dist\/[\w/-]+\.(js|d\.ts|d\.ts\.map)|src\/[\w/-]+\.ts|page\/\w+\.\w+)$/;
-const largest = { packed: 301_000, unpacked: 1_060_000 };
+  /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts|d\.ts\.map)|src\/[\w/-]+\.ts|page\/\w+\.\w+)$/;
+const largest = { packed: 250_000, unpacked: 860_000 };
 
 interface Packed {
   readonly file: string;
@@ -34,7 +34,6 @@ async function pack(t: TestContext): Promise<Packed> {
     'tsconfig.json',
     'README.md',
     'LICENSE',
-    'CHANGELOG.md',
     'Makefile',
     'data/animals.jsonl',
   ]) {
