@@ -33,7 +33,7 @@ const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
   files: inOrder.map((name) => join(folder, `${name}.test.js`)),
-  concurrency: 6,
+  concurrency: 8,
   timeout: 480_000,
   signal: stop.signal,
 });
