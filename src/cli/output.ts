@@ -48,7 +48,6 @@ const redrawMs = 100;
 export class Progress {
   #drawnAt = -Infinity;
 
-  /** @param done From 0 to 1. */
   show(what: string, done: number, count: number): void {
     const bar = '#'.repeat(done * barWidth).padEnd(barWidth, '-');
     this.count(`${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}%`, count);

@@ -7,7 +7,7 @@ import type { Service, Shared } from './connection.js';
 import { brokenOff } from './exchange.js';
 import { Head, headerOf, mountPathOf, parseHead } from './head.js';
 import { HttpServer, type ListenOptions } from './server.js';
-import { linger, Outbox, UnsentBytes, wireHeaders } from './wire.js';
+import { lingerBytes, lingerMs, Outbox, UnsentBytes, wireHeaders } from './wire.js';
 
 export class Endpoint {
   readonly #shared: Shared;
@@ -108,12 +108,30 @@ async function readIncoming(request: IncomingMessage, maxBytes: number): Promise
 function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
   // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
-  const { socket, complete } = request;
-  const closes = reply.closes === true || !complete || !response.shouldKeepAlive || isStopping;
-  // Node would end the connection at once, though the body still comes (C51).
-  if (!complete) socket.destroySoon = () => linger(socket);
+  const closes = reply.closes === true || !request.complete || !response.shouldKeepAlive || isStopping;
   response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
-  response.end(request.method === 'HEAD' ? '' : String(reply.body ?? ''), 'latin1');
+  const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
+  if (request.complete) return void response.end(body, 'latin1');
+  if (body === '') response.flushHeaders();
+  else response.write(body, 'latin1');
+  drainAndEnd(request, response);
+}
+
+/** Takes in some of the unread body first: Node closes at once, which would reset the reply away (C51). */
+function drainAndEnd(request: IncomingMessage, response: ServerResponse): void {
+  let bytes = 0;
+  const end = (): void => {
+    clearTimeout(timer);
+    request.off('data', onData).off('end', end).off('close', end);
+    request.socket.once('finish', () => request.socket.destroy());
+    response.end();
+  };
+  const onData = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes >= lingerBytes) end();
+  };
+  const timer = setTimeout(end, lingerMs);
+  request.on('data', onData).on('end', end).on('close', end).resume();
 }
 
 async function readStream({ body: stream, signal }: Request, maxBytes: number): Promise<string> {

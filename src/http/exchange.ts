@@ -83,7 +83,6 @@ export class Exchange extends IncomingMessage implements Message {
     return true;
   }
 
-  /** Its answer is on its way: what still comes of its body is dropped. */
   answered(status: number): void {
     this.#discard();
     if (this.response !== undefined) this.response.statusCode = status;

@@ -154,8 +154,8 @@ export class UnsentBytes {
 }
 
 /** How much a client may still send after its last answer, and for how long (C51). */
-const lingerBytes = 65_536;
-const lingerMs = 1_000;
+export const lingerBytes = 65_536;
+export const lingerMs = 1_000;
 
 /** Ends the sending side, and takes in some of what still comes: a reset loses the answer (RFC 9112 section 9.6). */
 export function linger(socket: Socket, text = ''): void {

@@ -59,7 +59,6 @@ async function ownerOf(descriptor: number): Promise<string | undefined> {
   return undefined;
 }
 
-/** Other users' processes are closed to us, and any may end meanwhile. */
 const namesIn = (folder: string) => readdir(folder).catch(() => []);
 
 export function inUse(path: string, who = 'another process'): PetstoreError {

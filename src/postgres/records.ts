@@ -229,7 +229,6 @@ export function postgresRecords<Draft>(
 /** Adds batches, one at a time in the name of one writer, and finds out what became of each. */
 function batchesInto(table: sql.Table, connections: Connections) {
   let writer = randomUUID();
-  /** The number of its last batch; none is ever given twice. */
   let lastBatch = 0n;
 
   /**
