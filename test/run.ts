@@ -2,6 +2,7 @@
  * Runs the suite as `npm run build-tests` built it: the test files as processes side by side, and one PostgreSQL server for
  * all that need just any, where its programs are installed. `node test-dist/run.js http storage` runs those folders alone.
  */
+import { setMaxListeners } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { run } from 'node:test';
@@ -30,6 +31,8 @@ process.env['NODE_OPTIONS'] =
   `${process.env['NODE_OPTIONS'] ?? ''} --import=${import.meta.resolve('./support/deadline.js')}`;
 
 const stop = new AbortController();
+// Each file that is at work listens to it.
+setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
   files: inOrder.map((name) => join(folder, `${name}.test.js`)),

@@ -105,12 +105,11 @@ export async function openKeys(settings: Settings, log: Log) {
     if (/^[\x21-\x7e]+$/.test(text)) return { name: `env-${index + 1}`, digest: digestOfKey(text) };
     throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
   });
-  const stored = readFile();
-  // After the file: a refused start leaves nothing on the disk.
-  const devKey = settings.has('--dev') ? await ownKey() : undefined;
-  if (devKey !== undefined) fixed.push({ name: devName, digest: digestOfKey(devKey) });
+  let stored = readFile();
+  const isTrial = settings.has('--dev');
+  if (isTrial && fs.existsSync(devPath)) await ownKey();
   const all = [...fixed, ...stored];
-  if (all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
+  if (!isTrial && all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
     const problem = all.length === 0 ? 'there is no API key' : 'every API key has expired';
     const mend = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS, or start with --dev`;
     throw new Refusal(`${problem}; ${mend}`);
@@ -121,10 +120,10 @@ export async function openKeys(settings: Settings, log: Log) {
   function readAgain(isAsked: boolean) {
     seen = identityOf(path);
     try {
-      const present = [...fixed, ...readFile()];
-      ring = new KeyRing(present, Date.now);
+      stored = readFile();
+      ring = new KeyRing([...fixed, ...stored], Date.now);
       said = '';
-      log('info', 'keys read again', { keys: present.length });
+      log('info', 'keys read again', { keys: fixed.length + stored.length });
     } catch (error) {
       const reason = reasonOf(error);
       if (isAsked || reason !== said) log('warn', 'keys not read again: the last good ones stay', { error: reason });
@@ -137,7 +136,15 @@ export async function openKeys(settings: Settings, log: Log) {
   setInterval(() => {
     if (identityOf(path) !== seen) readAgain(false);
   }, 1_000).unref();
-  return { devKey, verify: (token: string) => ring.verify(token), reload: () => readAgain(true) };
+
+  /** Adds the key of `--dev`; it is made last: a refused start leaves nothing on the disk. */
+  async function addDevKey() {
+    const key = await ownKey();
+    fixed.push({ name: devName, digest: digestOfKey(key) });
+    ring = new KeyRing([...fixed, ...stored], Date.now);
+    return key;
+  }
+  return { addDevKey, verify: (token: string) => ring.verify(token), reload: () => readAgain(true) };
 }
 
 async function ownKey(): Promise<string> {

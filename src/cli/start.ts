@@ -107,6 +107,7 @@ export async function start(settings: Settings): Promise<void> {
 
   const storage = await named.openToServe(log, isTrial);
   await fill?.(storage, log);
+  const devKey = isTrial ? await keys.addDevKey() : undefined;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
   petstore = createPetstore({
@@ -132,7 +133,7 @@ export async function start(settings: Settings): Promise<void> {
   const { url } = listening;
   const readyMs = Math.round(performance.now());
   log('info', 'listening', { url, storage: named.text, pets: storage.size, readyMs, pid: process.pid });
-  if (keys.devKey !== undefined) process.stdout.write(devBanner(url, keys.devKey, plugins.has('docs')));
+  if (devKey !== undefined) process.stdout.write(devBanner(url, devKey, plugins.has('docs')));
 }
 
 /** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */

@@ -13,7 +13,6 @@ export interface NamedStorage {
   readonly text: string;
   /** Waits for a database that is away; `isTrial` brings its tables up to date. */
   readonly openToServe: (log: Log, isTrial: boolean) => Promise<PetStorage>;
-  /** What can be done to one that outlasts the process. */
   readonly lasting?: {
     readonly place: string;
     readonly isNew: boolean;

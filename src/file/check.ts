@@ -96,7 +96,6 @@ const maxBatch = 1_000;
 
 type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
 
-/** Tells an open file's sound animals, in batches, from the rest. */
 async function survey(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];

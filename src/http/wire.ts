@@ -124,7 +124,6 @@ export class UnsentBytes {
     this.#goOn();
   }
 
-  /** Counts a short answer that its socket did not take at once. */
   add(bytes: number): void {
     this.#bytes += bytes;
   }

@@ -19,7 +19,6 @@ export function batchBytes(lines: readonly string[], from: number): Buffer {
   return Buffer.concat([body, Buffer.from(commitLine(from, crc32(body)))]);
 }
 
-/** A record's line in exactly our text. */
 const recordPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
 const maxRecordBytes = 192;

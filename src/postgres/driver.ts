@@ -159,7 +159,6 @@ export class Session {
   /** The last that no PL/pgSQL function raised. */
   warning: string | undefined;
   readonly leave: () => void;
-  /** The beginning of an error, or of a message's header. */
   #held: Buffer = nothing;
   #passing = 0;
 

@@ -25,7 +25,6 @@ export const restAt = '{"id":0'.length;
 /** Its text, or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
-/** For how long a batch that collided is sent again. */
 const againMs = 2_000;
 const readyMs = 4_000;
 const maxLimit = 1_000_000;

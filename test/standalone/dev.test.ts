@@ -106,6 +106,14 @@ describe('--dev', { concurrency: 4 }, () => {
     assert.deepEqual(readdirSync(cwd), []);
   });
 
+  test('no key is made for a storage that is refused', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'pets.jsonl'), 'a shopping list\n');
+    const ended = await run(['--dev', '--port', '0', '--storage', 'file:pets.jsonl'], { cwd });
+    assertRefused(ended, 3, /pets\.jsonl line 1/);
+    assert.deepEqual(readdirSync(cwd), ['pets.jsonl']);
+  });
+
   test('a dev-key that is no key is refused with exit 2', async (t) => {
     const cwd = folder(t);
     mkdirSync(join(cwd, 'data'));
@@ -113,11 +121,12 @@ describe('--dev', { concurrency: 4 }, () => {
     const ended = await run(['--dev', '--port', '0'], { cwd });
     assertRefused(ended, 2, /data\/dev-key holds no key; delete it/);
     assert.ok(!ended.stderr.includes('secret'));
+    assert.deepEqual(readdirSync(join(cwd, 'data')), ['dev-key']);
   });
 
   test('a place where no key can be made is refused with exit 2', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'data'), '');
-    assertRefused(await run(['--dev', '--port', '0'], { cwd }), 2, /data\/dev-key/);
+    assertRefused(await run(['--dev', '--port', '0', '--storage', 'memory:'], { cwd }), 2, /data\/dev-key/);
   });
 });
