@@ -5,7 +5,7 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import { brokenOff, type Exchange } from './exchange.js';
-import { keepAliveMs, linger, longBytes, parseFailure, replyHead, slicesOf } from './wire.js';
+import { keepAliveMs, linger, longBytes, parseFailure, replyHead, replyText, slicesOf } from './wire.js';
 import type { Outbox, ParserError, UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
@@ -182,31 +182,36 @@ export class Connection {
       this.#refusal = undefined;
       this.#forgetWaiting();
     }
-    this.#write(replyHead(reply, closes), exchange.method === 'HEAD' ? '' : (reply.body ?? ''));
+    this.#write(reply, exchange.method === 'HEAD' ? '' : (reply.body ?? ''), closes);
     service.left(reply.status, exchange, answer);
   }
 
   /** Writes an answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
-  #write(head: string, body: string | Pieces): void {
+  #write(reply: Reply, body: string | Pieces, closes: boolean): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
-    const bytes = head.length + body.length;
-    const isShort = typeof body === 'string' && bytes <= longBytes;
-    if (isShort) {
-      socket.write(head + body, 'latin1');
-      if (socket.writableLength === 0 || socket.destroyed) return void this.#finish();
-      unsent.add(bytes);
-    }
-    // After a short one, an empty slice says when it has left.
-    const slices = isShort ? [''].values() : slicesOf(head, body);
-    const next = (): void => {
-      const slice = socket.destroyed ? undefined : slices.next().value;
-      if (slice !== undefined) return void socket.write(slice, 'latin1', next);
+    const leave = (bytes: number): void => {
       unsent.leave(bytes);
       this.#finish();
     };
-    if (isShort) next();
-    else unsent.enter(bytes, next);
+    if (typeof body === 'string' && body.length <= longBytes) {
+      const text = replyText(reply, body, closes);
+      socket.write(text, 'latin1');
+      if (socket.writableLength === 0 || socket.destroyed) return void this.#finish();
+      unsent.add(text.length);
+      // Node calls back once all before it has left.
+      socket.write('', () => leave(text.length));
+      return;
+    }
+    const head = replyHead(reply, closes);
+    const bytes = head.length + body.length;
+    const slices = slicesOf(head, body);
+    const next = (): void => {
+      const slice = socket.destroyed ? undefined : slices.next().value;
+      if (slice === undefined) leave(bytes);
+      else socket.write(slice, 'latin1', next);
+    };
+    unsent.enter(bytes, next);
   }
 
   #finish(): void {
