@@ -9,7 +9,6 @@ import { replyTo, type Reply } from './reply.js';
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-// Answered, not thrown: a throw costs a microsecond.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.', '');
 const invalid = unauthorized('The API key is not valid.', '');
 /** For a bearer token alone (C37; RFC 6750 section 3.1). */
@@ -17,7 +16,7 @@ const invalidToken = unauthorized('The API key is not valid.', ', error="invalid
 
 /** The bearer token of an Authorization header. */
 export function tokenOf(authorization: string | undefined): string | undefined {
-  // A second header has joined ", " to it.
+  // Two headers come joined by ", ", and a token has no space.
   if (authorization === undefined || !/^bearer +[\x21-\x7e]+$/i.test(authorization)) return undefined;
   return authorization.slice('bearer '.length).trimStart();
 }
@@ -71,7 +70,7 @@ export class KeyRing {
     if (accepted !== undefined && !this.#isExpired(accepted)) return accepted.name;
     const digest = digestOfKey(token);
     let found: KeyEntry | undefined;
-    // Through to the end, for constant time.
+    // Through to the end: how long it takes must not tell which one it is (C40).
     for (const entry of this.#entries)
       if (timingSafeEqual(digest, entry.digest) && !this.#isExpired(entry)) found = entry;
     if (found !== undefined) this.#accepted.set(token, found);

@@ -27,8 +27,9 @@ export const statuses = {
 export type ReplyErrorCode = keyof typeof statuses;
 
 /**
- * Every code. Opening a storage rejects with `storage_damaged`: it holds what no crash explains (F3); `storage_in_use`:
- * another process owns it (F4); `storage_unusable`: it cannot be created, read or written (F7).
+ * Every code. Opening, copying or importing into a storage rejects with `storage_damaged`: it holds what no crash
+ * explains (F3), or a copy differs; `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be
+ * created, read or written (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -36,11 +37,14 @@ export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 
 export interface ErrorDetails {
   /** Header names and values of the answer, alternating. */
   readonly headers?: readonly string[];
-  /** What went wrong underneath, for the log alone. */
+  /** What went wrong underneath; no client sees it. */
   readonly cause?: unknown;
 }
 
-/** The one failure that a caller can act on: `code` is stable, `message` is for people and may change. */
+/**
+ * The one failure that a caller can act on: `code` is stable, `message` is for people and may change. Those that
+ * requests cause often are made once, at load: a stack trace costs more than the rest of the answer.
+ */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
   /** Which failure it is. */
@@ -49,7 +53,6 @@ export class PetstoreError extends Error {
   readonly status: number | undefined;
   /** Header names and values, alternating; empty for most. */
   readonly headers: readonly string[];
-  /** Cached: errors that are made once are thrown often. */
   #body: string | undefined;
 
   /** @param message A sentence for people, the client's included. */
@@ -104,5 +107,5 @@ export function detailOf(thrown: unknown): string {
 /** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Tells who runs the petstore. Fields hold no key; a log that throws does no harm. */
+/** Takes what the operator is to know. Fields hold no key; a log that throws does no harm. */
 export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;

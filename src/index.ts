@@ -1,8 +1,8 @@
-/** The public API; what is not exported here is private. */
+/** The public API of `petstore`; only its plugins, `petstore/postgres` and `petstore/conformance` export more. */
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export { codeOf, detailOf, PetstoreError, reasonOf, type ErrorCode, type ErrorDetails } from './errors.js';
 export type { Log, LogLevel, ReplyErrorCode } from './errors.js';
-export type { ListenOptions, TlsPair } from './http/index.js';
+export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 export { int64OfJsonNumber, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
 export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
 export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';
@@ -10,7 +10,7 @@ export { largestBodyBytes, type PetstoreOptions } from './options.js';
 export { listDocument, pageReply, parsePage } from './paging.js';
 export { checkDraft, checkQuery, parseDraft, petJson, petStatuses } from './pet.js';
 export type { Pet, PetDraft, PetStatus } from './pet.js';
-export { createPetstore, type Listening, type Petstore } from './petstore.js';
+export { createPetstore, type Petstore } from './petstore.js';
 export type { AcceptedRequest, Plugin, PluginHost, ReplyEvent, ReplySource, RequestHead, Wrapper } from './plugin.js';
 export { emptyReply, jsonReply, type Reply } from './reply.js';
 export type { Query } from './request.js';

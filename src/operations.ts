@@ -19,7 +19,6 @@ const getPetDeprecation: Deprecation = {
   successor: '/v1/pets',
 };
 
-// Made once: a stack trace costs more than the rest of such an answer.
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
 const badStatus = new PetstoreError('invalid_parameter', `status must be one of ${petStatuses.join(', ')}.`);
 

@@ -31,7 +31,7 @@ export interface PetstoreOptions {
   readonly stagingBaseUrl?: string;
 }
 
-/** The most that `maxBodyBytes` may be, 16 MiB: all that fits into a storage. */
+/** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
 
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;

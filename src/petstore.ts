@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { detailOf, PetstoreError, reasonOf, type Log } from './errors.js';
-import { Endpoint, stopping, type Answer, type ListenOptions, type TlsPair } from './http/index.js';
+import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
 import { textsOf } from './memory/index.js';
 import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
@@ -14,16 +14,6 @@ import type { PetStorage } from './storage.js';
 
 /** For requests under way; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
-
-/** A port that the petstore listens on. */
-export interface Listening {
-  /** Its base address, without a slash at the end. */
-  readonly url: string;
-  /** The port, never 0. */
-  readonly port: number;
-  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the old one stays. */
-  readonly setTls: (tls: TlsPair) => void;
-}
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
@@ -99,6 +89,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const needsKey = resource.needsKey && operation.isPublic !== true;
       const token = needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
+      // Not thrown: that costs a microsecond.
       if (needsKey && keyName === undefined) reply = refusalOf(head.authorization);
       else {
         checkExpectation(head);
@@ -110,7 +101,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
         reply = await hooks.carryOut(operation, asked, message);
       }
     } catch (error) {
-      reply = failed(error);
+      reply = failureReply(error);
     }
     return { reply: dressed(reply, resource, message), resource, keyName };
   }
@@ -127,21 +118,22 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   /** The reply to a failure (C49). */
-  function failed(error: unknown): Reply {
+  function failureReply(thrown: unknown): Reply {
+    let fault = thrown;
     try {
-      if (!(error instanceof PetstoreError) || error.status === undefined) throw error;
-      // It may be a plugin's, and so may its headers.
-      return checkReply(replyTo(error));
-    } catch (fault) {
-      log('error', 'internal error', { error: detailOf(fault) });
-      return internalErrorReply;
+      // Its headers may be a plugin's.
+      if (thrown instanceof PetstoreError && thrown.status !== undefined) return checkReply(replyTo(thrown));
+    } catch (error) {
+      fault = error;
     }
+    log('error', 'internal error', { error: detailOf(fault) });
+    return internalErrorReply;
   }
 
   const endpoint = new Endpoint({
     answer,
     failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
-    left: (status, message, answered) => {
+    replied: (status, message, answered) => {
       hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
       if (message !== undefined && --answering === 0) idled();
     },
@@ -172,13 +164,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     fetch: (request, init) => endpoint.fetch(request, init),
     listen: async (listenOptions = {}) => {
       await Promise.all(openings);
-      if (closing !== undefined) throw stopping();
-      const server = await endpoint.listen(listenOptions);
-      if (closing !== undefined) {
-        await server.stop(0);
-        throw stopping();
-      }
-      return { url: server.url, port: server.port, setTls: (tls) => server.setTls(tls) };
+      return endpoint.listen(listenOptions);
     },
     drain: () => void (isDraining = true),
     close: () => (closing ??= closeAll()),

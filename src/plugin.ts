@@ -1,4 +1,4 @@
-/** What a plugin is and what it is given; and its hooks, called so that none does harm. */
+/** What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the process. */
 import { reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
@@ -84,7 +84,7 @@ export function checkedRoute(route: Route): Route {
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one throws or rejects with is logged alone. */
+/** The hooks of all plugins. What one throws or rejects with is logged; of a wrapper, it is the answer. */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];

@@ -17,7 +17,7 @@ export interface Reply {
   readonly closes?: boolean;
 }
 
-/** A long byte string, joined only as it is sent: a client that does not read it costs nothing (C55). */
+/** A long byte string, joined only as it is sent: a client that does not read it costs no copy (C55). */
 export class Pieces {
   readonly texts: readonly string[];
   /** In bytes. */
@@ -67,7 +67,7 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   return { ...reply, headers };
 }
 
-/** A second of these would give a reply two ends. */
+/** Headers that sending writes: a second one could contradict it. */
 const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
 /** A copy of what a plugin may change later. @throws TypeError where it is no reply. */
@@ -78,6 +78,7 @@ export function checkReply(reply: Reply): Reply {
   if (!isReply || status < 200 || status > 599)
     throw new TypeError('a handler must answer a reply with status and headers, names and values alternating');
   checkHeaders(headers);
+  // Under other names, for `headers` must not have their own.
   checkHeaders(['Type', contentType, 'Caching', cacheControl]);
   if (body === undefined) return checked;
   if (typeof body !== 'string' && !(body instanceof Pieces))

@@ -23,16 +23,16 @@ export interface Message {
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** Headers, repeated ones joined by `, `, which the grammar of none allows. */
+/** Headers, repeated ones joined by `, `. */
 type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
 
-/** Splits origin-form, absolute-form (C13) and `*` at the `?`; both parts stay encoded. */
+/** Splits origin-form, absolute-form (C13), whose path may be left out, and `*` at the `?`; both parts stay encoded. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const from = target.startsWith('/') ? 0 : (/^https?:\/\/[^/?]*/i.exec(target)?.[0].length ?? 0);
   const queryAt = target.indexOf('?', from);
-  if (queryAt < 0) return { path: target.slice(from), query: '' };
-  return { path: target.slice(from, queryAt), query: target.slice(queryAt + 1) };
+  const path = target.slice(from, queryAt < 0 ? undefined : queryAt);
+  return { path: from > 0 && path === '' ? '/' : path, query: queryAt < 0 ? '' : target.slice(queryAt + 1) };
 }
 
 /** The query of a request (C4). */

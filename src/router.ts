@@ -78,11 +78,10 @@ interface Match<Value> {
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 
-// Made once: a stack trace costs more than the rest of a 404.
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
-/** `OPTIONS *` (C17). */
+/** `OPTIONS *` (C17), with the methods of the specification. */
 const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
 const wholeServer = { value: { ...resourceOf({ path: '*', methods: allMethods }), notAllowed: notFound }, params: {} };
 
@@ -120,10 +119,10 @@ export class Routes {
 
 function resourceOf(route: Route): Resource {
   const { path, methods, deprecation } = route;
-  const { GET, HEAD = GET, OPTIONS, ...others } = methods;
-  // HEAD is GET's where there is one (C16).
-  const reading = { ...(GET && { GET }), ...(HEAD && { HEAD: GET ?? HEAD }) };
-  const operations = new Map(Object.entries({ ...reading, ...others }));
+  const { GET, HEAD, OPTIONS, ...others } = methods;
+  // Beside a GET, a HEAD of the route's own does not count (C16).
+  const head = GET ?? HEAD;
+  const operations = new Map(Object.entries({ ...(GET && { GET }), ...(head && { HEAD: head }), ...others }));
   for (const method of operations.keys())
     if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
   if (operations.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);

@@ -78,8 +78,8 @@ export interface Commit {
 }
 
 /**
- * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. They may be answered,
- * or refused by a throw, at once.
+ * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. Each method may also
+ * answer, or throw, synchronously.
  */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id. */
@@ -129,7 +129,7 @@ export interface RecordKind<Draft> {
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have; for one at work at a time, and for nobody beside it. */
+/** Takes texts with the ids that they have; nobody else may add to the storage meanwhile. */
 export interface TextTarget {
   /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
   adopt(texts: readonly StoredText[]): Promise<void>;

@@ -162,8 +162,8 @@ test('the house does not grow: modules and lines, at 120 columns', () => {
   const linesOf = (some: readonly string[]): number =>
     some.reduce((sum, file) => sum + textOf(file).split('\n').length - 1, 0);
   const contract = files.filter((file) => roomOf(file) === 'contract');
-  assert.ok(contract.length <= 16 && linesOf(contract) <= 1_910, `${contract.length}, ${linesOf(contract)}`);
-  assert.ok(files.length <= 60 && linesOf(files) <= 8_220, `${files.length} modules, ${linesOf(files)} lines`);
+  assert.ok(contract.length <= 16 && linesOf(contract) <= 1_900, `${contract.length}, ${linesOf(contract)}`);
+  assert.ok(files.length <= 60 && linesOf(files) <= 8_245, `${files.length} modules, ${linesOf(files)} lines`);
   assert.deepEqual(
     files.filter((file) => /^.{121,}$/m.test(textOf(file))),
     [],

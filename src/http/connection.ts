@@ -22,7 +22,7 @@ export interface Service {
   /** The reply to a request that failed after its answer was made. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
   /** Hears of each reply that leaves; without a request, of one to what was no HTTP. */
-  left(status: number, message?: Message, answer?: Answer): void;
+  replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
 }
@@ -57,18 +57,18 @@ export class Connection {
   #isOver = false;
   /** The answer that ends the connection once the requests before it have theirs (C52). */
   #refusal: Reply | undefined;
-  /** Whether Node has given up, as it does once, a head that had to wait for us. */
+  /** Whether Node has called a head late, as it does only once, that may be on its way while an answer is awaited. */
   #isHeadLate = false;
-  /** When it was first swept after a request was started, or the last answer left. */
-  #turnedAt: number | undefined;
-  /** How many bytes had come when the last answer left. */
-  #turnedBytes = 0;
-  /** How many bytes had left at the last sweep, and when some last did. */
-  #leftBytes = 0;
-  #leftAt = performance.now();
-  /** How many had when the current time to read began, and when it did. */
+  /** When its phase, a request under way or none, was first seen by a sweep. */
+  #phaseAt: number | undefined;
+  /** How many bytes had come when it last became idle. */
+  #idleFromBytes = 0;
+  /** How many bytes had been sent at the last sweep, and when some last were. */
+  #sentBytes = 0;
+  #sentAt = performance.now();
+  /** How many had when the client's present time to read began, and when that was. */
   #windowBytes = 0;
-  #windowAt = this.#leftAt;
+  #windowAt = this.#sentAt;
 
   readonly #onAnswer = (answer: Answer): void => {
     this.#answer = answer;
@@ -80,7 +80,7 @@ export class Connection {
     this.#shared = shared;
     // Node's own listener is gone after a CONNECT.
     socket.on('error', () => undefined);
-    // Node would end a connection whose client has ended it at once, though the client may still send.
+    // Node's would close at once after an answer that ends the connection, and so reset a client that still sends.
     socket.destroySoon = () => this.#hangUp();
     // Node reads on whenever it lets go of a request.
     socket.on('resume', () => {
@@ -130,8 +130,8 @@ export class Connection {
   /** Ends what has waited too long; called twice a second. */
   sweep(now: number): void {
     const exchange = this.#current;
-    this.#turnedAt ??= now;
-    const ms = now - this.#turnedAt;
+    this.#phaseAt ??= now;
+    const ms = now - this.#phaseAt;
     const isLate = exchange === undefined ? this.#isHeadLate && ms > headMs : !exchange.complete && ms > requestMs;
     if (isLate) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
     // A head that begins to arrive at the last moment has its time too.
@@ -139,18 +139,18 @@ export class Connection {
 
     const { bytesWritten, writableLength } = this.#socket;
     const bytes = bytesWritten - writableLength;
-    if (writableLength === 0 || bytes !== this.#leftBytes) this.#leftAt = now;
-    this.#leftBytes = bytes;
+    if (writableLength === 0 || bytes !== this.#sentBytes) this.#sentAt = now;
+    this.#sentBytes = bytes;
     if (writableLength === 0 || bytes - this.#windowBytes >= readBytes) {
       this.#windowBytes = bytes;
       this.#windowAt = now;
     }
-    const isStalled = this.#shared.unsent.isFull && now - this.#leftAt > stalledMs;
+    const isStalled = this.#shared.unsent.isFull && now - this.#sentAt > stalledMs;
     if (isStalled || now - this.#windowAt > readMs) this.#destroy();
   }
 
   get #isArriving(): boolean {
-    return this.#socket.bytesRead > this.#turnedBytes;
+    return this.#socket.bytesRead > this.#idleFromBytes;
   }
 
   /** The last that came of those without an answer: its body may still come. */
@@ -160,19 +160,20 @@ export class Connection {
 
   #start(exchange: Exchange): void {
     this.#current = exchange;
-    this.#turnedAt = undefined;
+    this.#phaseAt = undefined;
     void this.#shared.service.answer(exchange).then(this.#onAnswer);
   }
 
-  /** Writes the reply; what closes is that, the client's wish, an unread body, or a server that stops. */
+  /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */
   send(): void {
     const exchange = this.#current;
     const answer = this.#answer;
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
     const { failure } = exchange;
-    const isTold = failure === undefined || failure.body === answer.reply.body;
-    const reply = isTold ? answer.reply : service.failed(failure, exchange, answer);
+    // It may have failed only after its answer was made.
+    const isOfFailure = failure === undefined || failure.body === answer.reply.body;
+    const reply = isOfFailure ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.answered(reply.status);
@@ -183,7 +184,7 @@ export class Connection {
       this.#forgetWaiting();
     }
     this.#write(reply, exchange.method === 'HEAD' ? '' : (reply.body ?? ''), closes);
-    service.left(reply.status, exchange, answer);
+    service.replied(reply.status, exchange, answer);
   }
 
   /** Writes an answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
@@ -218,8 +219,8 @@ export class Connection {
     const exchange = this.#current;
     this.#current = undefined;
     this.#answer = undefined;
-    this.#turnedAt = undefined;
-    this.#turnedBytes = this.#socket.bytesRead;
+    this.#phaseAt = undefined;
+    this.#idleFromBytes = this.#socket.bytesRead;
     if (this.#isOver && this.#waiting.length === 0) this.#hangUp();
     exchange?.finish();
     const next = this.#waiting.shift();
@@ -236,7 +237,7 @@ export class Connection {
     this.#forgetWaiting();
     const refusal = this.#refusal;
     linger(this.#socket, refusal === undefined ? '' : replyHead(refusal, true) + refusal.body);
-    if (refusal !== undefined) this.#shared.service.left(refusal.status);
+    if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 
   /** They count until this turn of the event loop ends: it must not read as many of each of a thousand connections. */

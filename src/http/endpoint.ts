@@ -6,7 +6,7 @@ import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
 import { brokenOff } from './exchange.js';
 import { Head, headerOf, mountPathOf, parseHead } from './head.js';
-import { HttpServer, type ListenOptions } from './server.js';
+import { HttpServer, stopping, type Listening, type ListenOptions } from './server.js';
 import { lingerBytes, lingerMs, Outbox, UnsentBytes, wireHeaders } from './wire.js';
 
 export class Endpoint {
@@ -17,14 +17,21 @@ export class Endpoint {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
   }
 
-  async listen(options: ListenOptions): Promise<HttpServer> {
+  /** @throws PetstoreError `unavailable` once the petstore stops; TypeError for options that are none. */
+  async listen(options: ListenOptions): Promise<Listening> {
+    const { service } = this.#shared;
     if (typeof options !== 'object' || options === null) {
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
     }
     checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
+    if (service.isStopping) throw stopping();
     const server = await HttpServer.listen(this.#shared, options);
     this.#servers.push(server);
-    return server;
+    if (service.isStopping) {
+      await server.stop(0);
+      throw stopping();
+    }
+    return { url: server.url, port: server.port, setTls: (tls) => server.setTls(tls) };
   }
 
   async stop(graceMs: number): Promise<void> {
@@ -53,7 +60,7 @@ export class Endpoint {
     };
     const answer = await service.answer(message);
     const send = (): void => {
-      service.left(answer.reply.status, message, answer);
+      service.replied(answer.reply.status, message, answer);
       // What the framework throws is its own, and not the other answers' of this turn.
       if (mistake !== undefined && typeof next === 'function') queueMicrotask(() => next(mistake));
       else write(request, response, answer.reply, service.isStopping);
@@ -78,7 +85,7 @@ export class Endpoint {
     const { service } = this.#shared;
     const answer = await service.answer(message);
     const { status, body } = answer.reply;
-    service.left(status, message, answer);
+    service.replied(status, message, answer);
     const headers = new Headers();
     const lines = wireHeaders(answer.reply);
     for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');

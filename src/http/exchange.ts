@@ -19,7 +19,7 @@ export class Exchange extends IncomingMessage implements Message {
   readonly startedAt = performance.now();
   /** Node alone reads headers by name, for Expect, which is answered by ourselves. */
   override headers = noHeaders;
-  /** As `complete`; until then, Node adds a listener for that to each request it lets go of. */
+  /** True once its end has come; until then, Node adds a listener for that to each request it lets go of. */
   override readableEnded = false;
   /** Node's, for its bookkeeping; it makes none for a CONNECT. */
   response: SilentResponse | undefined;
@@ -99,9 +99,10 @@ export class Exchange extends IncomingMessage implements Message {
   override push(chunk: unknown): boolean {
     if (chunk === null) this.readableEnded = true;
     else if (Buffer.isBuffer(chunk) && !this.#isDiscarded) this.#append(chunk);
-    const isOver = this.#length > this.#maxBytes;
-    if (this.#onEnough === undefined && isOver) this.socket.pause();
-    else if (chunk === null || isOver) this.#onEnough?.();
+    const isTooLong = this.#length > this.#maxBytes;
+    // Nobody wants it yet: enough is held.
+    if (isTooLong && this.#onEnough === undefined) this.socket.pause();
+    if (isTooLong || chunk === null) this.#onEnough?.();
     return true;
   }
 

@@ -28,12 +28,22 @@ export interface TlsPair {
   readonly key: string | Buffer;
 }
 
+/** A port that the petstore listens on. */
+export interface Listening {
+  /** Its base address, without a slash at the end. */
+  readonly url: string;
+  /** The port, never 0. */
+  readonly port: number;
+  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the old one stays. */
+  readonly setTls: (tls: TlsPair) => void;
+}
+
 /** How often times are looked at (C44). */
 const sweepMs = 500;
-/** C42 and C43 are checked by ourselves: Node answers some such requests without a body, and serves others. */
 const serverOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
+  // Checked by ourselves, as all of C42 and C43: Node answers some such requests without a body, and serves others.
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
   maxHeaderSize: 40_000,
@@ -46,7 +56,7 @@ const serverOptions = {
 };
 const cutMs = 500;
 /** How long an idle connection is kept once we stop, as a request may be on its way. */
-const lastWordMs = 250;
+const idleGraceMs = 250;
 /** Most connections, and how many files are kept back for everything else (C54). */
 const maxConnections = 10_000;
 const spareFiles = 64;
@@ -58,7 +68,7 @@ type SecureServer = TlsServer<typeof Exchange, typeof SilentResponse>;
 
 export class HttpServer {
   readonly #server: AnyServer;
-  /** By their sockets; under HTTPS also those that still shake hands, and have none. */
+  /** By their sockets; under HTTPS beside them, without one, the sockets below TLS. */
   readonly #connections = new Map<Duplex, Connection | undefined>();
   readonly #sweeper: NodeJS.Timeout;
   readonly port: number;
@@ -79,7 +89,7 @@ export class HttpServer {
       socket.once('close', () => this.#connections.delete(socket));
     };
     const open = (socket: Socket): void => {
-      // Only now under HTTPS: a client that goes while it shakes hands would be kept until its time is up.
+      // Under HTTPS not before: a client that went while it shook hands would be kept until its time is up.
       socket.allowHalfOpen = true;
       keep(socket, new Connection(socket, shared));
     };
@@ -130,7 +140,7 @@ export class HttpServer {
     // Not http.Server's own close, which destroys idle connections: a client may be just sending.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve));
     const timers = [
-      setTimeout(() => this.#connections.forEach((each) => each?.endIfIdle()), Math.min(lastWordMs, graceMs)),
+      setTimeout(() => this.#connections.forEach((each) => each?.endIfIdle()), Math.min(idleGraceMs, graceMs)),
       setTimeout(() => this.#connections.forEach((each) => each?.refuse(stopping())), graceMs),
       setTimeout(() => this.#connections.forEach((_, socket) => socket.destroy()), graceMs + cutMs),
     ];

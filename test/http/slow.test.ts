@@ -213,7 +213,7 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
   const service: Service = {
     answer: () => new Promise(() => undefined),
     failed: () => assert.fail(),
-    left: () => undefined,
+    replied: () => undefined,
     isStopping: false,
   };
   const connection = new Connection(socket, { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 });
