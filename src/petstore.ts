@@ -8,8 +8,8 @@ import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
 import { checkReply, internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
-import { checkContent, checkExpectation, Query, splitTarget, type Message } from './request.js';
-import { Routes, type Resource } from './router.js';
+import { checkExpectation, Query, readJsonBody, splitTarget, type HeadFields, type Message } from './request.js';
+import { Routes, type Params } from './router.js';
 import type { PetStorage } from './storage.js';
 
 /** For requests under way; the process has 10 s in all. */
@@ -74,47 +74,42 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** The path of every request, in the order of checks of docs/contract.md; what it throws is the answer. */
   async function answer(message: Message): Promise<Answer> {
-    answering++;
-    let resource: Resource | undefined;
-    let keyName: string | undefined;
-    let reply: Reply;
+    const result: Answer = { reply: internalErrorReply, resource: undefined, keyName: undefined };
     try {
-      const { method } = message;
       const head = message.readHead();
-      const target = splitTarget(message.target);
-      const { value, params } = routes.find(method, target.path);
-      resource = value;
-      const operation = resource.operations.get(method);
-      if (operation === undefined) throw resource.notAllowed;
-      const needsKey = resource.needsKey && operation.isPublic !== true;
-      const token = needsKey ? tokenOf(head.authorization) : undefined;
-      if (token !== undefined) keyName = keyNameOf(await verifyKey(token));
+      const { path, query } = splitTarget(message.target);
+      const { value: resource, params } = routes.find(message.method, path);
+      result.resource = resource;
+      const operation = resource.operationOf(message.method);
+      const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
+      if (token !== undefined) result.keyName = keyNameOf(await verifyKey(token));
       // Not thrown: that costs a microsecond.
-      if (needsKey && keyName === undefined) reply = refusalOf(head.authorization);
-      else {
-        checkExpectation(head);
-        if (operation.readsBody === true) checkContent(head, maxBodyBytes);
-        const body = operation.readsBody === true ? await message.readBody(maxBodyBytes) : '';
-        const query = new Query(target.query);
-        const { idempotencyKey } = head;
-        const asked = { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
-        reply = await hooks.carryOut(operation, asked, message);
-      }
+      if (operation.needsKey && !result.keyName) return dressed(refusalOf(head.authorization), result, message);
+      checkExpectation(head);
+      const body = operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
+      const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
+      return dressed(await hooks.carryOut(operation, asked, message), result, message);
     } catch (error) {
-      reply = failureReply(error);
+      return dressed(failureReply(error), result, message);
     }
-    return { reply: dressed(reply, resource, message), resource, keyName };
+  }
+
+  function askedOf(message: Message, head: HeadFields, params: Params, query: Query, body: string, keyName?: string) {
+    const { method } = message;
+    const { idempotencyKey } = head;
+    return { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
   }
 
   function basePathOf({ mountPath }: Message): string {
     return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
   }
 
-  /** With the headers of its route (C33) and of plugins. */
-  function dressed(reply: Reply, resource: Resource | undefined, message: Message): Reply {
-    const own = resource?.headers ?? [];
+  /** Puts a reply into the result, with the headers of its route (C33) and of plugins. */
+  function dressed(reply: Reply, result: Answer, message: Message): Answer {
+    const own = result.resource?.headers ?? [];
     const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };
-    return hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
+    result.reply = hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
+    return result;
   }
 
   /** The reply to a failure (C49). */
@@ -131,8 +126,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   const endpoint = new Endpoint({
-    answer,
-    failed: (error, message, { resource }) => dressed(replyTo(error), resource, message),
+    answer: (message) => {
+      answering++;
+      return answer(message);
+    },
+    failed: (error, message, given) => dressed(replyTo(error), given, message).reply,
     replied: (status, message, answered) => {
       hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
       if (message !== undefined && --answering === 0) idled();

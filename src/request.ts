@@ -24,7 +24,7 @@ export interface Message {
 }
 
 /** Headers, repeated ones joined by `, `. */
-type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
+export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
 
 /** Splits origin-form, absolute-form (C13), whose path may be left out, and `*` at the `?`; both parts stay encoded. */
@@ -84,13 +84,15 @@ export function checkExpectation({ expect }: HeadFields): void {
     throw new PetstoreError('expectation_failed', 'The only Expect that is known here is 100-continue.');
 }
 
-/** @throws PetstoreError `unsupported_media_type` (C28) or `content_too_large` (C29). */
-export function checkContent({ contentType, contentEncoding, contentLength }: HeadFields, maxBodyBytes: number): void {
+/** A JSON body. @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and as `readBody`. */
+export function readJsonBody(message: Message, head: HeadFields, maxBodyBytes: number): Promise<string> {
+  const { contentType, contentEncoding, contentLength } = head;
   if (contentType !== undefined && contentType !== 'application/json' && !isJson(contentType))
     throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');
   if (contentEncoding !== undefined && !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding))
     throw unsupported('The body must come without Content-Encoding.');
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes);
+  return message.readBody(maxBodyBytes);
 }
 
 export function bodyTooLarge(maxBodyBytes: number): PetstoreError {

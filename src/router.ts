@@ -10,7 +10,7 @@ export interface OperationRequest {
   /** As it came: the handler of GET answers HEAD too. */
   readonly method: string;
   /** The decoded texts of the path's `{param}` segments. */
-  readonly params: Readonly<Record<string, string>>;
+  readonly params: Params;
   /** The parameters after the `?`. */
   readonly query: Query;
   /** A byte string; empty where no body is read. */
@@ -62,19 +62,14 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
 
 /** A route with what is made of it once. */
 export interface Resource extends Route {
-  readonly needsKey: boolean;
   /** Of each of its answers (C33). */
   readonly headers: readonly string[];
-  /** HEAD and OPTIONS included. */
-  readonly operations: ReadonlyMap<string, Operation>;
-  /** The answer to any other method (C15). */
-  readonly notAllowed: PetstoreError;
+  /** Of a method, HEAD and OPTIONS included. @throws PetstoreError `method_not_allowed` (C15) */
+  readonly operationOf: (method: string) => Operation & { readonly needsKey: boolean };
 }
 
-interface Match<Value> {
-  readonly value: Value;
-  readonly params: Readonly<Record<string, string>>;
-}
+export type Params = Readonly<Record<string, string>>;
+type Match<Value> = { readonly value: Value; readonly params: Params };
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 
@@ -83,7 +78,7 @@ const notImplemented = new PetstoreError('not_implemented', 'This method is not 
 
 /** `OPTIONS *` (C17), with the methods of the specification. */
 const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
-const wholeServer = { value: { ...resourceOf({ path: '*', methods: allMethods }), notAllowed: notFound }, params: {} };
+const wholeServer = { value: resourceOf({ path: '*', methods: allMethods }, notFound), params: {} };
 
 export class Routes {
   readonly #routes: Route[] = [];
@@ -117,23 +112,32 @@ export class Routes {
   }
 }
 
-function resourceOf(route: Route): Resource {
+/** @param otherwise The answer to any other method. @defaultValue a 405 */
+function resourceOf(route: Route, otherwise?: PetstoreError): Resource {
   const { path, methods, deprecation } = route;
   const { GET, HEAD, OPTIONS, ...others } = methods;
   // Beside a GET, a HEAD of the route's own does not count (C16).
   const head = GET ?? HEAD;
-  const operations = new Map(Object.entries({ ...(GET && { GET }), ...(head && { HEAD: head }), ...others }));
-  for (const method of operations.keys())
+  const given = new Map(Object.entries({ ...(GET && { GET }), ...(head && { HEAD: head }), ...others }));
+  for (const method of given.keys())
     if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
-  if (operations.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);
-  const allow = [...operations.keys(), 'OPTIONS'].join(', ');
-  operations.set('OPTIONS', OPTIONS ?? optionsOperation(allow));
+  if (given.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);
+  const allow = [...given.keys(), 'OPTIONS'].join(', ');
+  given.set('OPTIONS', OPTIONS ?? optionsOperation(allow));
+  const isBelowV1 = path === '/v1' || path.startsWith('/v1/');
+  const operations = new Map(
+    Array.from(given, ([method, each]) => [method, { ...each, needsKey: isBelowV1 && each.isPublic !== true }]),
+  );
+  const refusal =
+    otherwise ?? new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers: ['Allow', allow] });
   return {
     ...route,
-    needsKey: path === '/v1' || path.startsWith('/v1/'),
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
-    operations,
-    notAllowed: new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers: ['Allow', allow] }),
+    operationOf: (method) => {
+      const operation = operations.get(method);
+      if (operation === undefined) throw refusal;
+      return operation;
+    },
   };
 }
 

@@ -69,7 +69,6 @@ test('a room is entered through its index alone, and only by those above it', ()
 
 /** Tests that look inside a room, and why; all others come through the doors. */
 const whiteBox: Readonly<Record<string, string>> = {
-  'http/adding.test.ts': 'a Content-Type longer than HTTP lets through, whose time must not grow with its square',
   'http/answers.test.ts': 'the closed set of codes is a list that no answer shows whole',
   'http/properties.test.ts': 'generated values by the ten thousand against the readers of targets, ids and animals',
   'http/slow.test.ts': 'minutes of C44 by a clock of our own',
@@ -163,7 +162,7 @@ test('the house does not grow: modules and lines, at 120 columns', () => {
     some.reduce((sum, file) => sum + textOf(file).split('\n').length - 1, 0);
   const contract = files.filter((file) => roomOf(file) === 'contract');
   assert.ok(contract.length <= 16 && linesOf(contract) <= 1_900, `${contract.length}, ${linesOf(contract)}`);
-  assert.ok(files.length <= 60 && linesOf(files) <= 8_245, `${files.length} modules, ${linesOf(files)} lines`);
+  assert.ok(files.length <= 60 && linesOf(files) <= 8_250, `${files.length} modules, ${linesOf(files)} lines`);
   assert.deepEqual(
     files.filter((file) => /^.{121,}$/m.test(textOf(file))),
     [],

@@ -10,9 +10,9 @@ import type { Outbox, ParserError, UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {
-  readonly reply: Reply;
-  readonly resource: Resource | undefined;
-  readonly keyName: string | undefined;
+  reply: Reply;
+  resource: Resource | undefined;
+  keyName: string | undefined;
 }
 
 /** What http needs of the petstore. */

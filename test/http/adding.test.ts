@@ -1,7 +1,7 @@
 /** The contract of adding, C19 to C32, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkContent } from '../../dist/request.js';
+import { createPetstore } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { add, ask, bytesOf, start, stored } from '../support/fixture.js';
 
@@ -204,11 +204,14 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
   assert.deepEqual(await stored(running), before);
 });
 
-test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grows faster than its length', () => {
+test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grows faster than its length', async () => {
+  const petstore = createPetstore({ keys: ['secret'] });
   for (const part of [' ', '\t', ';', '; ', '"', '\\"', '; a=', '; a="', 'a; a="\\']) {
     const contentType = `a${part.repeat(100_000)} x`;
     const since = performance.now();
-    assert.throws(() => checkContent({ contentType }, 1), { code: 'unsupported_media_type' });
+    const headers = { Authorization: 'Bearer secret', 'Content-Type': contentType };
+    const answer = await petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: '{}' });
+    assert.equal(answer.status, 415);
     const ms = performance.now() - since;
     // Some milliseconds; with the square of the length it is many seconds.
     assert.ok(ms < 2_000, `${JSON.stringify(part)}: ${ms} ms`);
