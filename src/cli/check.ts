@@ -7,12 +7,10 @@ import type { Settings } from './settings.js';
 export async function check(settings: Settings, [path, ...others]: readonly string[]): Promise<void> {
   if (path === undefined || others.length > 0) throw new Refusal('`check` needs one FILE, such as data/pets.jsonl');
   const outPath = settings.find('--salvage')?.text;
-  try {
-    await (outPath === undefined ? tell(path) : salvage(path, outPath));
-  } catch (error) {
-    // The mistake is on the command line.
+  await (outPath === undefined ? tell(path) : salvage(path, outPath)).catch((error: unknown) => {
+    // A Refusal, for exit 2: another FILE or OUT must be named.
     throw error instanceof PetstoreError ? new Refusal(error.message) : error;
-  }
+  });
 }
 
 async function tell(path: string): Promise<void> {

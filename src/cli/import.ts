@@ -6,11 +6,11 @@ import { logTo, orRefuse, print, Progress, Refusal, say } from './output.js';
 import { readLogFormat, readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
-/** About a thousand animals: enough to share a sync of the disk, fewer than a storage refuses. */
+/** About a thousand animals, added at once: they share a sync of the disk, and fit into a storage's queue. */
 const pieceBytes = 2 ** 16;
-/** A storage must take in a line of this length with the rest of its piece. */
+/** With the rest of its piece, a line of this length fits into a storage's queue. */
 const maxLineBytes = 2 ** 22;
-const maxIgnored = 10;
+const maxIgnoredNames = 10;
 
 type DraftFile = Awaited<ReturnType<typeof openDrafts>>;
 
@@ -19,37 +19,37 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   if (path === undefined || others.length > 0)
     throw new Refusal('`import` needs one FILE of JSON Lines, such as data/animals.jsonl, or - for standard input');
   const setting = settings.get('--storage');
-  const { text, lasting } = await readStorage(setting);
-  if (lasting === undefined)
+  const { text, durable } = await readStorage(setting);
+  if (durable === undefined)
     throw new Refusal(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
-  let log = logTo(process.stderr, readLogFormat(settings, process.stderr));
+  const log = logTo(process.stderr, readLogFormat(settings, process.stderr));
   const file = await openDrafts(path, after);
   const progress = new Progress();
   let total = 0;
   try {
     for (const { drafts, done } of piecesOf(file)) progress.show('checking', done, (total += drafts.length));
-    const storage = await lasting.open((...said) => log(...said));
-    // Later failures are said once, with the count.
-    log = () => undefined;
-    try {
-      if (!(await addAll(file, total, storage, progress))) return;
-    } finally {
-      await storage.close();
-    }
+    let isOpen = false;
+    // Once open, only `addAll` reports failures, with the count of animals.
+    const storage = await durable.open((...line) => {
+      if (!isOpen) log(...line);
+    });
+    isOpen = true;
+    const isComplete = await addAll(file, total, storage, progress).finally(() => storage.close());
+    if (!isComplete) return;
   } finally {
     progress.clear();
   }
-  const ignored = [...file.ignored].slice(0, maxIgnored).map((member) => JSON.stringify(member.slice(0, 60)));
-  const more = file.ignored.size > maxIgnored ? ' and others' : '';
+  const ignored = [...file.ignored].slice(0, maxIgnoredNames).map((member) => JSON.stringify(member.slice(0, 60)));
+  const more = file.ignored.size > maxIgnoredNames ? ' and others' : '';
   if (ignored.length > 0)
     say(`ignored: the members ${ignored.join(', ')}${more}; an animal has name, categoryId and status`);
   await print([`${total} animals added to ${text}`], `${total} animals were added to ${text}`);
 }
 
-/** What fills an empty storage with the animals of a file, checked already. @throws Refusal */
+/** Reads and checks the file; the function it returns adds the animals to a storage that is empty. @throws Refusal */
 export async function readSeed(file: string) {
-  // Standard input is for an import alone.
+  // A file named - : only an import reads standard input.
   const pieces = [...piecesOf(await openDrafts(file === '-' ? './-' : file, 0))];
   return async (storage: PetStorage, log: Log) => {
     if ((await storage.list({ limit: 1 })).length > 0)
@@ -59,7 +59,7 @@ export async function readSeed(file: string) {
   };
 }
 
-/** A file in memory: what was checked is what is added. */
+/** Reads the whole file, so that what is added is what was checked, and a pipe can be read. @throws Refusal */
 async function openDrafts(path: string, after: number) {
   const name = path === '-' ? 'standard input' : path;
   const bytes = await orRefuse(`${name} cannot be read`, 'name a file of JSON Lines, of at most 2 GiB', async () => {
@@ -74,7 +74,7 @@ async function openDrafts(path: string, after: number) {
   return { name, bytes, after, ignored: new Set<string>() };
 }
 
-/** Whether it came to its end: after a signal it sets the exit code as a shell does. */
+/** Adds piece after piece; false where a signal stopped it, for which it sets the exit code that a shell gives. */
 async function addAll(file: DraftFile, total: number, storage: PetStorage, progress: Progress): Promise<boolean> {
   let added = 0;
   let lastLine = file.after;
@@ -94,7 +94,7 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage, progr
     const failed = results.find((result) => result.status === 'rejected');
     if (failed !== undefined) {
       if (!(failed.reason instanceof PetstoreError)) throw failed.reason;
-      // Where later ones were added all the same there is no line to go on after.
+      // Only where all before it were added, and none after it, is there a line to go on after.
       if (results.indexOf(failed) === count) await print([`the same command with --after ${lastLine} goes on`]);
       const message = `${added} of ${total} animals were added, then: ${failed.reason.message}`;
       throw new PetstoreError('storage_unusable', message, { cause: failed.reason });
@@ -112,7 +112,7 @@ function* piecesOf(file: DraftFile) {
     const lineEnd = bytes.indexOf('\n', at + pieceBytes);
     end = Math.min(lineEnd < 0 ? bytes.length : lineEnd, at + pieceBytes + maxLineBytes + 1);
     const drafts: { draft: PetDraft; line: number }[] = [];
-    // As a byte string, so that the JSON reader sees bad UTF-8.
+    // As a byte string, in which the JSON reader finds bad UTF-8.
     for (const line of bytes.toString('latin1', at, end).split('\n')) {
       if (line.length > maxLineBytes)
         throw new Refusal(`${name} line ${number} is longer than ${maxLineBytes} bytes; give JSON Lines`);
@@ -131,7 +131,7 @@ function readDraft(line: string, number: number, { name, ignored }: DraftFile): 
     if (value instanceof Map) {
       missing = ['name', 'categoryId'].filter((member) => !value.has(member));
       for (const member of value.keys())
-        if (!['name', 'categoryId', 'status'].includes(member) && ignored.size <= maxIgnored) ignored.add(member);
+        if (!['name', 'categoryId', 'status'].includes(member) && ignored.size <= maxIgnoredNames) ignored.add(member);
     }
     return parseDraft(value);
   } catch (error) {

@@ -1,17 +1,17 @@
-/** The door of this room: runs the command line, and says why it failed. */
+/** Runs the command line, and says why it failed. Other folders may import nothing else of this one. */
 import { createRequire } from 'node:module';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
-import { optionsHelp, serving, Settings, suggestion, type OptionName } from './settings.js';
+import { optionsHelp, serverOptions, Settings, suggestion, type OptionName } from './settings.js';
 
 interface Command {
   readonly options: readonly OptionName[];
   readonly forms: readonly (readonly [form: string, about: string])[];
-  /** A start does not pay for the others. */
+  /** Imports the module of the command only when it runs, so that a server starts faster. */
   readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
 }
 
-const start: Command = { options: serving, forms: [], load: async () => (await import('./start.js')).start };
+const start: Command = { options: serverOptions, forms: [], load: async () => (await import('./start.js')).start };
 const commands: Readonly<Record<string, Command>> = {
   keys: {
     options: ['--keys-file', '--expires'],
@@ -44,9 +44,9 @@ const commands: Readonly<Record<string, Command>> = {
   },
 };
 
-/** Sets the exit code. */
+/** Runs what the arguments of the process ask for; where that fails it prints the reason and exits. */
 export async function main(): Promise<void> {
-  // A reader may go away; a command hears of it where it prints.
+  // The reader of a pipe may be gone: that ends no server, and `print` sees to the result of a command.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
@@ -54,23 +54,23 @@ export async function main(): Promise<void> {
   } catch (error) {
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
     process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
-    // A plugin's timers may be running already.
+    // At once: a plugin may have started timers.
     process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
   }
 }
 
 async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
-  if (settings.has('--version')) {
+  if (settings.find('--version')) {
     const { version }: { readonly version: string } = createRequire(import.meta.url)('../../package.json');
     return print([version]);
   }
-  if (settings.has('--help') || name === 'help') return print(await help());
+  if (settings.find('--help') || name === 'help') return print(await help());
   const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
     throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
   settings.refuseOthers(command.options, name ?? 'a start');
-  // A command ends with its terminal.
+  // `server.ts` took SIGHUP over for a start; any other command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
   return (await command.load())(settings, operands);
 }

@@ -12,19 +12,14 @@ const defaultPath = 'data/keys.json';
 const devPath = 'data/dev-key';
 const devName = 'dev';
 
-/** A key as the file has it; the times are for `timeOf`. */
-interface StoredKey {
-  readonly name: string;
-  readonly sha256: string;
-  readonly created: string;
-  readonly expires?: string;
-}
+/** A key as the file holds it. */
+type StoredKey = ReturnType<typeof readKey>;
 
 function newApiKey(): string {
   return `psk_${randomBytes(32).toString('base64url')}`;
 }
 
-/** Strict: no typing error may open a door. @throws Refusal */
+/** Refuses unknown members too: a misspelt `expires` would make a key that never ends. @throws Refusal */
 function readKeysFile(path: string): readonly StoredKey[] {
   try {
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
@@ -43,13 +38,14 @@ function isKeyName(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
 }
 
-/** @throws Refusal for a name of a key outside the file: both would share their idempotency keys. */
+/** @throws Refusal for a name that a key outside the file has: keys of one name share their idempotency keys. */
 function refuseReserved(name: string, place = ''): void {
   if (name === devName || /^env-[0-9]+$/.test(name))
     throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
 }
 
-function readKey(value: JsonValue, index: number): StoredKey {
+/** Its times stay texts, of which `timeOf` found that they are times. @throws Refusal */
+function readKey(value: JsonValue, index: number) {
   const place = `key ${index + 1}`;
   const key = members(value, ['name', 'sha256', 'created', 'expires'], place);
   const text = (member: string, isRight: (text: string) => boolean, rule: string) => {
@@ -69,7 +65,7 @@ function readKey(value: JsonValue, index: number): StoredKey {
   };
 }
 
-/** @throws Refusal for an unknown member, which may be a misspelt "expires". */
+/** @throws Refusal for what is no object, and for an unknown member. */
 function members(value: JsonValue, known: readonly string[], place: string): ReadonlyMap<string, JsonValue> {
   if (!(value instanceof Map)) throw new Refusal(`${place} must be a JSON object`);
   const unknown = [...value.keys()].find((name) => !known.includes(name));
@@ -78,19 +74,20 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
 }
 
 /**
- * The keys of the environment, of `--dev`, and of the file, which it looks at each second (C40). A bad file is tried
- * again: a revoked key must not stay good for want of a free descriptor.
+ * The API keys that a server accepts: those of the environment, of the keys file, and of `--dev`. A file that changed
+ * is read again within a second; where that fails the last good keys stay, and each second it is tried again.
  * @throws Refusal for a bad key or file, and where no key is active.
  */
-export async function openKeys(settings: Settings, log: Log) {
+export async function openApiKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
-  // The default file may come later; once there, or asked for, it must stay.
+  // The default file may be made later; one that is named, or was read once, must be there.
   let needsFile = settings.find('--keys-file') !== undefined;
-  // Before it is read: no change falls between the two.
-  let seen: string | undefined = identityOf(path);
-  let said = '';
+  let readIdentity = '';
+  let problem = '';
 
   function readFile(): readonly KeyEntry[] {
+    // First, so that a change while the file is read is seen as one.
+    readIdentity = identityOf(path);
     if (!needsFile && !fs.existsSync(path)) return [];
     const keys = readKeysFile(path);
     needsFile = true;
@@ -106,40 +103,39 @@ export async function openKeys(settings: Settings, log: Log) {
     throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
   });
   let stored = readFile();
-  const isTrial = settings.has('--dev');
-  if (isTrial && fs.existsSync(devPath)) await ownKey();
+  const isDev = settings.find('--dev') !== undefined;
+  // A file that holds no key is refused now; a missing one is made by `addDevKey`.
+  const presentDevKey = isDev && fs.existsSync(devPath) ? await readOrMakeDevKey() : undefined;
   const all = [...fixed, ...stored];
-  if (!isTrial && all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
-    const problem = all.length === 0 ? 'there is no API key' : 'every API key has expired';
+  if (!isDev && all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
+    const lack = all.length === 0 ? 'there is no API key' : 'every API key has expired';
     const mend = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS, or start with --dev`;
-    throw new Refusal(`${problem}; ${mend}`);
+    throw new Refusal(`${lack}; ${mend}`);
   }
   let ring = new KeyRing(all, Date.now);
 
-  /** Without being asked it says each reason once. */
+  /** `isAsked` by a SIGHUP it logs each failure, otherwise one that repeats only once. */
   function readAgain(isAsked: boolean) {
-    seen = identityOf(path);
     try {
       stored = readFile();
       ring = new KeyRing([...fixed, ...stored], Date.now);
-      said = '';
+      problem = '';
       log('info', 'keys read again', { keys: fixed.length + stored.length });
     } catch (error) {
       const reason = reasonOf(error);
-      if (isAsked || reason !== said) log('warn', 'keys not read again: the last good ones stay', { error: reason });
-      said = reason;
-      seen = undefined;
+      if (isAsked || reason !== problem) log('warn', 'keys not read again: the last good ones stay', { error: reason });
+      problem = reason;
     }
   }
 
-  // `fs.watchFile` misses what changes before its first look.
+  // Not `fs.watchFile`, which misses what changes before its first look.
   setInterval(() => {
-    if (identityOf(path) !== seen) readAgain(false);
+    if (problem !== '' || identityOf(path) !== readIdentity) readAgain(false);
   }, 1_000).unref();
 
-  /** Adds the key of `--dev`; it is made last: a refused start leaves nothing on the disk. */
+  /** Answers the key of `--dev`, which is accepted from now on. */
   async function addDevKey() {
-    const key = await ownKey();
+    const key = presentDevKey ?? (await readOrMakeDevKey());
     fixed.push({ name: devName, digest: digestOfKey(key) });
     ring = new KeyRing([...fixed, ...stored], Date.now);
     return key;
@@ -147,11 +143,11 @@ export async function openKeys(settings: Settings, log: Log) {
   return { addDevKey, verify: (token: string) => ring.verify(token), reload: () => readAgain(true) };
 }
 
-async function ownKey(): Promise<string> {
-  const read = () => fs.readFileSync(devPath, 'latin1');
+async function readOrMakeDevKey(): Promise<string> {
   const mend = 'make the folder writable, or use `keys add` without --dev';
   const key = await orRefuse(`--dev cannot use ${devPath}`, mend, async () => {
-    // Two first starts at once share the key of one.
+    const read = () => fs.readFileSync(devPath, 'latin1');
+    // Another server may have made the file by the time it is our turn: both use its key.
     const next = () => (fs.existsSync(devPath) ? read() : `${newApiKey()}\n`);
     if (!fs.existsSync(devPath)) await replaceFile(devPath, next);
     return read().trim();
@@ -160,6 +156,7 @@ async function ownKey(): Promise<string> {
   throw new Refusal(`${devPath} holds no key; delete it, and --dev makes a new one`);
 }
 
+/** A text that differs once the file was changed or replaced; empty where there is none. */
 function identityOf(path: string): string {
   try {
     const { ino, size, mtimeNs, ctimeNs } = fs.statSync(path, { bigint: true });
@@ -177,7 +174,7 @@ export async function keys(settings: Settings, [action, ...names]: readonly stri
     throw new Refusal(`flag ${expires.from} is only for \`keys add\`; leave it out`);
   if (action === 'list') {
     if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-    return print(storedIn(path).map(lineOf));
+    return print(linesOf(storedIn(path)));
   }
   if (action !== 'add' && action !== 'revoke') throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
   const [name] = names;
@@ -198,34 +195,34 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
     created: new Date(now).toISOString(),
     ...(lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() }),
   };
-  await change(path, (present) => {
+  await changeFile(path, (present) => {
     if (present.some((other) => other.name === name))
       throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
     return [...present, made];
   });
-  await print(
-    [key],
-    `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``,
-  );
+  const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
+  await print([key], loss);
   say(`The digest of this key is in ${path} as ${name}; the key itself is shown this once.`);
 }
 
 async function revoke(path: string, name: string): Promise<void> {
-  // The change would make the folder.
+  // Asked before `changeFile`, which would make the folder of a file that is not there.
   if (storedIn(path).every((key) => key.name !== name))
     throw new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
-  await change(path, (present) => present.filter((key) => key.name !== name));
+  await changeFile(path, (present) => present.filter((key) => key.name !== name));
   say(`${name} is revoked; a running server refuses it within 2 seconds.`);
 }
 
-function lineOf({ name, created, expires }: StoredKey, _index: number, all: readonly StoredKey[]): string {
-  const width = Math.max(...all.map((key) => key.name.length));
-  const isOver = expires !== undefined && Date.now() >= Date.parse(expires);
-  const end = expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
-  return `${name.padEnd(width)}  created ${created}  ${end}`;
+function linesOf(stored: readonly StoredKey[]): readonly string[] {
+  const width = Math.max(...stored.map(({ name }) => name.length));
+  return stored.map(({ name, created, expires }) => {
+    const isOver = expires !== undefined && Date.now() >= Date.parse(expires);
+    const end = expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
+    return `${name.padEnd(width)}  created ${created}  ${end}`;
+  });
 }
 
-async function change(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
+async function changeFile(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
   const text = () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
   await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () => replaceFile(path, text));
 }
@@ -234,19 +231,19 @@ function storedIn(path: string): readonly StoredKey[] {
   return fs.existsSync(path) ? readKeysFile(path) : [];
 }
 
-/** Work under a lock takes milliseconds; one of this age was left by a crash. */
+/** A lock is held for milliseconds; one of this age was left by a crash. */
 const staleMs = 10_000;
 
 /**
- * Replaces a file by the text that `next` makes: as a whole, for its owner alone (mode 600), on the disk, one process
- * after the other. The new file is the lock, until it takes the place of the old one.
- * @param patienceMs How long it waits for its turn: by default long enough to see a lock grow stale.
- * @throws Refusal where the turn never comes; what `next` and the system throw. The old file stays then.
+ * Replaces a file by the text that `next` makes: as a whole, readable by its owner alone (mode 600), synced, and one
+ * process after the other. The text is written to `FILE.lock`, which is renamed to the file.
+ * @param patienceMs How long to wait for another process: by default until a lock that a crash left is stale.
+ * @throws Refusal where the lock stays held, and what `next` and the system throw; the file then stays as it was.
  */
 export async function replaceFile(path: string, next: () => string, patienceMs = 15_000): Promise<void> {
   const file = throughLinks(path);
   const folder = dirname(file);
-  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   const lock = `${file}.lock`;
   await takeLock(lock, patienceMs);
   try {
@@ -256,49 +253,56 @@ export async function replaceFile(path: string, next: () => string, patienceMs =
     fs.rmSync(lock, { force: true });
     throw error;
   }
-  // Windows opens no folders.
+  // Windows cannot open a folder.
   if (process.platform === 'win32') return;
   const descriptor = fs.openSync(folder, 'r');
   fs.fsyncSync(descriptor);
   fs.closeSync(descriptor);
 }
 
-/** Where a path leads, be it to a file that is still missing: a link must stay a link. */
+/** Where a chain of symbolic links ends, even at a file that is missing: renaming to a link would replace the link. */
 function throughLinks(path: string): string {
-  // Throws for a circle.
+  // `statSync` throws for a circle of links.
   if (fs.statSync(path, { throwIfNoEntry: false })) return fs.realpathSync(path);
   return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
     ? throughLinks(resolve(fs.realpathSync(dirname(path)), fs.readlinkSync(path)))
     : path;
 }
 
+/** With those above it, each of mode 700: Node's recursive `mkdir` never ends below /proc. */
+function makeFolder(folder: string): void {
+  if (fs.existsSync(folder)) return;
+  makeFolder(dirname(folder));
+  // Another process may have made it meanwhile.
+  unlessThere(() => fs.mkdirSync(folder, 0o700));
+}
+
+/** Makes the lock file, which must not be there: it waits for the owner to finish, or removes a stale one. */
 async function takeLock(lock: string, patienceMs: number): Promise<void> {
+  const makes = (path: string) => unlessThere(() => fs.writeFileSync(path, '', { flag: 'wx', mode: 0o600 }));
+  const isStale = () => Date.now() - (fs.statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > staleMs;
   const removing = `${lock}.stale`;
   for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(20)) {
-    // One at a time: of two who saw the same stale lock, the second would remove the new lock of a third. Nobody takes
-    // this one over: it is there for two system calls.
-    if (isStale(lock) && makes(removing)) {
+    // Only who made `removing` may remove a stale lock: of two who found it stale, the slower one would remove the new
+    // lock of a third. `removing` itself never counts as stale: it is there for two system calls.
+    if (isStale() && makes(removing)) {
       try {
-        if (isStale(lock)) fs.rmSync(lock, { force: true });
+        if (isStale()) fs.rmSync(lock, { force: true });
       } finally {
         fs.rmSync(removing, { force: true });
       }
     }
     if (Date.now() > giveUpAt) {
-      const alsoLeft = fs.existsSync(removing) ? ` and ${removing}` : '';
-      throw new Refusal(`${lock} is held by another process; try again, or delete it${alsoLeft} if there is none`);
+      const files = fs.existsSync(removing) ? `it and ${removing}` : 'it';
+      throw new Refusal(`${lock} is held by another process; try again, or delete ${files} if there is none`);
     }
   }
 }
 
-function isStale(lock: string): boolean {
-  const made = fs.statSync(lock, { throwIfNoEntry: false })?.mtimeMs;
-  return made !== undefined && Date.now() - made > staleMs;
-}
-
-function makes(path: string): boolean {
+/** Whether `make` made its file or folder; false where there is one of that name. */
+function unlessThere(make: () => void): boolean {
   try {
-    fs.closeSync(fs.openSync(path, 'wx', 0o600));
+    make();
     return true;
   } catch (error) {
     // Windows answers EPERM for a file that is just being deleted.

@@ -1,14 +1,14 @@
-/** What the process says, line by line: the log, results of commands, refusals, progress. */
+/** Writes to the terminal, for the other modules of this folder: the log, results of commands, refusals, progress. */
 import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
 import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
 
-/** What the operator gave cannot be used: exit 2. The message names it and the mend. */
+/** What the operator gave cannot be used: exit 2. The message names it, and says what to do. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
 
-/** @throws Refusal of the problem, its reason and the mend; what a storage says stays. */
+/** @throws Refusal of problem, reason and mend, where `work` throws anything but a Refusal or a storage's error. */
 export async function orRefuse<Value>(problem: string, mend: string, work: () => Value): Promise<Awaited<Value>> {
   try {
     return await work();
@@ -18,7 +18,7 @@ export async function orRefuse<Value>(problem: string, mend: string, work: () =>
   }
 }
 
-// Controls, line ends, and what changes the writing direction.
+// Control characters, line ends, and those that change the direction of writing.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
@@ -32,7 +32,7 @@ export function say(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }
 
-/** A reader such as `head` may be gone, unless there is a `loss` to tell of. @throws Refusal */
+/** Prints a result. A reader such as `head` may be gone, unless `loss` says what was lost by it. @throws Refusal */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
@@ -44,7 +44,7 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
 const barWidth = 30;
 const redrawMs = 100;
 
-/** How far long work is: one line of standard error on a terminal, and nothing elsewhere. */
+/** Shows the progress of long work: one line on a terminal at standard error, and nothing elsewhere. */
 export class Progress {
   #drawnAt = -Infinity;
 
@@ -106,7 +106,7 @@ function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Mem
   }
 }
 
-/** Each alone: one that is cyclic, or whose getter throws, costs no other. */
+/** Read alone: where one is cyclic, or its getter throws, the others are still logged. */
 function member(name: string, read: () => unknown): readonly Member[] {
   try {
     const json = JSON.stringify(read(), (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));

@@ -1,4 +1,4 @@
-/** Finds plugins: shipped ones by name, the operator's by path or package. */
+/** Loads plugins: those of this package by name, others by path or package. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,7 +16,7 @@ const shipped: Readonly<Record<string, ShippedPlugin>> = {
   cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
   docs: {
     about: 'Swagger UI at /docs; --dev turns it on where its library is',
-    // A script of its dependency reports each install.
+    // An install script of its dependency reports to its makers.
     library: '--ignore-scripts swagger-ui-dist@5',
     load: async () => (await import('../plugins/docs.js')).docsPlugin(),
   },
@@ -36,34 +36,31 @@ const shipped: Readonly<Record<string, ShippedPlugin>> = {
 };
 
 export function pluginsHelp(): readonly string[] {
-  return Object.entries(shipped).map(([name, { about, library }]) => {
-    const install = library === undefined ? '' : `; npm install ${library}`;
-    return `  ${name.padEnd(9)} ${about}${install}`;
-  });
+  const install = (library: string | undefined) => (library === undefined ? '' : `; npm install ${library}`);
+  return Object.entries(shipped).map(([name, { about, library }]) => `  ${name.padEnd(9)} ${about}${install(library)}`);
 }
 
-/** Plugins asked for, or turned on by another option, each once; they reject with a Refusal too. @throws Refusal */
+/** Plugins by name, each once: those asked for, and those that other options turn on. @throws Refusal */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
   const asked = [
-    ...(settings.has('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
+    ...(settings.find('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
     ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
     ...settings.list('--plugin'),
   ];
   const plugins = new Map<string, Plugin>();
-  // The later of a name counts: one that is asked for by name must not be missing in silence.
-  for (const setting of new Map(asked.map((each) => [each.text, each])).values()) {
+  for (const setting of asked) {
     const plugin = await load(setting, settings);
-    if (plugin !== undefined) plugins.set(setting.text, refusing(setting, plugin));
+    if (plugin !== undefined) plugins.set(setting.text, refusingByName(setting, plugin));
   }
   return plugins;
 }
 
-/** Names the plugin that fails to start: at the call, by its promise, or by what it opens. */
-function refusing({ text, from }: Setting, plugin: Plugin): Plugin {
-  const orNamed = (work: () => unknown) =>
+/** The plugin; where its call, its promise or what it waits for fails, that becomes a Refusal with its name. */
+function refusingByName({ text, from }: Setting, plugin: Plugin): Plugin {
+  const orRefuseName = (work: () => unknown) =>
     orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
   return async (host) => {
-    await orNamed(() => plugin({ ...host, waitFor: (opening) => host.waitFor(orNamed(() => opening)) }));
+    await orRefuseName(() => plugin({ ...host, waitFor: (opening) => host.waitFor(orRefuseName(() => opening)) }));
   };
 }
 
@@ -94,14 +91,13 @@ async function load(setting: Setting, settings: Settings): Promise<Plugin | unde
 async function loadForeign({ text, from }: Setting): Promise<Plugin> {
   const known = Object.keys(shipped).join(', ');
   const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
-  // As a program in the working folder would find it.
+  // Resolved as by a program in the working folder.
   const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
   const loading = (): Promise<Readonly<Record<string, unknown>>> =>
     import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
-  throw new Refusal(
-    `${from} ${text} is no plugin; its module must export a function of the host as default or as \`plugin\``,
-  );
+  const rule = 'its module must export a function of the host as default or as `plugin`';
+  throw new Refusal(`${from} ${text} is no plugin; ${rule}`);
 }

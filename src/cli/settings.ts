@@ -37,14 +37,14 @@ const isOption = (text: string): text is OptionName => Object.hasOwn(table, text
 const names = Object.keys(table).filter(isOption);
 const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** The options of a start. */
-export const serving = names.filter((name) => table[name][0] !== '' || name === '--dev');
+/** Those that a server takes. */
+export const serverOptions = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
 export function optionsHelp(): readonly string[] {
   return names.map((name) => {
-    const [env, value, about, standard] = table[name];
+    const [env, value, about, fallback] = table[name];
     const given = name === 'PETSTORE_API_KEYS' ? '' : `${name} ${value}`;
-    return `  ${given.padEnd(25)} ${env.padEnd(27)} ${about}${standard === '' ? '' : ` (default ${standard})`}`;
+    return `  ${given.padEnd(25)} ${env.padEnd(27)} ${about}${fallback === '' ? '' : ` (default ${fallback})`}`;
   });
 }
 
@@ -80,20 +80,16 @@ export class Settings {
     const wanted = table[name][1];
     if (wanted === '' && joined !== undefined) throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
     const value = wanted === '' ? 'on' : (joined ?? rest.shift());
-    // What looks like a flag was not meant as a value, but in --flag=value.
+    // A following word that begins with -- is another flag; only --flag=value can give such a value.
     if (value === undefined || value === '' || (joined === undefined && value.startsWith('--')))
       throw new Refusal(`flag ${flag} needs a value; write ${flag} ${wanted}`);
     this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** @throws Refusal for every flag but the known. */
+  /** @throws Refusal for a flag that is not among the known. */
   refuseOthers(known: readonly OptionName[], whose: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
     if (other !== undefined) throw new Refusal(`flag ${other} is not for ${whose}; leave it out`);
-  }
-
-  has(name: OptionName): boolean {
-    return this.#given.has(name);
   }
 
   /** Undefined where neither a flag nor the environment sets it. */
@@ -101,14 +97,14 @@ export class Settings {
     const [env] = table[name];
     const [given] = this.#given.get(name) ?? [];
     if (given !== undefined) return { text: given, from: name };
-    // A shell or a container's file says "not set" by an empty variable.
-    const text = process.env[env] ?? '';
-    return text === '' ? undefined : { text, from: env };
+    // An empty variable counts as unset: an environment file cannot unset one.
+    const text = env === '' ? undefined : process.env[env];
+    return text ? { text, from: env } : undefined;
   }
 
-  /** The same, or else a default. */
-  get(name: OptionName, standard: string = table[name][3]): Setting {
-    return this.find(name) ?? { text: standard, from: name };
+  /** The default where neither sets it. */
+  get(name: OptionName, fallback: string = table[name][3]): Setting {
+    return this.find(name) ?? { text: fallback, from: name };
   }
 
   /** All values of a repeated flag, or of a variable with commas. */
@@ -121,7 +117,7 @@ export class Settings {
 
 const mostEdits = 2;
 
-/** The nearest of the known words, or else where to look. */
+/** What to try in place of an unknown word: the nearest of the known, or the help. */
 export function suggestion(word: string, known: readonly string[]): string {
   const editsTo = (other: string) => (word !== '' && other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
   const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
@@ -136,7 +132,7 @@ function editsBetween(one: string, other: string, most: number): number {
   return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
 }
 
-/** In plain digits. */
+/** Only decimal digits: no sign, exponent or leading zero. @throws Refusal */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
   return required(number >= least && number <= most && number, setting, `a whole number from ${least} to ${most}`);
@@ -161,12 +157,12 @@ export function readHost(setting: Setting): string {
 export function timeOf(text: string): number {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
   const day = text.slice(0, 10);
-  // Date takes 31 February for 3 March.
+  // `Date` reads 31 February as 3 March.
   const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
-/** In milliseconds since the epoch. */
+/** In milliseconds since the epoch. @throws Refusal */
 export function readTime(setting: Setting): number {
   const text = setting.text.toUpperCase();
   const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
@@ -175,7 +171,7 @@ export function readTime(setting: Setting): number {
 
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** In milliseconds. */
+/** In milliseconds. @throws Refusal */
 export function readDuration(setting: Setting): number {
   const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
   const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
@@ -208,7 +204,7 @@ export async function readTlsFiles(settings: Settings) {
   return { cert, key };
 }
 
-/** What all readers end with. @throws Refusal */
+/** The value that was read. @throws Refusal with the rule where it is false or undefined */
 function required<Value>(read: Value | false | undefined, { text, from }: Setting, rule: string): Value {
   if (read !== false && read !== undefined) return read;
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;

@@ -5,21 +5,21 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, createPetstore, detailOf, largestBodyBytes, reasonOf } from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
 import { readSeed } from './import.js';
-import { openKeys } from './keys.js';
+import { openApiKeys } from './keys.js';
 import { logTo, Refusal } from './output.js';
 import { loadPlugins } from './plugins.js';
 import { readHost, readLogFormat, readTime, readTlsFiles, readUrl, readWholeNumber, readWord } from './settings.js';
 import type { Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
-/** After the drain; who stops us waits 10 s. */
+/** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */
 const stopTimeoutMs = 9_500;
-/** Of a path in the log: each is compared with the keys. */
-const maxSegments = 20;
+/** How many segments of a path are logged: each is compared with the keys first. */
+const maxLoggedSegments = 20;
 
-/** Makes nothing on the disk before all else is found good. @throws Refusal; PetstoreError `storage_…` */
+/** Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal; PetstoreError */
 export async function start(settings: Settings): Promise<void> {
-  const isTrial = settings.has('--dev');
+  const isDev = settings.find('--dev') !== undefined;
   const host = readHost(settings.get('--host'));
   const port = readWholeNumber(settings.get('--port'), 0, 65_535);
   const named = await readStorage(settings.get('--storage'));
@@ -31,19 +31,20 @@ export async function start(settings: Settings): Promise<void> {
   const seed = settings.find('--seed');
   const fill = seed && (await readSeed(seed.text));
   let tls = await readTlsFiles(settings);
-  const logged = readWord(settings.get('--log', isTrial ? 'requests' : 'info'), ['silent', 'info', 'requests']);
+  const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), ['silent', 'info', 'requests']);
   const format = readLogFormat(settings, process.stdout);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const plugins = await loadPlugins(settings);
-  // Only before a first start: a balancer would hear that a port which is tried answers nobody.
-  if (isTrial || named.lasting?.isNew) await tryPort(host, port).catch(refuse);
-  const keys = await openKeys(settings, log);
+  // A port in use must leave no new file. Later starts do not try it: a client that connects then would be cut off.
+  if (isDev || named.durable?.isNew) await tryPort(host, port).catch(refusePlace);
+  const apiKeys = await openApiKeys(settings, log);
 
   let petstore: Petstore | undefined;
   let listening: Listening | undefined;
   let isEnding = false;
 
-  function refuse(error: unknown): never {
+  /** @throws Refusal that says what to choose in place of a host or port that the system refuses */
+  function refusePlace(error: unknown): never {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     const place = `port ${port} of ${host}`;
     const code = codeOf(error);
@@ -54,7 +55,7 @@ export async function start(settings: Settings): Promise<void> {
     if (code !== 'EADDRINUSE')
       throw new Refusal(`cannot listen on ${place} (${reasonOf(error)}); choose others with --port and --host`);
     const free = port < 60_000 ? port + 100 : port - 100;
-    const another = isTrial ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
+    const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
     throw new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
   }
 
@@ -67,23 +68,21 @@ export async function start(settings: Settings): Promise<void> {
       await wait(1_000 * drainSeconds);
     }
     log('info', 'stopping', { signal });
-    // A request, plugin or disk may hang.
+    // Waits for no request, plugin or disk that hangs.
     setTimeout(() => {
       log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
       process.exit(1);
     }, stopTimeoutMs);
-    try {
-      // A storage that still opens is left as by a crash: opening may take for ever.
-      await petstore?.close();
-      process.exit(code);
-    } catch (error) {
+    // A storage that is still opening is left as by a crash: it may open for ever.
+    await petstore?.close().catch((error: unknown) => {
       log('error', 'closing failed', { error: reasonOf(error) });
-      process.exit(code || 1);
-    }
+      code ||= 1;
+    });
+    process.exit(code);
   }
 
   async function reload() {
-    keys.reload();
+    apiKeys.reload();
     try {
       tls = await readTlsFiles(settings);
       if (tls === undefined) return;
@@ -94,27 +93,27 @@ export async function start(settings: Settings): Promise<void> {
     }
   }
 
-  // A second signal ends it as a shell would say: 128 and its number.
+  // A second signal ends it at once, with the exit code that a shell gives a signal: 128 and its number.
   process.on('SIGINT', () => void end('SIGINT', 0, 130));
   process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
   process.on('SIGHUP', () => void reload());
   process.on('uncaughtException', (error) => {
     log('error', 'a fault of ours', { error: detailOf(error) });
     if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
-    // Requests under way and animals that wait for the disk may be fine.
+    // Closed as by a signal: other requests may still be answered, and animals that wait for the disk be kept.
     void end('uncaughtException', 70, 70);
   });
 
-  const storage = await named.openToServe(log, isTrial);
+  const storage = await named.openToServe(log, isDev);
   await fill?.(storage, log);
-  const devKey = isTrial ? await keys.addDevKey() : undefined;
+  const devKey = isDev ? await apiKeys.addDevKey() : undefined;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
   petstore = createPetstore({
-    keys: keys.verify,
+    keys: apiKeys.verify,
     storage,
     ...(clock && { clock }),
-    plugins: [...(logged === 'requests' ? [requestLog(format === 'json', keys.verify)] : []), ...plugins.values()],
+    plugins: [...(logged === 'requests' ? [requestLog(format === 'json', apiKeys.verify)] : []), ...plugins.values()],
     log,
     maxBodyBytes,
     ...(baseUrl && { baseUrl }),
@@ -123,12 +122,12 @@ export async function start(settings: Settings): Promise<void> {
   try {
     listening = await petstore.listen({ host, port, ...(tls && { tls }) });
   } catch (error) {
-    // The signal that closed it ends the process.
+    // A signal closed the petstore; `end` exits.
     if (isEnding) return;
     await petstore.close();
-    refuse(error);
+    refusePlace(error);
   }
-  // Of a SIGHUP meanwhile.
+  // A SIGHUP may have read others meanwhile.
   if (tls !== undefined) listening.setTls(tls);
   const { url } = listening;
   const readyMs = Math.round(performance.now());
@@ -137,27 +136,27 @@ export async function start(settings: Settings): Promise<void> {
 }
 
 /** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */
-function readClock(settings: Settings, { text, lasting }: NamedStorage) {
+function readClock(settings: Settings, { text, durable }: NamedStorage) {
   const setting = settings.find('--clock');
   if (setting === undefined) return undefined;
   const from = readTime(setting) - performance.now();
-  if (lasting === undefined) return () => Math.floor(from + performance.now());
+  if (durable === undefined) return () => Math.floor(from + performance.now());
   throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
 }
 
 async function tryPort(host: string, port: number): Promise<void> {
-  // Closing waits for whoever has connected.
+  // `close` waits for those who have connected.
   const server = createServer((socket) => socket.destroy());
   await once(server.listen(port, host), 'listening');
   await once(server.close(), 'close');
 }
 
-/** Logs every reply: never a query nor, in a path, what is a key (C40). */
+/** Logs every reply, but never a query nor a segment of a path that is a key. */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
   const shown = (segment: string) => (segment.includes('psk_') || verify(segment) !== undefined ? '…' : segment);
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
-      const path = asked === route ? route : asked.split('/', maxSegments).map(shown).join('/');
+      const path = asked === route ? route : asked.split('/', maxLoggedSegments).map(shown).join('/');
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (isJson) return host.log('info', 'request', { method, path, route, status, ms, key, address });
       const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
@@ -166,7 +165,7 @@ function requestLog(isJson: boolean, verify: (token: string) => string | undefin
 }
 
 function devBanner(url: string, key: string, hasDocs: boolean): string {
-  // Not every system knows the way to 0.0.0.0.
+  // Not every system connects to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
   const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
   const animal = '{"name":"Rex","categoryId":1,"status":"available"}';

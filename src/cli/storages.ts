@@ -9,11 +9,13 @@ import { readLogFormat, type Setting, type Settings } from './settings.js';
 type Open = (log: Log) => Promise<PetStorage>;
 
 export interface NamedStorage {
-  /** As the operator wrote it, without what is secret. */
+  /** As the operator wrote it, without a password. */
   readonly text: string;
-  /** Waits for a database that is away; `isTrial` brings its tables up to date. */
-  readonly openToServe: (log: Log, isTrial: boolean) => Promise<PetStorage>;
-  readonly lasting?: {
+  /** Waits for a database that cannot be reached; with `isDev` it brings its tables up to date. */
+  readonly openToServe: (log: Log, isDev: boolean) => Promise<PetStorage>;
+  /** Absent for `memory:`, which keeps nothing when the process ends. */
+  readonly durable?: {
+    /** Two names of one storage have the same. */
     readonly place: string;
     readonly isNew: boolean;
     readonly open: Open;
@@ -38,7 +40,7 @@ function fileOf(text: string, path: string): NamedStorage {
   return {
     text,
     openToServe: open,
-    lasting: {
+    durable: {
       place: isNew ? resolve(path) : realpathSync(path),
       isNew,
       open,
@@ -50,15 +52,15 @@ function fileOf(text: string, path: string): NamedStorage {
 }
 
 async function databaseOf(url: string, from: string): Promise<NamedStorage> {
-  // Nobody else pays for it.
+  // Imported only where a database is named.
   const postgres = await import('../postgres/index.js');
   const wantedUrl = postgres.wantedUrl(url);
   if (wantedUrl !== undefined)
     throw new Refusal(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
   const { protocol, username, host, pathname } = new URL(url);
-  // A password may stand before the host or among the parameters.
+  // Leaves out what may hold a password: the user information and the parameters.
   const text = `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
-  const refuse = (error: unknown): never => {
+  const refuseMissingTables = (error: unknown): never => {
     if (!(error instanceof postgres.MissingTables)) throw error;
     const mend = 'make them with `petstore migrate --storage URL`';
     throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
@@ -68,19 +70,19 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
     if (before === to) return `${text} is up to date: version ${to}`;
     return `${text} has the tables of the petstore: version ${to}, before ${before}`;
   };
-  const open: Open = (log) => postgres.postgresStorage(url, { log }).catch(refuse);
+  const open: Open = (log) => postgres.postgresStorage(url, { log }).catch(refuseMissingTables);
   return {
     text,
-    openToServe: (log, isTrial) =>
+    openToServe: (log, isDev) =>
       postgres.untilThere(async () => {
-        if (isTrial) await migrate();
+        if (isDev) await migrate();
         return open(log);
       }, log),
-    lasting: {
+    durable: {
       place: url,
       isNew: false,
       open,
-      openToCopy: (log) => postgres.postgresSource(url, { log }).catch(refuse),
+      openToCopy: (log) => postgres.postgresSource(url, { log }).catch(refuseMissingTables),
       openTarget: (records) => postgres.postgresTarget(url, records),
       recordNames: () => postgres.postgresRecordNames(url),
     },
@@ -93,8 +95,8 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
   const [fromSetting, toSetting] = [settings.find('--from'), settings.find('--to')];
   if (operands.length > 0 || fromSetting === undefined || toSetting === undefined)
     throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
-  const { text: from, lasting: source } = await readStorage(fromSetting);
-  const { text: to, lasting: target } = await readStorage(toSetting);
+  const { text: from, durable: source } = await readStorage(fromSetting);
+  const { text: to, durable: target } = await readStorage(toSetting);
   if (target === undefined) throw new Refusal(`--to ${to} would forget what is copied; use file:PATH or a database`);
   if (source === undefined) throw new Refusal(`--from ${from} holds nothing to copy; use file:PATH or a database`);
   if (source.place === target.place)

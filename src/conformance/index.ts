@@ -1,4 +1,4 @@
-/** `petstore/conformance`: the contract of a storage as a suite on node:test. Every storage passes all of it. */
+/** `petstore/conformance`: a suite on node:test that tests what every storage must do, for whoever writes one. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { inspect } from 'node:util';
@@ -17,8 +17,8 @@ const impossibleQueries: readonly unknown[] = [
 ];
 
 /**
- * Registers its tests with node:test, within the `describe` that calls it, if any. `size`, `ready` and `texts` are
- * tested where the storage has them; `insertOnce`, `records` and what needs a restart are not.
+ * Registers the tests with node:test, in the `describe` around the call, if any. `size`, `ready` and `texts` are tested
+ * where the storage has them; `insertOnce`, `records` and what needs a restart are not tested.
  * @param options `open` answers another storage for each test, open and without animals; the suite closes it.
  */
 export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
@@ -132,14 +132,9 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
 
     test('a draft against the rules is a TypeError and keeps nothing', async () => {
       const storage = await openWith([]);
-      const members = [
-        { name: 5 },
-        { name: '\ud800' },
-        { categoryId: 1 },
-        { categoryId: 2n ** 63n },
-        { status: 'gone' },
-      ];
-      for (const draft of [null, {}, ...members.map((member) => ({ ...rex, ...member }))])
+      const names = [5, '\ud800'].map((name) => ({ ...rex, name }));
+      const categories = [1, 2n ** 63n].map((categoryId) => ({ ...rex, categoryId }));
+      for (const draft of [null, {}, ...names, ...categories, { ...rex, status: 'gone' }])
         await assert.rejects(storage.insert(draft as PetDraft), TypeError);
       assert.deepEqual(await storage.list({ limit: 5 }), []);
       assert.equal((await storage.insert(rex)).id, 1n);
@@ -167,10 +162,12 @@ export function testStorage({ open }: { readonly open: () => PetStorage | Promis
       await assert.rejects(storage.insert(rex), unavailable);
       await assert.rejects(storage.get(1n), unavailable);
       await assert.rejects(storage.list({ limit: 1 }), unavailable);
-      // These may refuse at once.
-      await assert.rejects(async () => storage.texts?.insert(rex) ?? storage.insert(rex), unavailable);
-      await assert.rejects(async () => storage.texts?.get(1n) ?? storage.get(1n), unavailable);
-      await assert.rejects(async () => storage.texts?.list({ limit: 1 }) ?? storage.get(1n), unavailable);
+      const { texts } = storage;
+      if (texts === undefined) return;
+      // A method of `texts` may throw instead of rejecting.
+      await assert.rejects(async () => texts.insert(rex), unavailable);
+      await assert.rejects(async () => texts.get(1n), unavailable);
+      await assert.rejects(async () => texts.list({ limit: 1 }), unavailable);
     });
   });
 }

@@ -1,4 +1,4 @@
-/** Lets pages of other origins use the petstore: the package `cors`, asked about each reply. */
+/** Lets pages of other origins use the petstore, by headers that the package `cors` adds to each reply. */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
@@ -8,7 +8,7 @@ export interface CorsOptions {
   readonly origins: readonly string[];
 }
 
-/** All that the contract says in headers. */
+/** Every header of an answer that the contract gives a meaning. */
 const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
 /** In seconds. */
 const maxAge = 600;
@@ -24,7 +24,7 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
       const made = new Map<string, string>();
-      // As much of Node's as the package looks at.
+      // Of Node's request and response only what the package uses.
       const asked = 'access-control-request-headers';
       const request = { method, headers: { origin: header('origin'), [asked]: header(asked) } };
       const response = {
@@ -37,7 +37,7 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
     });
 }
 
-/** Browsers compare letter by letter. */
+/** Refuses other spellings of an origin too: browsers and the package compare the text. @throws TypeError */
 function checkOrigin(text: string): string {
   const origin = URL.canParse(text) ? new URL(text).origin : 'null';
   if (origin === text && /^https?:/.test(text)) return text;

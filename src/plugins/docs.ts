@@ -24,7 +24,7 @@ export function docsPlugin(): Plugin {
     contentType: `text/${textTypes[extname(name)]}; charset=utf-8`,
     body: readFileSync(join(folder, name), 'latin1'),
   });
-  // A day, for 1.9 MB.
+  // Swagger UI has 1.9 MB: browsers keep it for a day.
   const cacheControl = 'public, max-age=86400';
   const docs = read(own, 'docs.html');
   const replies: Readonly<Record<string, Reply>> = {
@@ -32,7 +32,7 @@ export function docsPlugin(): Plugin {
     '/page/style.css': read(own, 'style.css'),
     '/page/script.js': read(own, 'script.js'),
     '/docs': docs,
-    // Relative, wherever a framework mounts the petstore.
+    // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not against `/`.
     '/docs/': { ...docs, body: String(docs.body).replaceAll('docs/', '') },
     '/docs/start.js': read(own, 'docs.js'),
     '/docs/swagger-ui.css': { ...read(library, 'swagger-ui.css'), cacheControl },
@@ -49,7 +49,7 @@ function libraryFolder(): string {
   } catch (cause) {
     const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
     const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
-    // The command line reads the code.
+    // The command line tells by the code that a package is missing.
     throw Object.assign(error, { code: codeOf(cause) });
   }
 }

@@ -2,19 +2,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PetstoreError, type OpenApiValue, type Plugin, type ReplyErrorCode } from '../index.js';
 
-/** By the status that is asked for. */
+/** Error codes by the status that is asked for. */
 const codes: Readonly<Record<string, ReplyErrorCode>> = {
   429: 'too_many_requests',
   500: 'internal_error',
   503: 'unavailable',
 };
 
-/** In milliseconds: a key must not hold connections for ever. */
-const maxDelay = 30_000;
+/** A client must not keep connections open for ever. */
+const maxDelayMs = 30_000;
 
 const rule =
   'Petstore-Fault must be one or more of status=429, status=500 or status=503, ' +
-  `delay=MILLISECONDS (up to ${maxDelay}), and before or after, each once and joined by commas.`;
+  `delay=MILLISECONDS (up to ${maxDelayMs}), and before or after, each once and joined by commas.`;
 
 const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
@@ -27,7 +27,7 @@ const parameter: OpenApiValue = {
   schema: { type: 'string', examples: ['status=503', 'status=503,after', 'delay=1500'] },
 };
 
-/** Lets a request with a valid key ask for a fault, answered as in earnest. */
+/** Lets a request with a valid API key ask for a fault, which is answered as a real one would be. */
 export function faultsPlugin(): Plugin {
   return ({ around, describe, onClose }) => {
     const closing = new AbortController();
@@ -36,7 +36,7 @@ export function faultsPlugin(): Plugin {
       const text = header('petstore-fault');
       if (text === undefined || keyName === undefined) return next();
       const { status, delay, moment } = parseFault(text);
-      // Carried out first: a fault though the animal was kept.
+      // An animal may be kept, although the client is answered by a fault.
       const reply = moment === 'after' ? await next() : undefined;
       if (delay > 0) await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
       const code = codes[status ?? ''];
@@ -45,7 +45,7 @@ export function faultsPlugin(): Plugin {
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
     describe((document) => {
-      // In each operation: many generators ignore the parameters of a path.
+      // Added to each operation: many generators ignore the parameters of a path.
       for (const item of Object.values<object>(Object(document['paths'])))
         for (const operation of Object.values(item).filter((each) => 'operationId' in each))
           operation.parameters = [...(operation.parameters ?? []), parameter];
@@ -60,6 +60,6 @@ function parseFault(text: string) {
   const found = [find(/^status=(429|500|503)$/), find(/^delay=(\d{1,5})$/), find(/^(before|after)$/)] as const;
   const [[status], [delay], [moment]] = found;
   const isRight = found.every((values) => values.length <= 1) && found.flat().length === parts.length;
-  if (!isRight || Number(delay) > maxDelay) throw new PetstoreError('invalid_parameter', rule);
+  if (!isRight || Number(delay) > maxDelayMs) throw new PetstoreError('invalid_parameter', rule);
   return { status, delay: Number(delay ?? 0), moment };
 }

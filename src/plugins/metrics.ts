@@ -5,7 +5,7 @@ import { toByteString, type Plugin } from '../index.js';
 /** An answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
 const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10];
 const batchBuckets = [1, 4, 16, 64, 256, 1024, 4096];
-/** A client may send any, but each value of a label is a time series that Prometheus keeps. */
+/** All others are counted as `other`: each value of a label is a time series that Prometheus keeps. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Serves the figures of the petstore and its process, without a key: let only the collector reach the path. */
@@ -37,7 +37,7 @@ export function metricsPlugin(): Plugin {
     const gauge = (name: string, help: string, ask: () => number | undefined) => {
       const collect = (): void => {
         const value = ask();
-        // Unknown is not empty.
+        // No figure where it is unknown: 0 would say that there are none.
         if (value === undefined) made.remove();
         else made.set(value);
       };
@@ -59,7 +59,7 @@ export function metricsPlugin(): Plugin {
 
 let processRegistry: Registry | undefined;
 
-/** Event-loop delay and the like: one set for all petstores, as what gathers it never stops. */
+/** Event-loop delay and the like, one set for all petstores: what collects them cannot be stopped. */
 function processFigures(): Registry {
   if (processRegistry === undefined) collectDefaultMetrics({ register: (processRegistry = new Registry()) });
   return processRegistry;

@@ -1,10 +1,10 @@
-/** The store's orders, experimental. */
+/** Orders of animals, kept beside them: experimental. */
 import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
 import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
 import type { Operation, PetStorage, Plugin, RecordKind, Records } from '../index.js';
 
 interface Order {
-  /** Of an animal that was there. */
+  /** Of an animal that was in the store when the order was placed. */
   readonly petId: bigint;
   readonly quantity: bigint;
   /** ISO 8601. */

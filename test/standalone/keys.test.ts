@@ -130,6 +130,11 @@ describe('the keys command', { concurrency: 4 }, () => {
       ['keys', 'add', 'a', '--keys-file', '/proc/keys.json'],
       /\/proc\/keys\.json.*--keys-file/,
     ],
+    [
+      'a folder that cannot be made, below which Node’s recursive mkdir never ends',
+      ['keys', 'add', 'a', '--keys-file', '/proc/foo/bar/keys.json'],
+      /ENOENT.*--keys-file/,
+    ],
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
