@@ -1,7 +1,4 @@
-/**
- * Looks at a storage file for the command `check`, without a lock: tells what it holds and whether it would start, and
- * saves what is sound into a new one.
- */
+/** For the command `check`: tells what a storage file holds, and saves what is sound into a new one; takes no lock. */
 import { constants } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { batchBytes, createFile, nodeDisk, offerLine, readLine, replay } from '../journal/index.js';
@@ -39,22 +36,23 @@ export async function checkFile(path: string): Promise<FileReport> {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
   let animals = 0;
   let idempotencyKeys = 0;
-  const count = petLines((_id, status, _json, once) => {
+  const accept = petLines((_id, status, _json, once) => {
     byStatus[status ?? 'none']++;
     animals++;
     if (once) idempotencyKeys++;
   });
-  const found = await reading(path, (descriptor) => replay(nodeDisk, descriptor, count));
+  const found = await withFileToRead(path, (descriptor) => replay(nodeDisk, descriptor, accept));
   const { problem, commits, size: bytes, committedEnd: committedBytes } = found;
   const tornBytes = found.tornTail?.length ?? 0;
   const counts = { animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
   return { verdict: problem?.kind ?? 'sound', ...(problem && { problem }), ...counts };
 }
 
-/** @throws PetstoreError `storage_unusable` */
-export function reading<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
-  // A pipe of this name would be waited for.
-  return orUnusable(path, withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use));
+/** Opens a file to be read, and closes it in any case. @throws PetstoreError `storage_unusable` */
+export function withFileToRead<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
+  const used = withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
+  return used.catch((error: unknown) => Promise.reject(unusable(path, error)));
 }
 
 /** What was saved, and what was not. */
@@ -83,41 +81,28 @@ export interface LeftOutLine {
  * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
-  const { batches, ...report } = await reading(path, survey);
-  await orUnusable(outPath, createFile(nodeDisk, outPath, batches));
+  const { batches, ...report } = await withFileToRead(path, salvage);
+  await createFile(nodeDisk, outPath, batches).catch((error: unknown) => Promise.reject(unusable(outPath, error)));
   return report;
-}
-
-function orUnusable<Result>(path: string, step: Promise<Result>): Promise<Result> {
-  return step.catch((error: unknown) => Promise.reject(unusable(path, error)));
 }
 
 const maxBatch = 1_000;
 
-type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
-
-async function survey(descriptor: number) {
+async function salvage(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];
   const leftOut: LeftOutLine[] = [];
   let outSize = 0;
   let animals = 0;
   let lastId = 0n;
-  let greatestId = 0n;
-  const missUpTo = (to: bigint) => {
-    if (to > lastId) missing.push({ from: lastId + 1n, to });
-  };
-  const leaveOut = (lines: readonly SoundLine[], what: string) => {
-    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
-  };
-  const keep = (lines: readonly SoundLine[]) => {
+  for await (const lines of soundBatches(descriptor, leftOut)) {
     const texts: string[] = [];
     for (const { line, animal, text } of lines) {
       if (animal <= lastId) {
         leftOut.push({ line, animal, what: `after animal ${lastId}` });
         continue;
       }
-      missUpTo(animal - 1n);
+      if (animal > lastId + 1n) missing.push({ from: lastId + 1n, to: animal - 1n });
       lastId = animal;
       texts.push(text);
     }
@@ -127,48 +112,57 @@ async function survey(descriptor: number) {
       batches.push(batch);
       outSize += batch.length;
     }
-  };
+  }
+  const greatestId = leftOut.reduce((greatest, { animal = 0n }) => (animal > greatest ? animal : greatest), lastId);
+  if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
+  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
+}
 
-  // From the last commit on, and from each line that may have been one.
+type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
+
+/** The lines of each commit that fits them, and those directly after the last commit; all others go to `leftOut`. */
+async function* soundBatches(descriptor: number, leftOut: LeftOutLine[]) {
+  const leaveOut = (lines: readonly SoundLine[], what: string) => {
+    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
+  };
+  // Since the last commit: a line that is no animal may have been a commit, and begins another stretch.
   let stretches: SoundLine[][] = [[]];
+  // The CRC-32 of the last stretch.
   let sum = 0;
-  let number = 0;
+  let number = 1;
   for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, await nodeDisk.factsOf(descriptor))) {
-    for (let next = 0; next < text.length; ) {
+    let next = 0;
+    while (next < text.length) {
       const from = next;
       const line = readLine(text, from);
       const { textFrom, once, commit } = line;
-      next = line.end;
-      number += once ? 2 : 1;
+      const textNumber = once ? number + 1 : number;
+      // A new one for each line: ids need not grow here.
+      const accept = petLines((animal, _status, json) => {
+        stretches.at(-1)?.push({ line: textNumber, animal, text: text.slice(from, textFrom) + json });
+      });
+      const what = commit ? undefined : offerLine(text, line, accept);
       if (commit) {
         const last = stretches.pop() ?? [];
         leaveOut(stretches.flat(), 'without a commit');
-        if (commit.crc32 === sum) keep(last);
+        if (commit.crc32 === sum) yield last;
         else leaveOut(last, 'the checksum does not fit');
         stretches = [[]];
         sum = 0;
-        continue;
+      } else if (what === undefined) {
+        sum = crc32(bytes.subarray(from, line.end), sum);
+      } else {
+        leftOut.push({ line: number, what });
+        stretches.push([]);
+        sum = 0;
       }
-      // For each line: whether ids grow is judged among sound ones.
-      const take = petLines((animal, _status, json) => {
-        if (animal > greatestId) greatestId = animal;
-        stretches.at(-1)?.push({ line: number, animal, text: text.slice(from, textFrom) + json });
-      });
-      const what = offerLine(text, line, take);
-      sum = what === undefined ? crc32(bytes.subarray(from, next), sum) : 0;
-      if (what === undefined) continue;
-      if (once) {
-        // The line after it may be sound.
-        number--;
-        next = textFrom;
-      }
-      leftOut.push({ line: number, what });
-      stretches.push([]);
+      // Without its idempotency record the line may be sound.
+      const isReadAgain = what !== undefined && once !== undefined;
+      next = isReadAgain ? textFrom : line.end;
+      number = isReadAgain ? textNumber : textNumber + 1;
     }
   }
   const [uncommitted = [], ...others] = stretches;
-  keep(uncommitted);
   leaveOut(others.flat(), 'without a commit');
-  missUpTo(greatestId);
-  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
+  yield uncommitted;
 }

@@ -8,7 +8,7 @@ import { parseJson } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
 import { parsePet } from '../pet.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
-import { reading } from './check.js';
+import { withFileToRead } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
 /** A storage that can be copied to, open in one way at a time. */
@@ -42,7 +42,7 @@ export async function copyPets(from: PetStorage, to: CopyTarget, progress?: Copy
   return copyRecords(undefined, from, to, progress);
 }
 
-/** The same for what a plugin keeps under a name, once of a `from`. */
+/** The same for a plugin's records by their name, or for animals. An open `from` hands out each name once. */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
@@ -50,23 +50,23 @@ export async function copyRecords(
   progress?: CopyProgress,
 ): Promise<CopyReport> {
   const source = new Tally();
-  const ours = pagesOf(await textsIn(from, name));
-  // Before anything is made: it may not be readable.
-  let { value: wanted = [] } = await ours.next();
+  const pages = pagesOf(await textsIn(from, name));
+  // What was read of `from` and not yet found in `to`; read before `to` is made, as `from` may not be readable.
+  let { value: ahead = [] } = await pages.next();
   for await (const texts of pagesIn(to, name)) {
     // Each storage may end a page of long texts elsewhere.
-    while (wanted.length < texts.length) {
-      const { value } = await ours.next();
+    while (ahead.length < texts.length) {
+      const { value } = await pages.next();
       if (!value) break;
-      wanted = [...wanted, ...value];
+      ahead = [...ahead, ...value];
     }
-    const other = texts.find(({ json }, index) => json !== wanted[index]?.json);
+    const other = texts.find(({ json }, index) => json !== ahead[index]?.json);
     if (other) {
       const one = `the ${name === undefined ? 'animal' : `record of ${name}`} of id ${other.id}`;
       const mend = 'copy to an empty storage';
       throw new PetstoreError('storage_unusable', `${one} is not the one that is to be copied; ${mend}`);
     }
-    wanted = wanted.slice(texts.length);
+    ahead = ahead.slice(texts.length);
     source.add(texts);
     progress?.('comparing', source.count);
   }
@@ -79,8 +79,8 @@ export async function copyRecords(
     progress?.('copying', source.count);
   };
   try {
-    if (wanted.length > 0) await adopt(wanted);
-    for await (const texts of ours) await adopt(texts);
+    if (ahead.length > 0) await adopt(ahead);
+    for await (const texts of pages) await adopt(texts);
   } finally {
     await target.close();
   }
@@ -145,8 +145,8 @@ async function* pagesIn(to: CopyTarget, name: string | undefined) {
 }
 
 /**
- * The names of the records that plugins keep beside a file: of files named so whose first line, commits aside, is a
- * record with more than an animal has: a copy of the file would begin with an animal.
+ * The names under which plugins keep records beside a file, each in `FILE.NAME`. A file so named does not count where
+ * its first line, commits aside, is no record, or is an animal, as in a copy of the storage file.
  * @param log Is told of other files named so that hold something.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
@@ -169,7 +169,7 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
-  return reading(path, async (descriptor) => {
+  return withFileToRead(path, async (descriptor) => {
     for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
       for (let next = 0; next < text.length; ) {
         const { textFrom, textTo, end, commit } = readLine(text, next);

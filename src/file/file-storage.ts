@@ -15,7 +15,7 @@ import { anyRecords, petLines, recordLines } from './record-lines.js';
 export interface FileStorageOptions {
   /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch, for the name of a torn tail's copy. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch: names a torn tail's copy and paces a start's log. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
@@ -28,30 +28,37 @@ export interface FileStorageOptions {
  */
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
-  const whole = resolve(path);
+  const petsPath = resolve(path);
   const journal = journalOptions(options);
-  const pets = await openFileRecords(whole, journal, petKind, petLines);
+  const pets = await openFileRecords(petsPath, journal, petKind, petLines);
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
-  const { ready, close } = pets;
-  // A copy's getters would stand still.
-  return Object.assign(pets, petsOf(pets.texts), {
+  return {
+    ...petsOf(pets.texts),
+    texts: pets.texts,
     durable: true,
+    get size() {
+      return pets.catalogue.size;
+    },
+    get waiting() {
+      return pets.commits.waiting;
+    },
+    onCommit: pets.onCommit,
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const open = async () => {
         names.take(name);
         if (closing) throw closedError();
         const mend = 'put a copy from before in its place';
-        return openFileRecords(`${whole}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
+        return openFileRecords(`${petsPath}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
       };
       const opening = open();
       beside.push(opening);
-      return recordsWhenOpen(opening.then(({ texts }) => texts));
+      return recordsWhenOpen<Draft>(opening.then(({ texts }) => texts));
     },
     ready: async () => {
-      await ready();
+      await pets.ready();
       const others = await Promise.all(beside).catch((cause: unknown) => {
         throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
       });
@@ -59,24 +66,24 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     },
     close: async () => {
       const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
-      closing ??= Promise.all([close(), ...beside.map(closeOpened)]);
+      closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
       await closing;
     },
-  });
+  };
 }
 
 /** Opens a storage's file, or that of the records of a name, to add at its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   let lastId = 0n;
-  const whole = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
-  const lines = records === undefined ? petLines : recordLines(anyRecords);
-  const accept = lines((id) => (lastId = id));
-  const journal = await openJournal(whole, journalOptions({}), accept);
+  const ownPath = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
+  const acceptorFor = records === undefined ? petLines : recordLines(anyRecords);
+  const accept = acceptorFor((id) => (lastId = id));
+  const journal = await openJournal(ownPath, journalOptions({}), accept);
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {
         if (id <= lastId)
-          throw new PetstoreError('storage_unusable', `${whole} has an id of ${lastId}, which ${id} cannot follow`);
+          throw new PetstoreError('storage_unusable', `${ownPath} has an id of ${lastId}, which ${id} cannot follow`);
         lastId = id;
       }
       await journal.append(texts.map(({ json }) => json));
@@ -89,30 +96,30 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
   return { disk, locking: lockingOn(process.platform), log, clock };
 }
 
-const hung = 'The disk does not answer.';
+const noAnswer = 'The disk does not answer.';
 const hungCloseMs = 1000;
-const keyedBytes = 512;
+const keyUseBytes = 512;
 
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 
-/** One kind of records in one file, by the members of a {@link PetStorage}. @throws as `openJournal` */
+/** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
 async function openFileRecords<Draft>(
   path: string,
   options: OpenJournalOptions,
   kind: KeptKind<Draft>,
-  lines: typeof petLines,
+  acceptorFor: typeof petLines,
 ) {
   const catalogue = new Catalogue();
-  const keys = new IdempotencyKeys();
-  const keep = lines((id, status, json, once) => {
+  const idempotencyKeys = new IdempotencyKeys();
+  const restore = acceptorFor((id, status, json, once) => {
     catalogue.add(id, status, json);
-    if (once) keys.restore(once, { id, json });
+    if (once) idempotencyKeys.restore(once, { id, json });
   });
-  const journal = await openJournal(path, options, keep);
+  const journal = await openJournal(path, options, restore);
   const watchers: ((commit: Commit) => void)[] = [];
   let closed = false;
   const endUse = ({ use }: Add<Draft>) => {
-    if (use) keys.drop(use);
+    if (use) idempotencyKeys.drop(use);
   };
   const commits = new GroupCommit<Add<Draft>, StoredText>({
     commit: (adds) =>
@@ -122,18 +129,19 @@ async function openFileRecords<Draft>(
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use ? keyedBytes : 0),
-    hung,
+    bytesOf: ({ draft, use }) => kind.checkedBytes(draft) + (use ? keyUseBytes : 0),
+    hung: noAnswer,
   });
 
-  /** Gives ids only now: a batch that fails leaves no gap. */
+  /** Ids are given only now, so that a batch that fails leaves no gap. */
   async function append(adds: readonly Add<Draft>[]) {
-    const firstId = nextId(adds.length);
+    checkIdsLeft(adds.length);
+    const firstId = catalogue.lastId + 1n;
     const batch: string[] = [];
     const records = adds.map(({ draft, use }, index) => {
       const id = firstId + BigInt(index);
       const json = kind.json(id, draft);
-      // A torn write may leave a record alone, and that is cut, but no animal without its record.
+      // In this order a torn write leaves no animal without its idempotency record; a record alone is cut off.
       if (use) batch.push(idempotencyLine(use));
       batch.push(json);
       return { stored: { id, json }, status: kind.statusOf(draft), use };
@@ -141,7 +149,7 @@ async function openFileRecords<Draft>(
     const syncMilliseconds = await journal.append(batch);
     for (const { stored, status, use } of records) {
       catalogue.add(stored.id, status, stored.json);
-      if (use) keys.keep(use, stored);
+      if (use) idempotencyKeys.keep(use, stored);
     }
     for (const watch of watchers) {
       try {
@@ -154,11 +162,9 @@ async function openFileRecords<Draft>(
     return records.map(({ stored }) => stored);
   }
 
-  /** A file by hand may hold the last id. @throws PetstoreError `unavailable` */
-  function nextId(count: number): bigint {
-    const { lastId } = catalogue;
-    if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    return lastId + 1n;
+  /** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
+  function checkIdsLeft(count: number): void {
+    if (int64Max - catalogue.lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
   }
 
   const opened = () => {
@@ -167,19 +173,15 @@ async function openFileRecords<Draft>(
   };
 
   return {
-    get size() {
-      return catalogue.size;
-    },
-    get waiting() {
-      return commits.waiting;
-    },
+    catalogue,
+    commits,
     onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
     texts: {
       insert: (draft: Draft) => commits.add({ draft, use: undefined }),
       insertOnce: (draft: Draft, once: InsertOnce) => {
         checkOnce(once);
         opened();
-        const use = keys.begin(once);
+        const use = idempotencyKeys.begin(once);
         return use.added ?? commits.add({ draft, use });
       },
       get: (id: bigint) => opened().get(id),
@@ -187,8 +189,8 @@ async function openFileRecords<Draft>(
     },
     ready: async () => {
       opened();
-      if (commits.hung) throw new PetstoreError('unavailable', hung);
-      nextId(1);
+      if (commits.hung) throw new PetstoreError('unavailable', noAnswer);
+      checkIdsLeft(1);
       await journal.checkReady();
     },
     close: async () => {

@@ -6,7 +6,7 @@ import { int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString, typ
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
-/** Takes an animal, and the idempotency record before it. */
+/** Takes an animal, or a plugin's record, and the idempotency record before it. */
 type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: InsertOnce | undefined) => void;
 
 const beforeId = '{"id":';
@@ -23,17 +23,17 @@ const canonicalOf = (letters: string): RegExp =>
 const inAscii = canonicalOf(String.raw`\x20!#-[\]-\x7f`);
 const inUtf8 = canonicalOf(String.raw`\x20!#-[\]-\xff`);
 
-/** All different. */
+/** The last letters of the statuses differ, and tell them apart fastest. */
 const byLastLetter = new Map(petStatuses.map((status) => [status.at(-1), status]));
 
-/** Hands on each animal, in our own text. */
+/** Reads lines of animals, and hands on each in our own text. */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
   return (line, once) => {
     if (inAscii.test(line) || (inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1')))) {
       let id = 0;
       for (let at = beforeId.length, digit = 0; (digit = line.charCodeAt(at) - 0x30) >= 0; at++) id = 10 * id + digit;
-      // Without a status no letter stands there.
+      // Only `"}` follows a status; without one, no letter stands there.
       takeInOrder(BigInt(id), byLastLetter.get(line[line.length - 3]), line, once);
     } else {
       const pet = parsePet(line);
@@ -42,6 +42,7 @@ export function petLines(take: TakePet): AcceptLine {
   };
 }
 
+/** Reads lines of records, and hands on each in its kind's text. */
 export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);

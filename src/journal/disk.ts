@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
-/** What is asked about a file. */
+/** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /** A disk, by numeric descriptors. Each function rejects with Node's system error, whose `code` names the errno. */
@@ -76,7 +76,7 @@ export const nodeDisk: Disk = {
   read: async (descriptor, into, position) => (await read(descriptor, into, 0, into.length, position)).bytesRead,
   sync: promisify(fs.fsync),
   truncate: promisify(fs.ftruncate),
-  // At once: each batch asks, the kernel has them in memory even of a frozen disk, and a thread costs forty times more.
+  // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes forty times as long.
   factsOf: async (descriptor) => fs.fstatSync(descriptor),
   factsAt: async (path) => fs.statSync(path),
   makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
@@ -84,7 +84,7 @@ export const nodeDisk: Disk = {
 };
 
 export function failedBy(error: unknown, ...errnos: readonly string[]): boolean {
-  // libuv has no name for it: its `code` is a sentence.
+  // libuv does not know EDQUOT: `code` is a sentence.
   const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
   return errnos.includes(isQuota ? 'EDQUOT' : (codeOf(error) ?? ''));
 }
@@ -97,12 +97,14 @@ export function unless<Result>(errno: string, step: Promise<Result>): Promise<Re
   });
 }
 
-/** Writes on where the disk took only a part. */
-export async function writeAll(bytes: Uint8Array, write: (rest: Uint8Array) => Promise<number>): Promise<void> {
-  for (let written = 0; written < bytes.length; ) {
-    const count = await write(bytes.subarray(written));
-    if (count === 0) throw new Error('the disk takes no more bytes and does not say why');
-    written += count;
+const noMore = 'the disk takes no more bytes and does not say why';
+
+/** Writes all bytes, or fills them by reading: each step may do only a part. @throws Error where one does nothing */
+export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) => Promise<number>, message = noMore) {
+  for (let done = 0; done < bytes.length; ) {
+    const count = await step(bytes.subarray(done));
+    if (count === 0) throw new Error(message);
+    done += count;
   }
 }
 
@@ -121,7 +123,7 @@ export async function createFile(disk: Disk, path: string, pieces: readonly Uint
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {
-      for (const piece of pieces) await writeAll(piece, (rest) => disk.write(descriptor, rest));
+      for (const piece of pieces) await transferAll(piece, (rest) => disk.write(descriptor, rest));
       await disk.sync(descriptor);
       await syncFolder(disk, dirname(path));
     } catch (error) {

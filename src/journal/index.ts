@@ -1,4 +1,4 @@
-/** The door of journal/: lines that last, of whatever kind. */
+/** What other folders may import of journal/: files of animals or of other records, a line each, and group commit. */
 export { appendingOn, appendInSteps, createFile, nodeDisk, unusable, withFile } from './disk.js';
 export type { Disk, FileFacts } from './disk.js';
 export { GroupCommit, type GroupCommitOptions } from './group-commit.js';

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, failedBy, syncFolder, unless, unusable, writeAll, type Disk, type FileFacts } from './disk.js';
+import { createFile, failedBy, syncFolder, unless, unusable, transferAll, type Disk, type FileFacts } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, type lockingOn } from './lock.js';
 import { replay } from './replay.js';
@@ -32,7 +32,7 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
   try {
     descriptor = await openOrMake(disk, path, locking.openFlags);
     await locking.lock(descriptor, path);
-    // At every start: who made the file may have died before this.
+    // At every start: the process that made the file may have died before this.
     await syncFolder(disk, dirname(path));
     const file = { ...options, path, descriptor };
     return new Journal(file, await recover(file, accept));
@@ -53,7 +53,7 @@ async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<
   return made ?? disk.open(path, flags, 0);
 }
 
-/** With those above it: Node's recursive `mkdir` never ends below /proc. */
+/** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
   if (await unless('ENOENT', disk.factsAt(folder))) return;
   await makeFolder(disk, dirname(folder));
@@ -83,15 +83,15 @@ async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
     await disk.datasync(descriptor);
     log('warn', 'a torn tail was cut off the storage file', { file: path, line, byte, bytes, what, copy });
   }
-  let closing = '';
+  let commit = '';
   if (end > committedEnd) {
-    const newline = found.endsInLine ? '\n' : '';
-    closing = newline + commitLine(committedEnd, crc32(newline, found.sum));
-    await writeAll(Buffer.from(closing, 'latin1'), (rest) => disk.write(descriptor, rest));
+    const newline = found.lacksNewline ? '\n' : '';
+    commit = newline + commitLine(committedEnd, crc32(newline, found.sum));
+    await transferAll(Buffer.from(commit, 'latin1'), (rest) => disk.write(descriptor, rest));
   }
-  // In any case: who wrote it may have died before its own fdatasync.
+  // In any case: the process that wrote it may have died before its fdatasync.
   await disk.datasync(descriptor);
-  return end + closing.length;
+  return end + commit.length;
 }
 
 /** Resolves, once a torn tail is in `FILE.torn-TIME` and on the disk, to that path. */
@@ -116,7 +116,7 @@ export class Journal {
   #failure: PetstoreError | undefined;
   /** Whether the failure may pass; any other lasts until a restart. */
   #isFull = false;
-  /** Ends with the last use of the file: a probe and a batch must not write at once. */
+  /** Resolves after the last use of the file: a probe and a batch must not write at once. */
   #turn: Promise<void> = Promise.resolve();
   #appends = 0;
   #probe: NodeJS.Timeout | undefined;
@@ -127,10 +127,7 @@ export class Journal {
     this.#end = end;
   }
 
-  /**
-   * Resolves once the lines, byte strings without newlines, are on the disk (F1), to the milliseconds that it took.
-   * @throws PetstoreError `unavailable` (F5, F6)
-   */
+  /** Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws PetstoreError `unavailable` */
   append(lines: readonly string[]): Promise<number> {
     this.#appends++;
     return this.#inTurn(() => this.#append(lines).finally(() => this.#appends--));
@@ -139,7 +136,7 @@ export class Journal {
   /** Looks at the file too. @throws PetstoreError `unavailable` */
   async checkReady(): Promise<void> {
     if (this.#failure) throw this.#failure;
-    // It checks the file itself, and may hang with its disk.
+    // The append under way checks the file too, and may be waiting for a disk that hangs.
     if (this.#appends > 0) return;
     await this.#inTurn(async () => {
       if (this.#failure) throw this.#failure;
@@ -169,16 +166,17 @@ export class Journal {
     const bytes = batchBytes(lines, this.#end);
     await this.#orBroken(this.#checkUntouched());
     const startedAt = performance.now();
-    let left = bytes.length;
-    const writing = writeAll(bytes, (rest) => {
-      left = rest.length;
-      return disk.append(descriptor, rest);
+    let end = this.#end;
+    const writing = transferAll(bytes, async (rest) => {
+      const count = await disk.append(descriptor, rest);
+      end += count;
+      return count;
     });
     await writing.catch(async (error: unknown) => {
-      throw await this.#undo(error, this.#end + bytes.length - left);
+      throw await this.#undo(error, end);
     });
-    await this.#orBroken(this.#checkSize(this.#end + bytes.length));
-    this.#end += bytes.length;
+    await this.#orBroken(this.#checkSize(end));
+    this.#end = end;
     if (this.#isFull) {
       this.#isFull = false;
       this.#failure = undefined;
@@ -188,17 +186,17 @@ export class Journal {
     return performance.now() - startedAt;
   }
 
-  /** What a failed append comes to; `from` is the file's size before the call that failed. */
-  async #undo(error: unknown, from: number): Promise<PetstoreError> {
+  /** Cuts off what a failed append wrote; `expected` is the file's size if the call that failed wrote nothing. */
+  async #undo(error: unknown, expected: number): Promise<PetstoreError> {
     const { disk, descriptor } = this.#file;
     const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
-    if (size !== from) {
-      // Its sync has failed, or who knows. A second fdatasync would say that all is well, and the next start would
-      // serve what is in memory alone.
+    if (size !== expected) {
+      // It was the sync that failed, or nobody knows. A second fdatasync would report success, and the next start would
+      // serve what is in the kernel's memory alone.
       await disk.truncate(descriptor, this.#end).catch(nothing);
       return this.#fail(error);
     }
-    // Only these may pass.
+    // Only these may pass by themselves.
     if (!failedBy(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return this.#fail(error);
     await this.#orBroken(disk.truncate(descriptor, this.#end));
     return this.#fail(error, true);

@@ -19,18 +19,18 @@ export function batchBytes(lines: readonly string[], from: number): Buffer {
   return Buffer.concat([body, Buffer.from(commitLine(from, crc32(body)))]);
 }
 
-const recordPattern =
+const idempotencyPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
-const maxRecordBytes = 192;
+const maxIdempotencyBytes = 192;
 
 export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
-/** The line from an offset on, after its record if one stands there; its text is from `textFrom` to `textTo`. */
+/** Reads the line at an offset; where an idempotency record stands there, that as `once` and the line after it. */
 export function readLine(text: string, from: number) {
-  // One letter tells almost every animal's line apart.
-  const record = text[from + 4] === 'e' ? recordPattern.exec(text.slice(from, from + maxRecordBytes)) : null;
+  // One letter rules out almost every other line without a pattern.
+  const record = text[from + 4] === 'e' ? idempotencyPattern.exec(text.slice(from, from + maxIdempotencyBytes)) : null;
   const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
   const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
   const commit = match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
@@ -40,14 +40,14 @@ export function readLine(text: string, from: number) {
   return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
 }
 
-/** Takes a line, a byte string without its newline, and the record before it. @throws PetstoreError */
+/** Takes a line, a byte string without its newline, and the idempotency record before it. @throws PetstoreError */
 export type AcceptLine = (line: string, once?: InsertOnce) => void;
 
 /** Hands a line that is no commit to `accept` unless blank; answers what is wrong with it. */
 export function offerLine(text: string, line: ReturnType<typeof readLine>, accept: AcceptLine): string | undefined {
   const { textFrom, textTo, once } = line;
   if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
-  // 32 bytes and a hold on the whole text, of which most is kept.
+  // V8 makes it a view, which keeps all of `text` in memory; most of that is kept anyway.
   const part = text.slice(textFrom, textTo);
   // As an editor may leave it.
   if (part[0] !== '{' && /^[ \t\r]*$/.test(part)) return once && 'nothing behind an idempotency record';
@@ -62,9 +62,9 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
 }
 
 /**
- * An open file by whole lines, a mebibyte at a time, more for a longer line: as bytes, whose memory is used again, and
- * as a byte string, with their offset. A record comes with the line after it. Only the file's end and a line over
- * `maxTextBytes` are cut: a file of something else must not fill the memory.
+ * Reads an open file by whole lines, a mebibyte at a time, more for a longer line: their bytes, whose memory is used
+ * again, the same as a byte string, and their offset. An idempotency record comes with the line after it. Only a line
+ * longer than `maxTextBytes` is cut, as a file of something else must not fill the memory. The last may lack a newline.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
   if (!facts.isFile()) throw new Error('it is not a regular file');
@@ -88,6 +88,6 @@ export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFac
 function endOfWholeLines(bytes: Buffer): number {
   const end = bytes.lastIndexOf(0x0a) + 1;
   const lastFrom = end < 2 ? 0 : bytes.lastIndexOf(0x0a, end - 2) + 1;
-  const isRecord = end - lastFrom <= maxRecordBytes && recordPattern.test(bytes.toString('latin1', lastFrom, end));
-  return isRecord ? lastFrom : end;
+  if (end - lastFrom > maxIdempotencyBytes) return end;
+  return idempotencyPattern.test(bytes.toString('latin1', lastFrom, end)) ? lastFrom : end;
 }

@@ -1,6 +1,6 @@
 /** Reads a journal and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
-import type { Disk } from './disk.js';
+import { transferAll, type Disk } from './disk.js';
 import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 
 /** Why a journal is not sound all through. */
@@ -16,8 +16,9 @@ export interface ReplayProblem {
 }
 
 /**
- * Reads an open journal, handing each line that is neither commit nor record to `accept`. Answers where the last sound
- * commit and the accepted lines end, the CRC-32 of what is between, and what follows, where it is torn.
+ * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
+ * after them. Answers where the last sound commit and the accepted lines end, the CRC-32 of what is between, and what
+ * follows, where it is torn.
  * @param onProgress Is told each mebibyte how many of the file's bytes are read.
  */
 export async function replay(
@@ -33,13 +34,13 @@ export async function replay(
   let committedEnd = 0;
   let end = 0;
   let sum = 0;
-  let endsInLine = false;
+  let lacksNewline = false;
   let problem: Omit<ReplayProblem, 'kind'> | undefined;
   let isNothingBefore = true;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onProgress?.(at, size);
     let next = 0;
-    // In long stretches: a call for each line would cost more than reading it.
+    // A checksum of many lines at once: a call for each would cost more than reading it.
     let sumFrom = 0;
     while (next < text.length) {
       const line = readLine(text, next);
@@ -60,7 +61,7 @@ export async function replay(
       }
       next = line.end;
       end = at + next;
-      endsInLine = line.textTo === next;
+      lacksNewline = line.textTo === next;
       if (commit) {
         commits++;
         committedEnd = end;
@@ -74,58 +75,49 @@ export async function replay(
   }
   let tornTail: Buffer | undefined;
   if (problem && size - end <= maxTornBytes) {
-    const tail = await readRange(disk, descriptor, end, size);
+    const tail = Buffer.allocUnsafe(size - end);
+    const read = (rest: Uint8Array) => disk.read(descriptor, rest, size - rest.length);
+    await transferAll(tail, read, 'the file became shorter while it was read');
     const rest = tail.toString('latin1', problem.byte - end);
     if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore)) tornTail = tail;
   }
   const kind: ReplayProblem['kind'] = tornTail ? 'torn' : 'damaged';
-  return { size, commits, committedEnd, end, sum, endsInLine, problem: problem && { kind, ...problem }, tornTail };
+  return { size, commits, committedEnd, end, sum, lacksNewline, problem: problem && { kind, ...problem }, tornTail };
 }
 
 const maxTornBytes = 256 * 2 ** 20;
 
-async function readRange(disk: Disk, descriptor: number, from: number, to: number) {
-  const bytes = Buffer.allocUnsafe(to - from);
-  for (let read = 0; read < bytes.length; ) {
-    const count = await disk.read(descriptor, bytes.subarray(read), from + read);
-    if (count === 0) throw new Error('the file became shorter while it was read');
-    read += count;
-  }
-  return bytes;
-}
-
 /**
- * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash cuts the last batch only:
- * its commit line is missing or broken, so that none stands in the rest; or the disk wrote its blocks in another order,
- * and the commit line stands at the very end, after a missing block, which reads as zeros. Whatever else stands here
- * was acknowledged once and must not be cut.
+ * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash damages the last batch
+ * only, in one of two ways: its end is missing, so that no whole commit line is left; or its commit line ends the file,
+ * but a block before that was not written yet and reads as zeros. Anything else was acknowledged and must not be cut.
  */
 function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isNothingBefore: boolean) {
   const firstLine = rest.split('\n', 1)[0] ?? '';
   const firstZero = firstLine.indexOf('\0');
-  // From where a block or the batch begins, to the end of that block or of the file.
-  const gapFrom = from + firstZero;
-  const gapTo = firstZero + blockBytes - (gapFrom % blockBytes);
-  const hasGap =
+  // Zeros from where a block or the batch begins to the end of that block or of the file.
+  const zerosFrom = from + firstZero;
+  const blockEnd = firstZero + blockBytes - (zerosFrom % blockBytes);
+  const lacksBlock =
     firstZero >= 0 &&
-    (gapFrom === batchFrom || gapFrom % blockBytes === 0) &&
-    /^\0*$/.test(rest.slice(firstZero, gapTo));
+    (zerosFrom === batchFrom || zerosFrom % blockBytes === 0) &&
+    /^\0*$/.test(rest.slice(firstZero, blockEnd));
   if (isNothingBefore) {
-    // A file of something else begins otherwise, or with a whole line that is no animal.
-    const isBegunByUs = heads.some((head) => head.startsWith(rest.slice(0, head.length)));
-    if (!isBegunByUs && !(hasGap && firstZero === 0)) return false;
-    if ((firstLine.length < rest.length && firstZero < 0) || goesOnAfterObject(firstLine)) return false;
+    // It may be a file of something else, which begins otherwise, or with a whole line that no crash has touched.
+    const isOurs = (lacksBlock && firstZero === 0) || heads.some((head) => head.startsWith(rest.slice(0, head.length)));
+    const isWholeLine = firstLine.length < rest.length && firstZero < 0;
+    if (!isOurs || isWholeLine || goesOnAfterObject(firstLine)) return false;
   }
   const commit = commitPattern.exec(rest);
   if (commit === null) return true;
-  return hasGap && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
+  return lacksBlock && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
 }
 
 /** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
 const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
 
-/** Whether a line goes on after its object, and not with a missing block: somebody took the newlines out. */
+/** Whether text other than zeros follows a line's first object: somebody took the newlines out. */
 function goesOnAfterObject(line: string): boolean {
   let depth = 0;
   let isInString = false;

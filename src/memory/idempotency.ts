@@ -3,10 +3,10 @@ import { PetstoreError } from '../errors.js';
 import type { InsertOnce, StoredText } from '../storage.js';
 
 export const keptMs = 86_400_000;
-/** A record has room for 15 digits: until the year 33658. */
+/** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
 
-// Made once: a stack trace costs more than all the rest of a repeat.
+// Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest of a repeat.
 export const inFlight = new PetstoreError(
   'idempotency_in_flight',
   'The first request with this idempotency key is still under way.',
@@ -16,7 +16,7 @@ export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempote
 export interface KeyUse extends InsertOnce {
   /** Its animal; undefined while it is under way. */
   added: StoredText | undefined;
-  /** The one kept after this one. */
+  /** The use kept after this one. */
   next: KeyUse | undefined;
 }
 
@@ -32,7 +32,7 @@ export function checkOnce(once: InsertOnce): void {
     throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
-/** A day away, in the future too, by a clock gone wrong. */
+/** Whether two times are a day or more apart, in either order: a clock may have been wrong. */
 export function isTooFar(at: number, now: number): boolean {
   return Math.abs(now - at) >= keptMs;
 }
@@ -40,9 +40,9 @@ export function isTooFar(at: number, now: number): boolean {
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
   readonly #uses = new Map<string, KeyUse>();
-  // A list of those kept: the front of a Map is full of the holes of what was deleted.
-  #newest: { next: KeyUse | undefined } = { next: undefined };
-  #beforeOldest = this.#newest;
+  // The uses kept, in their order, linked by `next`: a Map is slow to tell its first entry once many were deleted.
+  #oldest: KeyUse | undefined;
+  #newest: KeyUse | undefined;
 
   get size(): number {
     return this.#uses.size;
@@ -60,7 +60,8 @@ export class IdempotencyKeys {
 
   keep(use: KeyUse, added: StoredText): void {
     use.added = added;
-    this.#newest.next = use;
+    if (this.#newest) this.#newest.next = use;
+    this.#oldest ??= use;
     this.#newest = use;
   }
 
@@ -68,7 +69,7 @@ export class IdempotencyKeys {
     this.#uses.delete(use.key);
   }
 
-  /** Later keys tell what has expired: this machine's clock may be wrong. */
+  /** Keeps a use that was read from a file. Later ones tell what has expired: this machine's clock may be wrong. */
   restore(once: InsertOnce, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);
@@ -80,14 +81,14 @@ export class IdempotencyKeys {
     return use;
   }
 
-  /** Two at most for each that comes: never long, and it keeps up. */
+  /** Forgets at most two for each new use: no call takes long, and expired ones never pile up. */
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
-      const oldest = this.#beforeOldest.next;
-      if (!oldest || !isTooFar(oldest.at, now)) return;
-      // It may have been used anew since.
-      if (this.#uses.get(oldest.key) === oldest) this.#uses.delete(oldest.key);
-      this.#beforeOldest = oldest;
+      const use = this.#oldest;
+      if (!use || !isTooFar(use.at, now)) return;
+      // The key may have been used anew since.
+      if (this.#uses.get(use.key) === use) this.#uses.delete(use.key);
+      this.#oldest = use.next;
     }
   }
 }

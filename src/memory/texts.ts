@@ -5,10 +5,7 @@ import { int64Max, isInt64 } from '../json.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
-/**
- * The texts of any storage: its own, or made from its animals. Where it keeps no idempotency keys, `insertOnce` rejects
- * with `invalid_parameter` (C57).
- */
+/** The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects: `invalid_parameter` (C57). */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
   const { texts } = storage;
   if (texts)
@@ -88,24 +85,25 @@ export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, key
 /** The longest JSON text of a record; no animal's is longer. */
 export const maxTextBytes = 128 * 2 ** 20;
 
+/** How a storage keeps one kind of draft: animals, or a plugin's records. */
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** About how many bytes a draft holds while it waits. @throws TypeError */
-  readonly bytesOf: (draft: Draft) => number;
+  /** Checks a draft, then answers about how many bytes it holds while it waits. @throws TypeError */
+  readonly checkedBytes: (draft: Draft) => number;
 }
 
 export const petKind: KeptKind<PetDraft> = {
   json: petJson,
   statusOf: (draft) => draft.status,
-  bytesOf: (draft) => {
+  checkedBytes: (draft) => {
     checkDraft(draft);
-    // Two bytes a char, and more.
+    // A name takes up to two bytes of memory a UTF-16 unit, all else about 128.
     return 2 * draft.name.length + 128;
   },
 };
 
-/** A plugin's kind, its texts checked: another line would be damage to the next start. */
+/** A plugin's kind, each of its texts checked: what breaks the rule would be damage to the next start. */
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
@@ -115,7 +113,7 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
     if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) throw new TypeError(rule);
     return text;
   };
-  return { json: checked, statusOf: () => undefined, bytesOf: (draft) => checked(int64Max, draft).length };
+  return { json: checked, statusOf: () => undefined, checkedBytes: (draft) => checked(int64Max, draft).length };
 }
 
 /** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */
@@ -135,6 +133,7 @@ export class RecordNames {
   }
 }
 
+/** A new one each time: its stack shows who uses a closed storage. */
 export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
