@@ -1,8 +1,8 @@
 /** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
+import { untilClosed } from '../journal/index.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { checkTables, refuse, untilThere } from './administer.js';
 import { connectionsTo, copyingMs, servingMs } from './connections.js';
@@ -21,9 +21,6 @@ export interface PostgresStorageOptions {
   /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
   readonly maxConnections?: number;
 }
-
-/** For a database that does not answer. */
-const hungCloseMs = 1_000;
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
@@ -84,7 +81,7 @@ async function openStorage(
 
   async function close() {
     await Promise.all(kinds.map((records) => records.close()));
-    await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
+    await untilClosed(connections.close());
   }
 
   return {

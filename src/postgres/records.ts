@@ -4,8 +4,8 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import { reasonOf, PetstoreError } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
-import type { Commit, InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
-import { GroupCommit } from '../journal/index.js';
+import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
+import { CommitWatchers, GroupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
@@ -47,7 +47,7 @@ export function postgresRecords<Draft>(
     hung: 'The database does not answer.',
   });
   const keysUnderWay = new Set<string>();
-  const watchers: ((commit: Commit) => void)[] = [];
+  const watchers = new CommitWatchers((...line) => connections.log(...line));
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof textsOf> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */
@@ -161,13 +161,7 @@ export function postgresRecords<Draft>(
     failure = undefined;
     sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
     connections.tell('be written to');
-    for (const watch of watchers) {
-      try {
-        watch({ count, syncMilliseconds: performance.now() - startedAt });
-      } catch (error) {
-        connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
-      }
-    }
+    watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
     return added;
   }
 
@@ -209,7 +203,7 @@ export function postgresRecords<Draft>(
     get waiting() {
       return commits.waiting;
     },
-    onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    onCommit: watchers.add,
     ready: async () => {
       checkOpen();
       const late = new PetstoreError('unavailable', 'The database does not answer.');
