@@ -4,7 +4,7 @@ import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import { checkTables, refuse, untilThere } from './administer.js';
+import { checkTables, throwUnusable, untilThere } from './administer.js';
 import { connectionsTo, copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords, restAt, type Unnumbered } from './records.js';
@@ -56,17 +56,17 @@ async function openStorage(
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const connections = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
+  const opened = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
   try {
-    await checkTables(connections);
+    await checkTables(opened);
   } catch (error) {
-    await connections.close();
-    refuse(error);
+    await opened.close();
+    throwUnusable(error);
   }
-  connections.log = log;
-  if (isSource) connections.refuse = refuse;
+  const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
+  const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = postgresRecords(connections, unnumberedPet, petTable);
+  const pets = postgresRecords(connections, unnumberedPet, petTable, log);
   const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
@@ -74,7 +74,7 @@ async function openStorage(
   async function keep<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
     if (closing !== undefined) throw closedError();
-    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name));
+    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
     kinds.push(records);
     return records;
   }
@@ -95,7 +95,7 @@ async function openStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const kept = keep(name, kind);
       const opened = kept.then((records) => {
-        const open = () => records.open().catch(refuse);
+        const open = () => records.open().catch(throwUnusable);
         return isSource ? open() : untilThere(open, log);
       });
       opened.catch(() => undefined);
