@@ -48,14 +48,20 @@ export async function untilThere<Value>(open: () => Promise<Value>, log: Log): P
 /** Refuses to open a database without the tables of this version: `migratePostgres` makes them. */
 export class MissingTables extends PetstoreError {}
 
-/** @throws MissingTables; PetstoreError `storage_unusable`; DatabaseFailure */
-export async function checkTables(connections: Connections): Promise<void> {
-  const version = await versionIn(connections);
-  if (version === neededVersion) return;
-  const problem =
-    version === 0 ? 'has no petstore in it' : `has a petstore of version ${version}, where ${neededVersion} is needed`;
-  const mend = 'make its tables with `petstore migrate --storage URL`';
-  throw new MissingTables('storage_unusable', `the database ${problem}; ${mend}`);
+/** Connects to a database that has the tables. @throws MissingTables; else PetstoreError `storage_unusable` */
+export async function connectToTables(...to: Parameters<typeof connectionsTo>): Promise<Connections> {
+  const connections = await connectionsTo(...to);
+  try {
+    const version = await versionIn(connections);
+    if (version === neededVersion) return connections;
+    const found =
+      version === 0 ? 'no petstore in it' : `a petstore of version ${version}, where ${neededVersion} is needed`;
+    const mend = 'make its tables with `petstore migrate --storage URL`';
+    throw new MissingTables('storage_unusable', `the database has ${found}; ${mend}`);
+  } catch (error) {
+    await connections.close();
+    throwUnusable(error);
+  }
 }
 
 /** @throws PetstoreError `storage_unusable` for a later program's; DatabaseFailure */
@@ -119,14 +125,11 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
  * @throws PetstoreError as `postgresStorage`
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = await connectionsTo(url, copyingMs);
+  const connections = await connectToTables(url, copyingMs);
   try {
-    await checkTables(connections);
-    if (records !== undefined) {
-      new RecordNames().take(records);
-      await connections.ask(sql.addCounter, [sql.recordTable(records).counter]);
-    }
+    if (records !== undefined) new RecordNames().take(records);
     const table = records === undefined ? sql.petTable : sql.recordTable(records);
+    if (table !== sql.petTable) await connections.ask(sql.addCounter, [table.counter]);
     let { id: lastId } = await lastIn(connections, table);
     const adopt = async (texts: readonly StoredText[]) => {
       const [first, newest] = [texts.at(0), texts.at(-1)];
@@ -167,19 +170,18 @@ function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
 
 /**
  * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: has no
- * process left, asked for TLS), and a machine of ours without a port, file or buffer left.
+ * process left, asked for TLS), or whose Unix socket is not there yet (but not any other file), and a machine of ours
+ * without a port, file or buffer left.
  */
 const temporary = new RegExp(
   '^(08|40|53|55P03|57|E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
-    'AGAIN|MFILE|NFILE|ADDRNOTAVAIL|NOBUFS)|' +
+    'NOENT connect |AGAIN|MFILE|NFILE|ADDRNOTAVAIL|NOBUFS)|' +
     '\\S* (Connection terminated|timeout exceeded when trying to connect|There was an error establishing an SSL))',
 );
 
 function isTemporary(thrown: unknown): boolean {
   const cause = causeOf(thrown);
-  if (temporary.test(`${stateOf(cause)} ${reasonOf(cause)}`)) return true;
-  // A Unix socket that is not there yet.
-  return stateOf(cause) === 'ENOENT' && cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
+  return temporary.test(`${stateOf(cause)} ${reasonOf(cause)}`);
 }
 
 const mends: readonly (readonly [RegExp, string])[] = [

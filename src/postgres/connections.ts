@@ -305,6 +305,10 @@ function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value)
   });
 }
 
+/**
+ * Field S of an error, which will do where there is no field V (a pooler, CockroachDB, a client whose bytes cannot be
+ * read). It is in the language of the server, and no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ */
 function severityOf(error: unknown): string | undefined {
   return error instanceof Error && 'severity' in error ? String(error.severity) : undefined;
 }

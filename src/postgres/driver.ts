@@ -3,13 +3,13 @@ import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
-interface Telling<Event, Told extends readonly unknown[]> {
-  on(event: Event, listener: (...told: Told) => void): unknown;
-  removeListener(event: Event, listener: (...told: Told) => void): unknown;
+interface Emitter<Event, Values extends readonly unknown[]> {
+  on(event: Event, listener: (...values: Values) => void): unknown;
+  removeListener(event: Event, listener: (...values: Values) => void): unknown;
 }
 
 /** `error` with what ended an idle connection; `connect` with each new one, before anybody has it. */
-type PoolEvents = Telling<'error', [Error]> & Telling<'connect', [PostgresConnection]>;
+type PoolEvents = Emitter<'error', [Error]> & Emitter<'connect', [PostgresConnection]>;
 
 /** What is asked of a pool; one of `pg` has it. */
 export interface PostgresPool extends PoolEvents {
@@ -22,7 +22,7 @@ export interface PostgresPool extends PoolEvents {
 }
 
 /** `error` or `end` once it is lost or closed. */
-type ConnectionEvents = Telling<'error' | 'end', []> & Telling<'notice', [PostgresNotice]>;
+type ConnectionEvents = Emitter<'error' | 'end', []> & Emitter<'notice', [PostgresNotice]>;
 
 /** One connection of a pool. */
 export interface PostgresConnection extends ConnectionEvents {
@@ -144,22 +144,18 @@ function endWhereReaderThrows(stream: Duplex): void {
 const errorType = 0x45;
 const headerBytes = 5;
 
-/**
- * What a connection says besides rows. The severity of an error is its field V, which `pg` drops. Where there is none
- * (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do, in the language of the server: no
- * translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
- */
+/** What a connection says besides rows. The severity of an error is its field V, which `pg` drops. */
 export class Session {
   readonly since = performance.now();
   isSetUp = false;
-  /** Of the last error; undefined where its bytes cannot be read. */
+  /** Of the last error; undefined where that has no field V, or its bytes cannot be read. */
   severity: string | undefined;
   /** The last that no PL/pgSQL function raised. */
   warning: string | undefined;
   readonly leave: () => void;
   /** The beginning of a message of which the rest is to come. */
   #held: Buffer = Buffer.alloc(0);
-  /** How many bytes of a message are still to come that says nothing of an error. */
+  /** How many bytes are still to come of a message that is no error. */
   #toSkip = 0;
 
   /** @param connection Between two messages. */
@@ -193,8 +189,7 @@ export class Session {
       if (bytes[0] === errorType) {
         if (length > bytes.length) break;
         const fields = bytes.toString('latin1', headerBytes, length).split('\0');
-        const field = fields.find((each) => each.startsWith('V')) ?? fields.find((each) => each.startsWith('S'));
-        this.severity = field?.slice(1);
+        this.severity = fields.find((field) => field.startsWith('V'))?.slice(1);
       }
       this.#toSkip = Math.max(length - bytes.length, 0);
       bytes = bytes.subarray(length);

@@ -4,8 +4,8 @@ import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import { checkTables, throwUnusable, untilThere } from './administer.js';
-import { connectionsTo, copyingMs, servingMs } from './connections.js';
+import { connectToTables, throwUnusable, untilThere } from './administer.js';
+import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
@@ -56,13 +56,7 @@ async function openStorage(
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const opened = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
-  try {
-    await checkTables(opened);
-  } catch (error) {
-    await opened.close();
-    throwUnusable(error);
-  }
+  const opened = await connectToTables(database, isSource ? copyingMs : servingMs, maxConnections, log);
   const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 

@@ -135,9 +135,9 @@ export function postgresRecords<Draft>(
     const isPrepared = !isLarge && preparedLimits.includes(limit);
     const [row] = await connections.read(statement, [from], { isPrepared, isLarge });
     const found = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
-    const isCut = found.includes(sql.tooLong);
-    if (isCut && !isLarge) return pageOf(from, limit, status, true);
-    const texts = found.slice(0, isCut ? Math.min(found.indexOf(sql.tooLong), limit) : limit);
+    const cut = found.indexOf(sql.tooLong);
+    if (cut >= 0 && !isLarge) return pageOf(from, limit, status, true);
+    const texts = found.slice(0, cut >= 0 ? Math.min(cut, limit) : limit);
     return texts.length < found.length ? { texts, next: idIn(texts.at(-1)) } : { texts };
   }
 
