@@ -1,14 +1,13 @@
 /** The storage that lasts: animals in their file, what plugins keep in files beside it. */
 import { resolve } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
-import { checkNames, PetstoreError, reasonOf, type Log } from '../errors.js';
+import { checkNames, PetstoreError, type Log } from '../errors.js';
 import { int64Max } from '../json.js';
-import { GroupCommit, idempotencyLine, lockingOn, nodeDisk, openJournal } from '../journal/index.js';
-import type { Disk, OpenJournalOptions } from '../journal/index.js';
+import { CommitWatchers, GroupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
+import { openJournal, untilClosed, type Disk, type OpenJournalOptions } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
 import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import type { Commit, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
+import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 /** What a file storage may be given. */
@@ -97,7 +96,6 @@ function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.n
 }
 
 const noAnswer = 'The disk does not answer.';
-const hungCloseMs = 1000;
 const keyUseBytes = 512;
 
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
@@ -116,7 +114,7 @@ async function openFileRecords<Draft>(
     if (once) idempotencyKeys.restore(once, { id, json });
   });
   const journal = await openJournal(path, options, restore);
-  const watchers: ((commit: Commit) => void)[] = [];
+  const watchers = new CommitWatchers(options.log);
   let closed = false;
   const endUse = ({ use }: Add<Draft>) => {
     if (use) idempotencyKeys.drop(use);
@@ -151,14 +149,7 @@ async function openFileRecords<Draft>(
       catalogue.add(stored.id, status, stored.json);
       if (use) idempotencyKeys.keep(use, stored);
     }
-    for (const watch of watchers) {
-      try {
-        watch({ count: records.length, syncMilliseconds });
-      } catch (error) {
-        // The records are kept: their adding must not fail.
-        options.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
-      }
-    }
+    watchers.tell({ count: records.length, syncMilliseconds });
     return records.map(({ stored }) => stored);
   }
 
@@ -175,7 +166,7 @@ async function openFileRecords<Draft>(
   return {
     catalogue,
     commits,
-    onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    onCommit: watchers.add,
     texts: {
       insert: (draft: Draft) => commits.add({ draft, use: undefined }),
       insertOnce: (draft: Draft, once: InsertOnce) => {
@@ -196,7 +187,7 @@ async function openFileRecords<Draft>(
     close: async () => {
       closed = true;
       await commits.close();
-      await Promise.race([journal.close(), wait(hungCloseMs, undefined, { ref: false })]);
+      await untilClosed(journal.close());
     },
   };
 }

@@ -2,8 +2,10 @@
  * Group commit, for slow storages: what is added during one commit goes together into the next, and each caller gets
  * its own result. 64 callers of a file storage's `insert` add 26,000 animals a second so, one 950.
  */
-import { PetstoreError } from '../errors.js';
+import { setTimeout as wait } from 'node:timers/promises';
+import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
+import type { Commit } from '../storage.js';
 
 export interface GroupCommitOptions<Item, Result> {
   /** Commits one batch at a time; answers one result an item, in order, or rejects for all. */
@@ -21,6 +23,7 @@ const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
 const commitTimeoutMs = 8000;
+const closeTimeoutMs = 1000;
 /** How many event-loop turns may bring more. */
 const maxGatherTurns = 4;
 
@@ -138,4 +141,34 @@ export class GroupCommit<Item, Result extends {}> {
     this.#waitingBytes = 0;
     return this.#waiting.splice(0);
   }
+}
+
+/** Who is called back after each commit of a storage. */
+export class CommitWatchers {
+  readonly #log: Log;
+  readonly #watchers: ((commit: Commit) => void)[] = [];
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  readonly add = (watcher: (commit: Commit) => void): void => {
+    this.#watchers.push(watcher);
+  };
+
+  /** Never throws: the records are kept, and adding them must not fail. */
+  tell(commit: Commit): void {
+    for (const watch of this.#watchers) {
+      try {
+        watch(commit);
+      } catch (error) {
+        this.#log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+      }
+    }
+  }
+}
+
+/** Waits until a disk or a database is closed, but not for one that hangs. */
+export async function untilClosed(closing: Promise<void>): Promise<void> {
+  await Promise.race([closing, wait(closeTimeoutMs, undefined, { ref: false })]);
 }

@@ -1,4 +1,5 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
+import { setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { parsePet } from '../pet.js';
 import type { StoredText, TextTarget } from '../storage.js';
@@ -22,39 +23,45 @@ const tellMs = 5_000;
 const copyAgainMs = 30_000;
 /** An index over many animals takes minutes. */
 const longestStepMs = 600_000;
-/** What two hear that take the same step, and how often it is taken again. */
-const maxCollisions = 20;
+/** What two may be told that migrate at once, and how often each tries again. */
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
-const neededVersion = sql.steps.length;
+const maxCollisions = 20;
+const neededVersion = sql.migrations.length;
 
 /**
  * Does what opens a database, again and again while that is away, starting or full, and says so each 5 s.
  * @throws what `open` throws, at once, where waiting cannot mend it.
  */
-export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  const mayPass = (error: unknown) => {
-    const isWaiting = isPassing(error);
-    if (isWaiting && performance.now() - toldAt >= tellMs) {
+export async function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
+  for (let toldAt = Number.NEGATIVE_INFINITY; ; await wait(askAgainMs)) {
+    try {
+      return await open();
+    } catch (error) {
+      if (!isTemporary(error)) throw error;
+      if (performance.now() - toldAt < tellMs) continue;
       toldAt = performance.now();
       log('warn', 'waiting for the database', { error: reasonOf(error) });
     }
-    return isWaiting;
-  };
-  return again(open, mayPass, askAgainMs);
+  }
 }
 
 /** Refuses to open a database without the tables of this version: `migratePostgres` makes them. */
 export class MissingTables extends PetstoreError {}
 
-/** @throws MissingTables; PetstoreError `storage_unusable`; DatabaseFailure */
-export async function checkTables(connections: Connections): Promise<void> {
-  const version = await versionIn(connections);
-  if (version === neededVersion) return;
-  const problem =
-    version === 0 ? 'has no petstore in it' : `has a petstore of version ${version}, where ${neededVersion} is needed`;
-  const mend = 'make its tables with `petstore migrate --storage URL`';
-  throw new MissingTables('storage_unusable', `the database ${problem}; ${mend}`);
+/** Connects to a database that has the tables. @throws MissingTables; else PetstoreError `storage_unusable` */
+export async function connectToTables(...to: Parameters<typeof connectionsTo>): Promise<Connections> {
+  const connections = await connectionsTo(...to);
+  try {
+    const version = await versionIn(connections);
+    if (version === neededVersion) return connections;
+    const found =
+      version === 0 ? 'no petstore in it' : `a petstore of version ${version}, where ${neededVersion} is needed`;
+    const mend = 'make its tables with `petstore migrate --storage URL`';
+    throw new MissingTables('storage_unusable', `the database has ${found}; ${mend}`);
+  } catch (error) {
+    await connections.close();
+    throwUnusable(error);
+  }
 }
 
 /** @throws PetstoreError `storage_unusable` for a later program's; DatabaseFailure */
@@ -82,24 +89,22 @@ export async function migratePostgres(
   try {
     const from = await versionIn(connections, servingMs);
     let version = from;
-    for (const step of sql.steps.slice(from)) await takeStep(connections, step, ++version);
+    for (const migration of sql.migrations.slice(from)) await migrate(connections, migration, ++version);
     return { from, to: neededVersion };
   } catch (error) {
-    refuse(error, migratingMends);
+    throwUnusable(error, migratingMends);
   } finally {
     await connections.close();
   }
 }
 
-async function takeStep(connections: Connections, step: string, version: number) {
+async function migrate(connections: Connections, migration: string, version: number) {
   let count = 0;
-  await again(
-    async () => {
-      await connections.ask(step);
-      await connections.ask(sql.setVersion, [version], { statementMs: servingMs });
-    },
-    (error) => ++count <= maxCollisions && collisions.includes(stateOf(error)),
-  );
+  const work = async () => {
+    await connections.ask(migration);
+    await connections.ask(sql.setVersion, [version], { statementMs: servingMs });
+  };
+  await again(work, (error) => collisions.includes(stateOf(error)) && ++count <= maxCollisions);
 }
 
 /** The names of the records that plugins keep beside the animals. @throws PetstoreError `storage_unusable` */
@@ -109,7 +114,7 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
     const rows = await connections.read(sql.selectCounters);
     return rows.flatMap(({ name }) => (name?.startsWith(sql.kindPrefix) ? [name.slice(sql.kindPrefix.length)] : []));
   } catch (error) {
-    refuse(error);
+    throwUnusable(error);
   } finally {
     await connections.close();
   }
@@ -120,14 +125,11 @@ export async function postgresRecordNames(database: string | PostgresPool): Prom
  * @throws PetstoreError as `postgresStorage`
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
-  const connections = await connectionsTo(url, copyingMs);
+  const connections = await connectToTables(url, copyingMs);
   try {
-    await checkTables(connections);
-    if (records !== undefined) {
-      new RecordNames().take(records);
-      await connections.ask(sql.addCounter, [sql.recordTable(records).counter]);
-    }
+    if (records !== undefined) new RecordNames().take(records);
     const table = records === undefined ? sql.petTable : sql.recordTable(records);
+    if (table !== sql.petTable) await connections.ask(sql.addCounter, [table.counter]);
     let { id: lastId } = await lastIn(connections, table);
     const adopt = async (texts: readonly StoredText[]) => {
       const [first, newest] = [texts.at(0), texts.at(-1)];
@@ -142,16 +144,16 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
         texts.map(({ json }) => Buffer.from(json, 'latin1')),
       ];
       const [taken] = await untilKnown(() => connections.ask(table.adoptBatch, [lastId, newest.id, ...columns]));
-      // Nothing was done: it was before, by a try whose answer was lost, or somebody else adds here.
+      // No row where an earlier try, whose answer was lost, has added these texts, or somebody else has added others.
       const last = taken === undefined ? await untilKnown(() => lastIn(connections, table)) : newest;
       if (last.id !== newest.id || last.json !== newest.json)
         throw new PetstoreError('storage_in_use', 'somebody else adds to the database that is copied to');
       lastId = newest.id;
     };
-    return { adopt: (texts) => adopt(texts).catch(refuse), close: () => connections.close() };
+    return { adopt: (texts) => adopt(texts).catch(throwUnusable), close: () => connections.close() };
   } catch (error) {
     await connections.close();
-    refuse(error);
+    throwUnusable(error);
   }
 }
 
@@ -160,27 +162,26 @@ async function lastIn(connections: Connections, { selectLast }: sql.Table) {
   return { id: BigInt(row?.['last_id'] ?? 0), json: sql.textOfHex(row?.['json'] ?? '') };
 }
 
+/** Asks until it is known what became of a statement that may be carried out again. */
 function untilKnown<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const giveUpAt = performance.now() + copyAgainMs;
-  const mayPass = (error: unknown) => error instanceof DatabaseFailure && (error.isUnknown || isPassing(error));
-  return again(ask, (error) => mayPass(error) && performance.now() <= giveUpAt);
+  const mayPass = (error: unknown) => error instanceof DatabaseFailure && (error.isUnknown || isTemporary(error));
+  return again(ask, mayPass, copyAgainMs);
 }
 
 /**
  * What waiting may mend, as a code and a message: a database that starts, ends, is full or away (the last words: has no
- * process left, asked for TLS), and a machine of ours without a port, file or buffer left.
+ * process left, asked for TLS), or whose Unix socket is not there yet (but not any other file), and a machine of ours
+ * without a port, file or buffer left.
  */
-const passing = new RegExp(
+const temporary = new RegExp(
   '^(08|40|53|55P03|57|E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
-    'AGAIN|MFILE|NFILE|ADDRNOTAVAIL|NOBUFS)|' +
+    'NOENT connect |AGAIN|MFILE|NFILE|ADDRNOTAVAIL|NOBUFS)|' +
     '\\S* (Connection terminated|timeout exceeded when trying to connect|There was an error establishing an SSL))',
 );
 
-function isPassing(thrown: unknown): boolean {
+function isTemporary(thrown: unknown): boolean {
   const cause = causeOf(thrown);
-  if (passing.test(`${stateOf(cause)} ${reasonOf(cause)}`)) return true;
-  // A Unix socket that is not there yet.
-  return stateOf(cause) === 'ENOENT' && cause instanceof Error && 'syscall' in cause && cause.syscall === 'connect';
+  return temporary.test(`${stateOf(cause)} ${reasonOf(cause)}`);
 }
 
 const mends: readonly (readonly [RegExp, string])[] = [
@@ -202,7 +203,7 @@ const migratingMends: typeof mends = [
 ];
 
 /** @throws PetstoreError `storage_unusable` in one line */
-export function refuse(thrown: unknown, ways = mends): never {
+export function throwUnusable(thrown: unknown, ways = mends): never {
   if (thrown instanceof PetstoreError && !(thrown instanceof DatabaseFailure)) throw thrown;
   const cause = causeOf(thrown);
   const reason = reasonOf(cause);

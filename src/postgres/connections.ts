@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
 import {
   connectMs,
+  ignore,
   poolFor,
   Session,
   type PostgresClient,
@@ -43,23 +44,27 @@ export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/** Does something until it works; short pauses double, up to 250 ms. @throws what may not pass */
+/** Does something until it works; short pauses double, up to 250 ms. @throws what may not pass, or has not in time */
 export async function again<Value>(
   work: () => Promise<Value>,
   mayPass: (error: unknown) => boolean,
-  firstPauseMs = 1,
+  patienceMs = Number.POSITIVE_INFINITY,
 ): Promise<Value> {
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.max(pauseMs, Math.min(2 * pauseMs, 250))) {
+  const giveUpAt = performance.now() + patienceMs;
+  for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, 250)) {
     try {
       return await work();
     } catch (error) {
-      if (!mayPass(error)) throw error;
+      if (!mayPass(error) || performance.now() > giveUpAt) throw error;
     }
     await wait(pauseMs);
   }
 }
 
-/** Of the way to the database, of shutdowns and of the system: even as an ERROR they say nothing of a batch. */
+/**
+ * SQLSTATEs that leave it open whether a statement was carried out, even where the severity is ERROR: a lost connection
+ * (08), an unknown outcome (40003), a shutdown (57P), a failure of the system (58) or of PostgreSQL itself (XX), none.
+ */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 /** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
@@ -101,6 +106,11 @@ interface Asking {
   readonly isLarge?: boolean;
 }
 
+interface Answer {
+  readonly rows: readonly Row[];
+  readonly warning: string | undefined;
+}
+
 /** The connections of one storage. */
 export type Connections = Awaited<ReturnType<typeof connectionsTo>>;
 
@@ -108,28 +118,24 @@ export type Connections = Awaited<ReturnType<typeof connectionsTo>>;
 export async function connectionsTo(
   database: string | PostgresPool,
   statementMs: number,
-  max = 1,
-  openingLog: Log = ignore,
+  maxConnections = 1,
+  log: Log = ignore,
 ) {
   const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, max, openingLog) : database;
+  const pool = isOurs ? await poolFor(database, maxConnections, log) : database;
   const sessions = new Map<PostgresConnection, Session>();
   const underWay = new Set<Promise<unknown>>();
   let trustedSince = 0;
   let renewedAt = Number.NEGATIVE_INFINITY;
-  /** Of prepared statements by their texts; undefined where a pooler forbids them. */
-  let names: Map<string, string> | undefined = new Map();
+  /** Not where a pooler forbids it. */
+  let mayPrepare = true;
   let freeTurns = maxLarge;
   const waiting: (() => void)[] = [];
+  /** Until then a storage opens, and what that fails by is thrown. */
+  let hasAnswered = false;
   const failing = new Set<string>();
   const toldAt = new Map<string, number>();
-  const settable: {
-    /** Nobody while a storage opens: what that fails by is thrown. */
-    log: Log;
-    /** Throws what reading is to reject with. */
-    refuse?: (error: unknown) => never;
-    isClosed: boolean;
-  } = { log: ignore, isClosed: false };
+  let isClosed = false;
   // The pool takes an idle connection out that is lost.
   pool.on('error', ignore);
   // At once, for what says that it is connected may say in the same breath that it ends.
@@ -157,11 +163,11 @@ export async function connectionsTo(
         if (!isRenewed || causeOf(error) instanceof TimeoutError) throw error;
         return send(text, values, asking);
       });
+      hasAnswered = true;
       tell('be read');
       return rows;
     } catch (error) {
       tell('be read', error);
-      settable.refuse?.(error);
       throw error;
     } finally {
       if (isLarge) giveTurn();
@@ -171,17 +177,17 @@ export async function connectionsTo(
   /** Tells the log when the database stops doing what is asked, or does it again. */
   function tell(what: 'be read' | 'be written to', failure?: unknown) {
     const isFailing = failure !== undefined;
-    if (failing.has(what) === isFailing) return;
+    if (!hasAnswered || failing.has(what) === isFailing) return;
     const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
     const now = performance.now();
     if (now - (toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
     toldAt.set(line, now);
     if (isFailing) {
       failing.add(what);
-      settable.log('error', line, { error: reasonOf(causeOf(failure)) });
+      log('error', line, { error: reasonOf(causeOf(failure)) });
     } else {
       failing.delete(what);
-      settable.log('info', line);
+      log('info', line);
     }
   }
 
@@ -193,7 +199,7 @@ export async function connectionsTo(
 
   /** Ends the pool where it is ours, else lets go of it once nothing is under way. */
   async function close() {
-    settable.isClosed = true;
+    isClosed = true;
     // It keeps its listeners: its last connections end later, and may still be lost.
     if (isOurs) return pool.end();
     // A connection in use that is lost while nobody listens ends the process.
@@ -204,19 +210,15 @@ export async function connectionsTo(
     sessions.clear();
   }
 
-  async function send(text: string, values: unknown[], asking: Asking): ReturnType<typeof carryOut> {
-    if (settable.isClosed) return throwUnsent(new Error('the storage is closed'));
+  async function send(text: string, values: unknown[], asking: Asking): Promise<Answer> {
+    if (isClosed) return throwUnsent(new Error('the storage is closed'));
     const answer = carryOut(text, values, asking).finally(() => underWay.delete(answer));
     underWay.add(answer);
     return answer;
   }
 
-  async function carryOut(
-    text: string,
-    values: unknown[],
-    asking: Asking,
-  ): Promise<{ readonly rows: readonly Row[]; readonly warning: string | undefined }> {
-    const name = asking.isPrepared ? nameOf(text) : undefined;
+  async function carryOut(text: string, values: unknown[], asking: Asking): Promise<Answer> {
+    const name = asking.isPrepared && mayPrepare ? nameOf(text) : undefined;
     const { client, session } = await checkOut().catch(throwUnsent);
     session.severity = undefined;
     session.warning = undefined;
@@ -226,7 +228,7 @@ export async function connectionsTo(
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       client.release();
-      return { rows: rows.filter(isRow), warning: session.warning };
+      return { rows, warning: session.warning };
     } catch (error) {
       const state = stateOf(error);
       // All else ends the connection, and mostly others with it.
@@ -237,7 +239,7 @@ export async function connectionsTo(
       // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit.
       const failure = new DatabaseFailure(error, isLost || doubtfulStates.test(state));
       if (name === undefined || failure.isUnknown || !statesOfPoolers.includes(state)) throw failure;
-      names = undefined;
+      mayPrepare = false;
       return send(text, values, asking);
     }
   }
@@ -266,15 +268,6 @@ export async function connectionsTo(
     return session;
   }
 
-  /** Of this very text: another version of ours may have prepared another. */
-  function nameOf(text: string): string | undefined {
-    const known = names?.get(text);
-    if (known !== undefined || names === undefined) return known;
-    const name = `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
-    names.set(text, name);
-    return name;
-  }
-
   async function takeTurn() {
     if (freeTurns > 0) freeTurns--;
     else await new Promise<void>((resolve) => waiting.push(resolve));
@@ -286,7 +279,12 @@ export async function connectionsTo(
     else next();
   }
 
-  return Object.assign(settable, { ask, read, tell, renew, close });
+  return { ask, read, tell, renew, close, isClosed: () => isClosed };
+}
+
+/** For a prepared statement of this very text: another version of ours may have prepared another. */
+function nameOf(text: string): string {
+  return `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
 function throwUnsent(error: unknown): never {
@@ -307,12 +305,10 @@ function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value)
   });
 }
 
-function isRow(row: unknown): row is Row {
-  return typeof row === 'object' && row !== null;
-}
-
+/**
+ * Field S of an error, which will do where there is no field V (a pooler, CockroachDB, a client whose bytes cannot be
+ * read). It is in the language of the server, and no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
+ */
 function severityOf(error: unknown): string | undefined {
   return error instanceof Error && 'severity' in error ? String(error.severity) : undefined;
 }
-
-function ignore(): void {}

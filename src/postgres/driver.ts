@@ -3,13 +3,13 @@ import type { Duplex } from 'node:stream';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError, type Log } from '../errors.js';
 
-interface Telling<Event, Told extends readonly unknown[]> {
-  on(event: Event, listener: (...told: Told) => void): unknown;
-  removeListener(event: Event, listener: (...told: Told) => void): unknown;
+interface Emitter<Event, Values extends readonly unknown[]> {
+  on(event: Event, listener: (...values: Values) => void): unknown;
+  removeListener(event: Event, listener: (...values: Values) => void): unknown;
 }
 
 /** `error` with what ended an idle connection; `connect` with each new one, before anybody has it. */
-type PoolEvents = Telling<'error', [Error]> & Telling<'connect', [PostgresConnection]>;
+type PoolEvents = Emitter<'error', [Error]> & Emitter<'connect', [PostgresConnection]>;
 
 /** What is asked of a pool; one of `pg` has it. */
 export interface PostgresPool extends PoolEvents {
@@ -22,7 +22,7 @@ export interface PostgresPool extends PoolEvents {
 }
 
 /** `error` or `end` once it is lost or closed. */
-type ConnectionEvents = Telling<'error' | 'end', []> & Telling<'notice', [PostgresNotice]>;
+type ConnectionEvents = Emitter<'error' | 'end', []> & Emitter<'notice', [PostgresNotice]>;
 
 /** One connection of a pool. */
 export interface PostgresConnection extends ConnectionEvents {
@@ -30,13 +30,13 @@ export interface PostgresConnection extends ConnectionEvents {
   readonly connection?: { readonly stream: Duplex };
 }
 
-/** What the database has to say besides an answer. */
+/** A warning or a notice, which the database sends beside an answer. */
 export interface PostgresNotice {
-  /** In the language of the server. */
+  /** `WARNING`, `NOTICE` or the like, in the language of the server. */
   readonly severity?: string | undefined;
   /** Its text, in that language too. */
   readonly message?: string | undefined;
-  /** The function of the server's source that says so. */
+  /** The name of the C function in PostgreSQL that sent it. */
   readonly routine?: string | undefined;
 }
 
@@ -46,7 +46,7 @@ export type Row = Readonly<Record<string, string | null>>;
 /** One connection that is ours until it is given back. */
 export interface PostgresClient extends PostgresConnection {
   /** Rejects with the database's error. */
-  query(query: PostgresQuery): Promise<{ readonly rows: readonly unknown[] }>;
+  query(query: PostgresQuery): Promise<{ readonly rows: readonly Row[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
 }
@@ -72,15 +72,14 @@ const sslModes = ['disable', 'no-verify', 'verify-full', ...strictModes];
 
 /** What is wanted, as a noun, in the place of a text that is no URL of a database. */
 export function wantedUrl(text: string): string | undefined {
-  const isUrl = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text);
-  const { username, pathname, search, hash, searchParams } = new URL(isUrl ? text : 'postgres://');
+  const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
   // What stands before an unescaped / ? or # of a password is taken for the host.
-  if (!isUrl || (username === '' && `${pathname}${search}${hash}`.includes('@'))) {
+  if (!url || (url.username === '' && `${url.pathname}${url.search}${url.hash}`.includes('@'))) {
     const escapes = 'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
-  const mode = searchParams.get('sslmode');
-  if (mode === null || searchParams.has('uselibpqcompat') || sslModes.includes(mode)) return undefined;
+  const mode = url.searchParams.get('sslmode');
+  if (mode === null || url.searchParams.has('uselibpqcompat') || sslModes.includes(mode)) return undefined;
   return 'a URL whose sslmode is disable, verify-full or no-verify';
 }
 
@@ -144,23 +143,20 @@ function endWhereReaderThrows(stream: Duplex): void {
 
 const errorType = 0x45;
 const headerBytes = 5;
-const nothing = Buffer.alloc(0);
 
-/**
- * What a connection says besides rows. The severity of an error is its field V, which `pg` drops. Where there is none
- * (a pooler, CockroachDB, a client whose bytes cannot be read), field S will do, in the language of the server: no
- * translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
- */
+/** What a connection says besides rows. The severity of an error is its field V, which `pg` drops. */
 export class Session {
   readonly since = performance.now();
   isSetUp = false;
-  /** Of the last error; undefined where its bytes cannot be read. */
+  /** Of the last error; undefined where that has no field V, or its bytes cannot be read. */
   severity: string | undefined;
   /** The last that no PL/pgSQL function raised. */
   warning: string | undefined;
   readonly leave: () => void;
-  #held: Buffer = nothing;
-  #passing = 0;
+  /** The beginning of a message of which the rest is to come. */
+  #held: Buffer = Buffer.alloc(0);
+  /** How many bytes are still to come of a message that is no error. */
+  #toSkip = 0;
 
   /** @param connection Between two messages. */
   constructor(connection: PostgresConnection, ended: () => void) {
@@ -185,22 +181,22 @@ export class Session {
   };
 
   readonly #read = (chunk: Buffer): void => {
-    let at = Math.min(this.#passing, chunk.length);
-    this.#passing -= at;
-    const bytes = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk;
-    while (bytes.length - at >= headerBytes) {
-      const end = at + 1 + bytes.readUInt32BE(at + 1);
-      if (bytes[at] === errorType) {
-        if (end > bytes.length) break;
-        const fields = bytes.toString('latin1', at + headerBytes, end).split('\0');
-        const field = fields.find((each) => each.startsWith('V')) ?? fields.find((each) => each.startsWith('S'));
-        this.severity = field?.slice(1);
+    let bytes = chunk.subarray(this.#toSkip);
+    this.#toSkip -= chunk.length - bytes.length;
+    if (this.#held.length > 0) bytes = Buffer.concat([this.#held, bytes]);
+    while (bytes.length >= headerBytes) {
+      const length = 1 + bytes.readUInt32BE(1);
+      if (bytes[0] === errorType) {
+        if (length > bytes.length) break;
+        const fields = bytes.toString('latin1', headerBytes, length).split('\0');
+        this.severity = fields.find((field) => field.startsWith('V'))?.slice(1);
       }
-      at = Math.min(end, bytes.length);
-      this.#passing = end - at;
+      this.#toSkip = Math.max(length - bytes.length, 0);
+      bytes = bytes.subarray(length);
     }
-    this.#held = at === bytes.length ? nothing : Buffer.from(bytes.subarray(at));
+    // A copy: the chunk it is part of may be much longer.
+    this.#held = Buffer.from(bytes);
   };
 }
 
-function ignore(): void {}
+export function ignore(): void {}

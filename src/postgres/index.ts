@@ -1,11 +1,11 @@
 /** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
+import { untilClosed } from '../journal/index.js';
 import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import { checkTables, refuse, untilThere } from './administer.js';
-import { connectionsTo, copyingMs, servingMs } from './connections.js';
+import { connectToTables, throwUnusable, untilThere } from './administer.js';
+import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
@@ -21,9 +21,6 @@ export interface PostgresStorageOptions {
   /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
   readonly maxConnections?: number;
 }
-
-/** For a database that does not answer. */
-const hungCloseMs = 1_000;
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
@@ -59,17 +56,11 @@ async function openStorage(
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const connections = await connectionsTo(database, isSource ? copyingMs : servingMs, maxConnections, log);
-  try {
-    await checkTables(connections);
-  } catch (error) {
-    await connections.close();
-    refuse(error);
-  }
-  connections.log = log;
-  if (isSource) connections.refuse = refuse;
+  const opened = await connectToTables(database, isSource ? copyingMs : servingMs, maxConnections, log);
+  const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
+  const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = postgresRecords(connections, unnumberedPet, petTable);
+  const pets = postgresRecords(connections, unnumberedPet, petTable, log);
   const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
@@ -77,14 +68,14 @@ async function openStorage(
   async function keep<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
     if (closing !== undefined) throw closedError();
-    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name));
+    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
     kinds.push(records);
     return records;
   }
 
   async function close() {
     await Promise.all(kinds.map((records) => records.close()));
-    await Promise.race([connections.close(), wait(hungCloseMs, undefined, { ref: false })]);
+    await untilClosed(connections.close());
   }
 
   return {
@@ -98,7 +89,7 @@ async function openStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const kept = keep(name, kind);
       const opened = kept.then((records) => {
-        const open = () => records.open().catch(refuse);
+        const open = () => records.open().catch(throwUnusable);
         return isSource ? open() : untilThere(open, log);
       });
       opened.catch(() => undefined);

@@ -1,11 +1,11 @@
 /** Records of one kind in the database: those that wait together are added, and read, in one statement. */
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
-import { reasonOf, PetstoreError } from '../errors.js';
+import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
-import type { Commit, InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
-import { GroupCommit } from '../journal/index.js';
+import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
+import { CommitWatchers, GroupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
@@ -36,9 +36,11 @@ export function postgresRecords<Draft>(
   connections: Connections,
   unnumbered: (draft: Draft) => Unnumbered,
   table: sql.Table,
+  log: Log,
 ) {
-  const batches = batchesInto(table, connections);
-  const trials = batchesInto(table, connections);
+  const writer = writerInto(table, connections);
+  // A writer has one batch at a time, and whether one would be stored is tried while another may be under way.
+  const trialWriter = writerInto(table, connections);
   const commits = new GroupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
@@ -47,8 +49,8 @@ export function postgresRecords<Draft>(
     hung: 'The database does not answer.',
   });
   const keysUnderWay = new Set<string>();
-  const watchers: ((commit: Commit) => void)[] = [];
-  let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof textsOf> } | undefined;
+  const watchers = new CommitWatchers(log);
+  let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */
   let failure: unknown;
@@ -86,21 +88,21 @@ export function postgresRecords<Draft>(
     if (ids.size === sql.maxIds) together = undefined;
     const text = (await found).get(String(id));
     // Long ones one by one: together they would fill the memory.
-    return text === null ? ((await textsOf([id], true)).get(String(id)) ?? undefined) : text;
+    return text === null ? ((await findTexts([id], true)).get(String(id)) ?? undefined) : text;
   }
 
   function newTogether() {
     const ids = new Set<bigint>();
     const found = nextTurn().then(() => {
       if (together?.ids === ids) together = undefined;
-      return textsOf([...ids]);
+      return findTexts([...ids]);
     });
     return { ids, found };
   }
 
   /** By the digits of their ids; null for a long one. */
-  async function textsOf(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
-    // The plan that is kept for an array is one for ten ids, and made anew for fewer.
+  async function findTexts(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
+    // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in place of one it kept.
     const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
     const rows = await connections.read(statement, [value], { isPrepared: true, isLarge });
     return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
@@ -126,33 +128,22 @@ export function postgresRecords<Draft>(
     return page;
   }
 
-  async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+  /** @param isLarge Whether the texts may be long, and end where they are too many bytes for one page. */
+  async function pageOf(from: bigint, limit: number, status?: PetStatus, isLarge = false): Promise<TextPage> {
     // One more says whether there is a next page.
-    const statement = table.selectPage(limit + 1, status);
-    const [row] = await connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
-    const texts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
-    const isWhole = !texts.includes(sql.tooLong);
-    if (isWhole && texts.length <= limit) return { texts };
-    const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
-    // Some may have been changed by hand.
-    if (!isWhole || lastId === undefined) return longPageOf(from, limit, status);
-    return { texts: texts.slice(0, limit), next: BigInt(lastId) };
-  }
-
-  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
-    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from], { isLarge: true });
-    const texts: string[] = [];
-    for (const { json } of rows.slice(0, limit)) {
-      if (typeof json !== 'string') break;
-      texts.push(sql.textOfHex(json));
-    }
-    const last = rows[texts.length - 1]?.['id'];
-    return rows.length > texts.length && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
+    const statement = table.selectPage(limit + 1, status, isLarge);
+    const isPrepared = !isLarge && preparedLimits.includes(limit);
+    const [row] = await connections.read(statement, [from], { isPrepared, isLarge });
+    const found = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
+    const cut = found.indexOf(sql.tooLong);
+    if (cut >= 0 && !isLarge) return pageOf(from, limit, status, true);
+    const texts = found.slice(0, cut >= 0 ? Math.min(cut, limit) : limit);
+    return texts.length < found.length ? { texts, next: idIn(texts.at(-1)) } : { texts };
   }
 
   async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
     const startedAt = performance.now();
-    const { added, count } = await batches.store(records).catch((error: unknown) => {
+    const { added, count } = await writer.store(records).catch((error: unknown) => {
       failure = error;
       sample ??= records[0];
       throw error;
@@ -161,13 +152,7 @@ export function postgresRecords<Draft>(
     failure = undefined;
     sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
     connections.tell('be written to');
-    for (const watch of watchers) {
-      try {
-        watch({ count, syncMilliseconds: performance.now() - startedAt });
-      } catch (error) {
-        connections.log('error', 'a watcher of commits failed', { error: reasonOf(error) });
-      }
-    }
+    watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
     return added;
   }
 
@@ -190,7 +175,7 @@ export function postgresRecords<Draft>(
     if (found['last_id'] === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
     const failed = failure;
     if (failed === undefined || sample === undefined) return;
-    await trials.tryOut(sample);
+    await trialWriter.tryOut(sample);
     await list({ limit: 1 });
     // It may be another by now.
     if (failure === failed) failure = undefined;
@@ -209,7 +194,7 @@ export function postgresRecords<Draft>(
     get waiting() {
       return commits.waiting;
     },
-    onCommit: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    onCommit: watchers.add,
     ready: async () => {
       checkOpen();
       const late = new PetstoreError('unavailable', 'The database does not answer.');
@@ -225,9 +210,9 @@ export function postgresRecords<Draft>(
   };
 }
 
-/** Adds batches, one at a time in the name of one writer, and finds out what became of each. */
-function batchesInto(table: sql.Table, connections: Connections) {
-  let writer = randomUUID();
+/** Adds batches in the name of one writer, one at a time, and finds out what became of each. */
+function writerInto(table: sql.Table, connections: Connections) {
+  let writerId = randomUUID();
   let lastBatch = 0n;
 
   /**
@@ -235,28 +220,34 @@ function batchesInto(table: sql.Table, connections: Connections) {
    * commit of this very call: only then is that use on a synchronous standby too.
    * @throws DatabaseFailure where none is there, now or later, or nobody can say
    */
-  function store(
-    records: readonly Unnumbered[],
-  ): Promise<{ readonly added: readonly Added[]; readonly count: number }> {
-    const giveUpAt = performance.now() + againMs;
-    return again(
-      async () => {
-        const used = await usesOf(records);
-        const stored = await insert(records.filter((_, index) => used[index] === undefined));
-        const inOrder = stored.values();
-        return { added: used.flatMap((use) => use ?? inOrder.next().value ?? []), count: stored.length };
-      },
-      (error) => {
-        // Its row is not as we left it, as after a restore.
-        const isOfWriter = endedItself(error, sql.notNextWords);
-        if (isOfWriter) writer = randomUUID();
-        // Or another server has used a key since we looked.
-        const isCollision = ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, sql.keyTakenWords);
-        if ((isOfWriter || isCollision) && performance.now() <= giveUpAt) return true;
-        connections.tell('be written to', error);
-        return false;
-      },
-    );
+  async function store(records: readonly Unnumbered[]) {
+    try {
+      return await again(() => storeUnused(records), mayPass, againMs);
+    } catch (error) {
+      connections.tell('be written to', error);
+      throw error;
+    }
+  }
+
+  async function storeUnused(records: readonly Unnumbered[]) {
+    const used = await usesOf(records);
+    const unused = records.filter((_, index) => used[index] === undefined);
+    let id = (await insert(unused)) - BigInt(unused.length);
+    const added = records.map(({ rest }, index): Added => {
+      const use = used[index];
+      if (use !== undefined) return use;
+      id++;
+      return { id, json: `{"id":${id}${rest}` };
+    });
+    return { added, count: unused.length };
+  }
+
+  function mayPass(error: unknown): boolean {
+    // Its row is not as we left it, as after a restore.
+    const isOfWriter = endedItself(error, sql.notNextWords);
+    if (isOfWriter) writerId = randomUUID();
+    // Or another server has used a key since we looked.
+    return isOfWriter || ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, sql.keyTakenWords);
   }
 
   /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure as an add */
@@ -274,23 +265,10 @@ function batchesInto(table: sql.Table, connections: Connections) {
     await store([]);
   }
 
-  async function insert(records: readonly Unnumbered[]) {
+  /** Adds one batch, which may be empty, and answers its last id. */
+  async function insert(records: readonly Unnumbered[]): Promise<bigint> {
     const batch = ++lastBatch;
-    const lastId = await ask(records, batch).catch((error: unknown) => {
-      if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
-      // Now, for the search may take as long as the database is away.
-      connections.tell('be written to', error);
-      return settle(batch, error);
-    });
-    const firstId = lastId - BigInt(records.length) + 1n;
-    return records.map(({ rest }, index) => {
-      const id = firstId + BigInt(index);
-      return { id, json: `{"id":${id}${rest}` };
-    });
-  }
-
-  async function ask(records: readonly Unnumbered[], batch: bigint) {
-    const values = valuesOf(records, writer, batch);
+    const values = valuesOf(records, writerId, batch);
     const isKeyed = records.some(({ once }) => once !== undefined);
     if (isKeyed) {
       values.push(
@@ -300,8 +278,14 @@ function batchesInto(table: sql.Table, connections: Connections) {
       );
     }
     const statement = isKeyed ? table.insertKeyedBatch : table.insertBatch;
-    const [row] = await connections.ask(statement, values, { isPrepared: true });
-    return lastIdIn(row);
+    try {
+      return lastIdIn(await connections.ask(statement, values, { isPrepared: true }));
+    } catch (error) {
+      if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
+      // Now, for the search may take as long as the database is away.
+      connections.tell('be written to', error);
+      return settle(batch, error);
+    }
   }
 
   function valuesOf(records: readonly Unnumbered[], by: string, batch: bigint): unknown[] {
@@ -311,15 +295,13 @@ function batchesInto(table: sql.Table, connections: Connections) {
   }
 
   /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
-  function settle(batch: bigint, failure: DatabaseFailure) {
-    return again(
-      async () => {
-        const [row] = await connections.ask(sql.settle, [writer, batch]);
-        if (row === undefined || row['last_id'] === '-1') throw failure;
-        return lastIdIn(row);
-      },
-      (error) => error !== failure && error instanceof DatabaseFailure && !connections.isClosed,
-    );
+  function settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
+    const ask = async () => {
+      const rows = await connections.ask(sql.settle, [writerId, batch]);
+      if (rows.length === 0 || rows[0]?.['last_id'] === '-1') throw failure;
+      return lastIdIn(rows);
+    };
+    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure && !connections.isClosed());
   }
 
   /** What the key of each record was used for; undefined for a new one, or none. */
@@ -345,13 +327,21 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   return { id: BigInt(id), json: sql.textOfHex(json) };
 }
 
+/** @throws PetstoreError `unavailable` where somebody has changed the text, and the id is no longer its first member */
+function idIn(text = ''): bigint {
+  const digits = /^\{\s*"id"\s*:\s*([1-9][0-9]{0,18})\s*[,}]/.exec(text)?.[1];
+  if (digits === undefined)
+    throw new PetstoreError('unavailable', 'An animal in the database does not begin with its id.');
+  return BigInt(digits);
+}
+
 /** Whether a statement ended itself with these words; its state alone may be a trigger's. */
 function endedItself(error: unknown, words: string): boolean {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }
 
 /** @throws DatabaseFailure for a reply that was damaged on its way */
-function lastIdIn(row: Row | undefined): bigint {
+function lastIdIn([row]: readonly Row[]): bigint {
   const digits = row?.['last_id'] ?? '';
   if (!/^[0-9]{1,19}$/.test(digits))
     throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
