@@ -12,7 +12,8 @@ import { Cluster, serverPrograms } from './postgres/cluster.js';
 /** These take longest, many of them by waiting: begun first, they go on beside all others. */
 const longest = [
   ...['postgres/standby', 'http/slow', 'postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/waiting'],
-  ...['postgres/copy', 'postgres/faults', 'storage/replay', 'standalone/keys', 'standalone/commands'],
+  ...['postgres/faults', 'postgres/schema', 'postgres/outcome', 'postgres/copy', 'standalone/crash', 'postgres/http'],
+  ...['http/embedded', 'standalone/commands', 'standalone/signals', 'http/unread', 'plugins/page', 'plugins/docs'],
 ];
 
 const folder = import.meta.dirname;

@@ -18,6 +18,7 @@ import {
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
+import { command } from '../support/command.js';
 import { assertRefused, folder, root, run, Running, serverFile, start, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -48,10 +49,10 @@ describe('import FILE', { concurrency: 4 }, () => {
       '\ufeff{"name":"a","categoryId":1}\r\n\r\n{"id":9,"name":"b","categoryId":9223372036854775807,"status":"sold"}',
     );
     assert.equal(
-      (await run(['import', 'in.jsonl', '--storage=file:out.jsonl'], { cwd })).stdout,
+      (await command(['import', 'in.jsonl', '--storage=file:out.jsonl'], { cwd })).stdout,
       '2 animals added to file:out.jsonl\n',
     );
-    assert.equal((await run(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } })).code, 0);
+    assert.equal((await command(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } })).code, 0);
     assert.match(
       readFileSync(join(cwd, 'out.jsonl'), 'utf8'),
       /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,
@@ -85,16 +86,20 @@ describe('import FILE', { concurrency: 4 }, () => {
     assert.deepEqual(readdirSync(cwd), ['in.jsonl']);
     const { code, stdout, stderr } = await importOf('cat in.jsonl in.jsonl');
     assert.deepEqual([code, stdout, stderr], [0, '4 animals added to file:data/pets.jsonl\n', '']);
-    assert.match((await run(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
+    assert.match((await command(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
   });
 
   test('--after goes on after a line, blank ones counted; what precedes it is not looked at', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}');
-    const { stdout } = await run(['import', 'in.jsonl', '--after', '3'], { cwd });
+    const { stdout } = await command(['import', 'in.jsonl', '--after', '3'], { cwd });
     assert.equal(stdout, '1 animals added to file:data/pets.jsonl\n');
     assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"id":1,"name":"d",/);
-    assertRefused(await run(['import', 'in.jsonl', '--after', '-1'], { cwd }), 2, /^--after must be a whole number/);
+    assertRefused(
+      await command(['import', 'in.jsonl', '--after', '-1'], { cwd }),
+      2,
+      /^--after must be a whole number/,
+    );
   });
 
   test('interrupted it says how many it has added and how to go on, which adds the rest once', async (t) => {
@@ -116,7 +121,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       [];
     assert.ok(Number(added) > 0 && Number(added) < count && added === line, stderr);
     assert.equal(
-      (await run(['import', 'in.jsonl', '--after', line], { cwd })).stdout,
+      (await command(['import', 'in.jsonl', '--after', line], { cwd })).stdout,
       `${count - Number(added)} animals added to file:data/pets.jsonl\n`,
     );
     const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(([, name]) =>
@@ -158,12 +163,12 @@ describe('import FILE', { concurrency: 4 }, () => {
       join(cwd, 'in.jsonl'),
       '{"id":7,"name":"a","categoryId":1,"tags":[]}\n{"name":"b","categoryId":1,"tags":{"id":1}}\n',
     );
-    const { code, stdout, stderr } = await run(['import', 'in.jsonl'], { cwd });
+    const { code, stdout, stderr } = await command(['import', 'in.jsonl'], { cwd });
     assert.deepEqual([code, stdout], [0, '2 animals added to file:data/pets.jsonl\n']);
     assert.equal(stderr, 'ignored: the members "id", "tags"; an animal has name, categoryId and status\n');
     const many = Array.from({ length: 11 }, (_, index) => `"m${index}":1`).join(',');
     writeFileSync(join(cwd, 'in.jsonl'), `{"name":"a","categoryId":1,${many}}\n`);
-    assert.match((await run(['import', 'in.jsonl'], { cwd })).stderr, /"m9" and others; an animal has/);
+    assert.match((await command(['import', 'in.jsonl'], { cwd })).stderr, /"m9" and others; an animal has/);
   });
 
   const badLines: readonly (readonly [string, Buffer, RegExp])[] = [
@@ -187,7 +192,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       const cwd = folder(t);
       const good = Buffer.from('{"name":"ok","categoryId":1}\n\n');
       writeFileSync(join(cwd, 'in.jsonl'), Buffer.concat([good, line, Buffer.from('\n'), good]));
-      assertRefused(await run(['import', 'in.jsonl'], { cwd }), 2, message);
+      assertRefused(await command(['import', 'in.jsonl'], { cwd }), 2, message);
       assert.deepEqual(readdirSync(cwd), ['in.jsonl']);
     });
   }
@@ -203,7 +208,7 @@ describe('import FILE', { concurrency: 4 }, () => {
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      assertRefused(await run(args, { cwd }), 2, line);
+      assertRefused(await command(args, { cwd }), 2, line);
       assert.deepEqual(readdirSync(cwd), []);
     });
   }
@@ -218,7 +223,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), '');
     truncateSync(join(cwd, 'in.jsonl'), 2 ** 27);
-    assertRefused(await run(['import', 'in.jsonl'], { cwd }), 2, /in\.jsonl line 1 is longer than/);
+    assertRefused(await command(['import', 'in.jsonl'], { cwd }), 2, /in\.jsonl line 1 is longer than/);
   });
 
   const changes: readonly (readonly [string, (path: string, bytes: number) => void])[] = [
@@ -244,7 +249,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       assert.ok(statSync(join(cwd, 'out.jsonl')).size < count * line.length, 'it is still adding');
       const { code, stdout } = await importing.ended;
       assert.deepEqual([code, stdout], [0, `${count} animals added to file:out.jsonl\n`]);
-      assert.match((await run(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\n  animals  ${count} `));
+      assert.match((await command(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\n  animals  ${count} `));
     });
   }
 
@@ -261,7 +266,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     const added = Number(/^\d+/.exec(ended.stderr)?.[0]);
     assert.ok(added > 0 && added < 4_000);
     assert.equal(ended.stdout, `the same command with --after ${added} goes on\n`);
-    assert.match((await run(['check', pets], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
+    assert.match((await command(['check', pets], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
   });
 
   test('a progress bar is drawn on a terminal, and nowhere else', {
@@ -279,9 +284,9 @@ describe('import FILE', { concurrency: 4 }, () => {
 describe('check FILE', { concurrency: 4 }, () => {
   test('says what a sound file holds, exit 0, even while a server is at work on it', async (t) => {
     const cwd = folder(t);
-    await run(['import', animals], { cwd });
+    await command(['import', animals], { cwd });
     await start(t, [], { cwd });
-    const { code, stdout, stderr } = await run(['check', pets], { cwd });
+    const { code, stdout, stderr } = await command(['check', pets], { cwd });
     const text = readFileSync(join(cwd, pets), 'utf8');
     const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0;
     const statuses = ['available', 'pending', 'sold'].map(
@@ -298,10 +303,10 @@ describe('check FILE', { concurrency: 4 }, () => {
 
   test('F2: a torn tail that a start would cut is said, exit 0, and the file stays', async (t) => {
     const cwd = folder(t);
-    await run(['import', animals], { cwd });
+    await command(['import', animals], { cwd });
     const before = readFileSync(join(cwd, pets));
     appendFileSync(join(cwd, pets), '{"id":302,"na');
-    const { code, stdout } = await run(['check', pets], { cwd });
+    const { code, stdout } = await command(['check', pets], { cwd });
     assert.equal(code, 0);
     assert.match(
       stdout,
@@ -329,14 +334,14 @@ describe('check FILE', { concurrency: 4 }, () => {
     const commit = (from: number, text: string): string =>
       `{"commit":{"from":${from},"crc32":"${crc32(text).toString(16).padStart(8, '0')}"}}\n`;
     writeFileSync(join(cwd, 'bad.jsonl'), animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)));
-    const ended = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
+    const ended = await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.equal(ended.code, 0);
     assert.match(
       ended.stdout,
       /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}lines 1 to 2: animals 1 to 2, the checksum does not fit\n {2}missing {3}ids 1 to 2\n$/,
     );
     assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
-    assertRefused(await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
+    assertRefused(await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
   });
 
   test('F3: --salvage says ranges: a line for each reason, none for what was saved between, however many animals', async (t) => {
@@ -354,7 +359,7 @@ describe('check FILE', { concurrency: 4 }, () => {
         ...[batch(animal(2_000)), 'x\n', 'x\n', batch(animal(2_001)), 'x\n'],
       ].join(''),
     );
-    const { stdout } = await run(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
+    const { stdout } = await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.deepEqual(stdout.split('\n'), [
       '3 animals of bad.jsonl are sound; they are in new.jsonl',
       '  left out  lines 1 to 4: animals 1 to 2, the checksum does not fit',
@@ -375,7 +380,7 @@ describe('check FILE', { concurrency: 4 }, () => {
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      assertRefused(await run(args, { cwd }), 2, line);
+      assertRefused(await command(args, { cwd }), 2, line);
       assert.deepEqual(readdirSync(cwd), []);
     });
   }

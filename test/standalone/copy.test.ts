@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { command } from '../support/command.js';
 import {
   copyPets,
   fileStorage,
@@ -44,7 +45,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const animals = someAnimals(1_300);
     writeAnimals(join(cwd, 'a'), animals);
     writeAnimals(join(cwd, 'b'), animals.slice(0, 777));
-    assert.match((await run(copying, { cwd })).stdout, /^1300 animals of file:a are in file:b, 777 of them before; /);
+    assert.match(
+      (await command(copying, { cwd })).stdout,
+      /^1300 animals of file:a are in file:b, 777 of them before; /,
+    );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
     const server = await start(t, ['--storage', 'file:b'], { cwd });
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
@@ -53,8 +57,8 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('a copy of a copy is the same file, byte for byte', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(1_300));
-    await run(copying, { cwd });
-    assert.equal((await run(['copy', '--from', 'file:b', '--to', 'file:c'], { cwd })).code, 0);
+    await command(copying, { cwd });
+    assert.equal((await command(['copy', '--from', 'file:b', '--to', 'file:c'], { cwd })).code, 0);
     assert.deepEqual(readFileSync(join(cwd, 'c')), readFileSync(join(cwd, 'b')));
   });
 
@@ -68,7 +72,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       ...others,
     ]);
     assert.equal(
-      (await run(copying, { cwd })).stdout,
+      (await command(copying, { cwd })).stdout,
       `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
@@ -78,7 +82,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('no animals are copied too', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), []);
-    assert.match((await run(copying, { cwd })).stdout, /^0 animals of file:a are in file:b; /);
+    assert.match((await command(copying, { cwd })).stdout, /^0 animals of file:a are in file:b; /);
     assert.equal(statSync(join(cwd, 'b')).size, 0);
   });
 
@@ -115,7 +119,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a.txt'), ['a text']);
     writeAnimals(join(cwd, 'a.empty'), []);
     mkdirSync(join(cwd, 'a.folder'));
-    const { code, stdout, stderr } = await run(copying, { cwd });
+    const { code, stdout, stderr } = await command(copying, { cwd });
     const said = [
       `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
       `1 notes of file:a are in file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
@@ -133,7 +137,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
     writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
     assertRefusedBehind(
-      await run(copying, { cwd }),
+      await command(copying, { cwd }),
       /\nthe record of orders of id 5 is not the one that is to be copied/,
     );
     const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
@@ -150,7 +154,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
     for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
       writeFileSync(join(cwd, 'a.orders'), damaged.join(''));
-      assertRefusedBehind(await run(copying, { cwd }), /a\.orders line \d, byte \d+: a commit /);
+      assertRefusedBehind(await command(copying, { cwd }), /a\.orders line \d, byte \d+: a commit /);
     }
   });
 
@@ -168,7 +172,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a.orders'), edited);
     const orders = [1, 2, 3].map((id) => `{"id":${id},"petId":2,${behind}`).concat(edited.slice(4));
     for (const again of ['', ', 4 of them before']) {
-      const { code, stdout, stderr } = await run(copying, { cwd });
+      const { code, stdout, stderr } = await command(copying, { cwd });
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(
         stdout.endsWith(`\n4 orders of file:a are in file:b${again}; SHA-256 of both ${digestOf(orders)}\n`),
@@ -185,7 +189,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const commit = '{"commit":{"from":0,"crc32":"00000000"}}';
     writeAnimals(join(cwd, 'a.orders'), [commit, '', ...orders]);
     writeAnimals(join(cwd, 'a.empty'), [commit]);
-    const { code, stdout, stderr } = await run(copying, { cwd });
+    const { code, stdout, stderr } = await command(copying, { cwd });
     assert.deepEqual([code, stderr], [0, '']);
     assert.match(stdout, /^1 animals .*\n2 orders .*\n$/);
   });
@@ -196,7 +200,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a.staff'), ['{"id":1,"name":"bob","categoryId":3,"since":2020}']);
     writeAnimals(join(cwd, 'a.vets'), ['{"id":1,"name":"bob","categoryId":3}']);
     writeAnimals(join(cwd, 'a.old'), ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}']);
-    const { code, stdout, stderr } = await run(copying, { cwd });
+    const { code, stdout, stderr } = await command(copying, { cwd });
     assert.equal(code, 0);
     assert.match(stdout, /^1 animals .*\n1 staff .*\n$/);
     assert.match(
@@ -216,7 +220,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       writeAnimals(join(cwd, 'a'), hardAnimals);
       writeAnimals(join(cwd, 'b'), animals);
       assertRefused(
-        await run(copying, { cwd }),
+        await command(copying, { cwd }),
         3,
         new RegExp(`^the animal of id ${id} is not the one that is to be copied; copy to an empty storage\n$`),
       );
@@ -242,7 +246,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       writeAnimals(join(cwd, 'a'), hardAnimals);
       symlinkSync('a', join(cwd, 'link'));
       const before = readFileSync(join(cwd, 'a'));
-      assertRefused(await run(args, { cwd }), 2, line);
+      assertRefused(await command(args, { cwd }), 2, line);
       assert.deepEqual(readdirSync(cwd), ['a', 'link']);
       assert.deepEqual(readFileSync(join(cwd, 'a')), before);
     });
@@ -253,13 +257,13 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     await start(t, ['--storage', 'file:b'], { cwd });
     mkdirSync(join(cwd, 'c'));
     writeAnimals(join(cwd, 'a'), hardAnimals);
-    assertRefused(await run(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
+    assertRefused(await command(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
     assertRefused(
-      await run(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }),
+      await command(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }),
       3,
       /^\S+\/b is in use by process \d+/,
     );
-    assertRefused(await run(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }), 3, /folder/);
+    assertRefused(await command(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }), 3, /folder/);
     assert.ok(!existsSync(join(cwd, 'd')));
   });
 

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { command } from '../support/command.js';
 import { assertRefused, folder, freePort, run, Running, RunningServer, serverFile, start } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -109,7 +110,7 @@ describe('--dev', { concurrency: 4 }, () => {
   test('no key is made for a storage that is refused', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'pets.jsonl'), 'a shopping list\n');
-    const ended = await run(['--dev', '--port', '0', '--storage', 'file:pets.jsonl'], { cwd });
+    const ended = await command(['--dev', '--port', '0', '--storage', 'file:pets.jsonl'], { cwd });
     assertRefused(ended, 3, /pets\.jsonl line 1/);
     assert.deepEqual(readdirSync(cwd), ['pets.jsonl']);
   });
@@ -118,7 +119,7 @@ describe('--dev', { concurrency: 4 }, () => {
     const cwd = folder(t);
     mkdirSync(join(cwd, 'data'));
     writeFileSync(join(cwd, 'data/dev-key'), 'secret-but-no-key\n');
-    const ended = await run(['--dev', '--port', '0'], { cwd });
+    const ended = await command(['--dev', '--port', '0'], { cwd });
     assertRefused(ended, 2, /data\/dev-key holds no key; delete it/);
     assert.ok(!ended.stderr.includes('secret'));
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['dev-key']);
@@ -127,6 +128,6 @@ describe('--dev', { concurrency: 4 }, () => {
   test('a place where no key can be made is refused with exit 2', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'data'), '');
-    assertRefused(await run(['--dev', '--port', '0', '--storage', 'memory:'], { cwd }), 2, /data\/dev-key/);
+    assertRefused(await command(['--dev', '--port', '0', '--storage', 'memory:'], { cwd }), 2, /data\/dev-key/);
   });
 });

@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { command } from '../support/command.js';
 import { apiKey, assertRefused, folder, run, Running, serverFile, start } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -25,7 +26,7 @@ const memory = { PETSTORE_STORAGE: 'memory:' };
 const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
 
 async function addKey(cwd: string, name: string, ...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(['keys', 'add', name, ...args], { cwd });
+  const { code, stdout, stderr } = await command(['keys', 'add', name, ...args], { cwd });
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
@@ -60,12 +61,12 @@ describe('the keys command', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const key = await addKey(cwd, 'alice');
     await addKey(cwd, 'bob the builder', '--expires', '90d');
-    const { stdout } = await run(['keys', 'list'], { cwd });
+    const { stdout } = await command(['keys', 'list'], { cwd });
     assert.match(stdout, /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/);
     assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
-    const { code } = await run(['keys', 'revoke', 'alice'], { cwd });
+    const { code } = await command(['keys', 'revoke', 'alice'], { cwd });
     assert.equal(code, 0);
-    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
+    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
   });
 
   for (const [text, ms] of [
@@ -85,7 +86,7 @@ describe('the keys command', { concurrency: 4 }, () => {
   test('an expired key is listed as expired', async (t) => {
     const cwd = folder(t);
     keysFile(cwd, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
-    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
+    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
   });
 
   test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
@@ -96,7 +97,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
       entry('c', 'z', { expires: '2028-02-29' }),
     );
-    assert.equal((await run(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length, 3);
+    assert.equal((await command(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length, 3);
   });
 
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
@@ -139,7 +140,7 @@ describe('the keys command', { concurrency: 4 }, () => {
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      assertRefused(await run(args, { cwd }), 2, line);
+      assertRefused(await command(args, { cwd }), 2, line);
       assert.deepEqual(readdirSync(cwd), []);
     });
   }
@@ -148,23 +149,23 @@ describe('the keys command', { concurrency: 4 }, () => {
     const cwd = folder(t);
     await addKey(cwd, 'alice');
     const before = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
-    assertRefused(await run(['keys', 'add', 'alice'], { cwd }), 2, /named alice/);
-    assertRefused(await run(['keys', 'revoke', 'bob'], { cwd }), 2, /no key named bob/);
+    assertRefused(await command(['keys', 'add', 'alice'], { cwd }), 2, /named alice/);
+    assertRefused(await command(['keys', 'revoke', 'bob'], { cwd }), 2, /no key named bob/);
     assert.equal(readFileSync(join(cwd, 'data/keys.json'), 'utf8'), before);
   });
 
   test('behind -- all is a name, and a flag may stand anywhere before', async (t) => {
     const cwd = folder(t);
-    assert.equal((await run(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code, 0);
-    assert.match((await run(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
+    assert.equal((await command(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code, 0);
+    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
   });
 
   test('--keys-file and PETSTORE_KEYS_FILE name another file', async (t) => {
     const cwd = folder(t);
     await addKey(cwd, 'alice', '--keys-file', 'one.json');
-    await run(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
+    await command(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
     assert.deepEqual(readdirSync(cwd), ['one.json']);
-    assert.equal((await run(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length, 3);
+    assert.equal((await command(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length, 3);
   });
 
   test('of many keys added at once none is lost', async (t) => {
@@ -206,7 +207,7 @@ describe('the keys command', { concurrency: 4 }, () => {
     symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
     symlinkSync('folder/other.json', join(cwd, 'link.json'));
     for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
-    const { code, stderr } = await run(['keys', 'revoke', 'alice', '--keys-file', 'link.json'], { cwd });
+    const { code, stderr } = await command(['keys', 'revoke', 'alice', '--keys-file', 'link.json'], { cwd });
     assert.equal(code, 0, stderr);
     const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
     assert.deepEqual(
@@ -215,10 +216,14 @@ describe('the keys command', { concurrency: 4 }, () => {
     );
     assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
     for (const link of ['link.json', 'real/other.json']) assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
-    assertRefused(await run(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }), 2, /named bob in link\.json/);
+    assertRefused(
+      await command(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }),
+      2,
+      /named bob in link\.json/,
+    );
     symlinkSync('loop.json', join(cwd, 'loop.json'));
     assertRefused(
-      await run(['keys', 'add', 'bob', '--keys-file', 'loop.json'], { cwd }),
+      await command(['keys', 'add', 'bob', '--keys-file', 'loop.json'], { cwd }),
       2,
       /^keys file loop\.json cannot be written/,
     );
@@ -256,7 +261,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       const cwd = folder(t);
       const path = keysFile(cwd);
       writeFileSync(path, text);
-      assertRefused(await run(['keys', 'add', 'new'], { cwd }), 2, /keys file data\/keys\.json/);
+      assertRefused(await command(['keys', 'add', 'new'], { cwd }), 2, /keys file data\/keys\.json/);
       assert.equal(readFileSync(path, 'utf8'), text);
       assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
     });
@@ -275,7 +280,7 @@ describe('the keys command', { concurrency: 4 }, () => {
     writeFileSync(keysFile(cwd), JSON.stringify({ keys: [entry('a', 'x', { sha256: undefined })] }));
     const line =
       /^keys file data\/keys\.json cannot be used: key 1: "sha256" is missing; it must be 64 hexadecimal digits/;
-    assertRefused(await run(['keys', 'list'], { cwd }), 2, line);
+    assertRefused(await command(['keys', 'list'], { cwd }), 2, line);
   });
 });
 
@@ -309,7 +314,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     server.child.kill('SIGHUP');
     await until('the end of the key', async () => (await server.get('/v1/pets', key)).status === 401);
     assert.ok(Date.now() >= Date.parse(expires));
-    assertRefused(await run([], { cwd, env: { ...memory, PORT: '0' } }), 2, /every API key has expired/);
+    assertRefused(await command([], { cwd, env: { ...memory, PORT: '0' } }), 2, /every API key has expired/);
   });
 
   /** Two seconds, and as many again for each that a busy machine takes for anything. */
@@ -323,7 +328,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     await until('the new key', async () => (await server.get('/v1/pets', bob)).status === 200);
     assert.ok(performance.now() - addedAt < followedMs);
     assert.equal((await server.said('keys read again'))['keys'], 2);
-    await run(['keys', 'revoke', 'bob'], { cwd });
+    await command(['keys', 'revoke', 'bob'], { cwd });
     const revokedAt = performance.now();
     await until('the end of the key', async () => (await server.get('/v1/pets', bob)).status === 401);
     assert.ok(performance.now() - revokedAt < followedMs);
@@ -413,7 +418,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const alice = await addKey(cwd, 'alice');
     const server = await start(t, [], { cwd, env: unkeyed });
-    await run(['keys', 'revoke', 'alice'], { cwd });
+    await command(['keys', 'revoke', 'alice'], { cwd });
     await until('the end of the key', async () => (await server.get('/v1/pets', alice)).status === 401);
     assert.equal((await server.get('/healthz')).status, 200);
   });

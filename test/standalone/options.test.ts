@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { command } from '../support/command.js';
 import {
   apiKey,
   assertRefused,
@@ -51,13 +52,13 @@ describe('options', { concurrency: 4 }, () => {
 
   test('-h, help and -v are what --help and --version are, and the help names the program as it was called', async (t) => {
     const cwd = folder(t);
-    const { stdout: help } = await run(['--help'], { cwd });
+    const { stdout: help } = await command(['--help'], { cwd });
     assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
     for (const args of [['-h'], ['help'], ['help', 'keys']]) {
-      const { code, stdout } = await run(args, { cwd });
+      const { code, stdout } = await command(args, { cwd });
       assert.deepEqual([code, stdout], [0, help], args.join(' '));
     }
-    assert.equal((await run(['-v'], { cwd })).stdout, (await run(['--version'], { cwd })).stdout);
+    assert.equal((await command(['-v'], { cwd })).stdout, (await command(['--version'], { cwd })).stdout);
     symlinkSync(serverFile, join(cwd, 'petstore'));
     const called = async (args: readonly string[]): Promise<Ended> =>
       new Running(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
@@ -67,7 +68,7 @@ describe('options', { concurrency: 4 }, () => {
 
   test('help needs no key, no good environment, and comes with a command too', async (t) => {
     const cwd = folder(t);
-    assert.equal((await run(['keys', '--help'], { cwd, env: { PORT: 'bad' } })).code, 0);
+    assert.equal((await command(['keys', '--help'], { cwd, env: { PORT: 'bad' } })).code, 0);
     assert.deepEqual(readdirSync(cwd), []);
   });
 
@@ -165,7 +166,7 @@ describe('options', { concurrency: 4 }, () => {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
       const port = 'PORT' in env || args.some((arg) => arg.startsWith('--port')) ? {} : { PORT: '0' };
-      const ended = await run(args, { cwd, env: { ...port, ...env } });
+      const ended = await command(args, { cwd, env: { ...port, ...env } });
       assertRefused(ended, 2, line);
       assert.equal(ended.stdout, '');
       assert.ok(!ended.stderr.includes('secret'));
@@ -254,8 +255,8 @@ describe('options', { concurrency: 4 }, () => {
     const cwd = folder(t);
     mkdirSync(join(cwd, 'pets.jsonl'));
     writeFileSync(join(cwd, 'file'), '');
-    assertRefused(await run(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }), 3, /pets\.jsonl.*folder/);
-    assertRefused(await run(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }), 3, /file\/pets\.jsonl/);
-    assertRefused(await run(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }), 3, /\/proc\/pets\.jsonl/);
+    assertRefused(await command(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }), 3, /pets\.jsonl.*folder/);
+    assertRefused(await command(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }), 3, /file\/pets\.jsonl/);
+    assertRefused(await command(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }), 3, /\/proc\/pets\.jsonl/);
   });
 });

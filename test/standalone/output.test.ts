@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { assertRefused, folder, root, run, Running, serverFile, type Ended } from '../support/process.js';
+import { command } from '../support/command.js';
+import { assertRefused, folder, root, Running, serverFile, type Ended } from '../support/process.js';
 
 const animals = join(root, 'data/animals.jsonl');
 
@@ -18,7 +19,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     const line =
       /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was shown to nobody; take it out with `keys revoke bob`\n$/;
     assertRefused(await runIntoFull(['keys', 'add', 'bob'], cwd), 2, line);
-    assert.equal((await run(['keys', 'revoke', 'bob'], { cwd })).code, 0);
+    assert.equal((await command(['keys', 'revoke', 'bob'], { cwd })).code, 0);
   });
 
   test('keys add whose reader is gone: exit 2, and how to revoke it', async (t) => {
@@ -39,8 +40,8 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
   for (const [what, args, line] of commands) {
     test(`${what} whose result cannot be written says so, exit 2`, async (t) => {
       const cwd = folder(t);
-      await run(['keys', 'add', 'alice'], { cwd });
-      await run(['import', animals, '--storage', 'file:pets.jsonl'], { cwd });
+      await command(['keys', 'add', 'alice'], { cwd });
+      await command(['import', animals, '--storage', 'file:pets.jsonl'], { cwd });
       const ended = await runIntoFull(args, cwd);
       assertRefused(ended, 2, line);
       assert.match(ended.stderr, /^standard output cannot be written \(ENOSPC/);

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { command } from '../support/command.js';
 import { apiKey, assertRefused, folder, root, run, start } from '../support/process.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
@@ -126,7 +127,7 @@ describe('plugins', { concurrency: 4 }, () => {
     test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
       const cwd = folder(t);
       if (text !== '') writeFileSync(join(cwd, name), text);
-      assertRefused(await run(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }), 2, line);
+      assertRefused(await command(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }), 2, line);
       assert.ok(!readdirSync(cwd).includes('data'));
     });
   }

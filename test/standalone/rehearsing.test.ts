@@ -4,7 +4,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { memoryStorage, petStatuses } from '../../dist/index.js';
-import { apiKey, assertRefused, folder, root, run, start, type RunningServer } from '../support/process.js';
+import { command } from '../support/command.js';
+import { apiKey, assertRefused, folder, root, start, type RunningServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const sample = join(root, 'data/animals.jsonl');
@@ -52,9 +53,9 @@ describe('--seed', { concurrency: 4 }, () => {
   test('a file that is bad or not there refuses the start in one line, and nothing is made', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'bad.jsonl'), `${samples[0]}\n{"name":5,"categoryId":1}\n`);
-    assertRefused(await run(['--seed', 'bad.jsonl'], { cwd }), 2, /^bad\.jsonl line 2: name must be a string/);
+    assertRefused(await command(['--seed', 'bad.jsonl'], { cwd }), 2, /^bad\.jsonl line 2: name must be a string/);
     assertRefused(
-      await run(['--seed', 'none.jsonl'], { cwd }),
+      await command(['--seed', 'none.jsonl'], { cwd }),
       2,
       /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
     );
@@ -83,7 +84,7 @@ describe('--clock', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const clock = ['--clock', '2030-12-05T23:59:50Z'];
     assertRefused(
-      await run(clock, { cwd }),
+      await command(clock, { cwd }),
       2,
       /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
     );
@@ -95,7 +96,7 @@ describe('--clock', { concurrency: 4 }, () => {
       '1969-12-31T23:59:59Z',
       '2030-12-05 23:59:50',
     ]) {
-      const ended = await run(['--storage', 'memory:', `--clock=${time}`], { cwd });
+      const ended = await command(['--storage', 'memory:', `--clock=${time}`], { cwd });
       assertRefused(ended, 2, /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/);
     }
     assert.ok(!existsSync(join(cwd, 'data')));

@@ -10,7 +10,8 @@ import { connect } from 'node:tls';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { makeCertificate } from '../support/certificate.js';
 import { atEnd } from '../support/at-end.js';
-import { apiKey, assertRefused, folder, run, Running, RunningServer, serverFile, start } from '../support/process.js';
+import { command } from '../support/command.js';
+import { apiKey, assertRefused, folder, Running, RunningServer, serverFile, start } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 let made = '';
@@ -174,7 +175,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
   for (const [what, flags, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      assertRefused(await run(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
+      assertRefused(await command(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
       assert.deepEqual(readdirSync(cwd), []);
     });
   }

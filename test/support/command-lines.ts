@@ -1,0 +1,85 @@
+/** The process behind `command`: takes a command line as a message, runs it within itself, and answers what came of it. */
+import { mock } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+/** What a command line begins with; the environment is all that it has beside PATH. */
+export interface CommandLine {
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<NodeJS.ProcessEnv>;
+}
+
+/** How it ended. */
+export interface CommandEnd {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Thrown in place of an end of the process. */
+class Exit extends Error {
+  readonly code: number;
+
+  constructor(code: number) {
+    super(`exit ${code}`);
+    this.code = code;
+  }
+}
+
+const [node = '', server = ''] = [process.execPath, fileURLToPath(new URL('../../dist/server.js', import.meta.url))];
+const { PATH = '' } = process.env;
+const exit = process.exit.bind(process);
+/** What a process would have taken with it. */
+const ownEvents = ['SIGHUP', 'SIGINT', 'SIGTERM', 'uncaughtException'];
+
+process.once('disconnect', () => exit(0));
+process.on('message', (line: CommandLine) => {
+  run(line).then(
+    (end) => process.send?.(end),
+    (error: unknown) => {
+      console.error(error);
+      exit(1);
+    },
+  );
+});
+
+async function run({ args, cwd, env }: CommandLine): Promise<CommandEnd> {
+  process.chdir(cwd);
+  // The program reads its name as it is loaded.
+  process.argv = [node, server, ...args];
+  process.env = { PATH, ...env };
+  const intervals = mock.method(globalThis, 'setInterval');
+  const [stdout, stderr] = [heard(process.stdout), heard(process.stderr)];
+  process.exit = (code) => {
+    throw new Exit(Number(code ?? 0));
+  };
+  let code: number;
+  try {
+    const { main } = await import('../../dist/cli/index.js');
+    await main();
+    code = Number(process.exitCode ?? 0);
+  } catch (error) {
+    if (!(error instanceof Exit)) throw error;
+    code = error.code;
+  } finally {
+    process.exit = exit;
+    process.exitCode = undefined;
+    for (const { result } of intervals.mock.calls) clearInterval(result);
+    for (const event of ownEvents) process.removeAllListeners(event);
+    for (const stream of [process.stdout, process.stderr])
+      stream.removeAllListeners('error').removeAllListeners('drain');
+    mock.restoreAll();
+  }
+  return { code, stdout: stdout.join(''), stderr: stderr.join('') };
+}
+
+/** What is written to a stream from now on, and not there. */
+function heard(stream: NodeJS.WriteStream): readonly string[] {
+  const texts: string[] = [];
+  mock.method(stream, 'write', (text: string, written?: () => void) => {
+    texts.push(text);
+    if (written !== undefined) process.nextTick(written);
+    return true;
+  });
+  return texts;
+}
