@@ -10,7 +10,6 @@ import { textsOf } from '../../dist/memory/index.js';
 import { commitOf } from './commit-line.js';
 import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf, testInsertOnce } from './once.js';
 import { fileWith, newPath, petLine, tornTails } from './scene.js';
-import './unlocked.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 import { type InsertOnce, type PetStorage, PetstoreError } from '../../dist/index.js';

@@ -7,7 +7,6 @@ import { fileStorage, petLines } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { commitOf } from './commit-line.js';
 import { batches, draft, fileWith, petLine, tornTails, using } from './scene.js';
-import './unlocked.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
 const sound = batches(1, 3, 2, 4);
