@@ -26,6 +26,7 @@ export function keyNameOf(answered: unknown): string | undefined {
   return typeof answered === 'string' && answered !== '' ? answered : undefined;
 }
 
+/** The 401 to a request without a key; answered, as throwing it costs a microsecond. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;

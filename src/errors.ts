@@ -41,7 +41,8 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-// Those that requests cause often are made once, at load: a stack trace costs more than the rest of the answer.
+// Errors that requests cause often are made once, at load: a stack trace costs more than the rest of the answer.
+
 /** The one failure that a caller can act on: `code` is stable, `message` is for people and may change. */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';

@@ -77,17 +77,17 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     const result: Answer = { reply: internalErrorReply, resource: undefined, keyName: undefined };
     try {
       const head = message.readHead();
-      const { path, query } = splitTarget(message.target);
-      const { value: resource, params } = routes.find(message.method, path);
+      const target = splitTarget(message.target);
+      const { value: resource, params } = routes.find(message.method, target.path);
       result.resource = resource;
       const operation = resource.operationOf(message.method);
       const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) result.keyName = keyNameOf(await verifyKey(token));
-      // Not thrown: that costs a microsecond.
       if (operation.needsKey && !result.keyName) return dressed(refusalOf(head.authorization), result, message);
       checkExpectation(head);
       const body = operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
-      const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
+      const query = new Query(target.query);
+      const asked = askedOf(message, head, params, query, body, result.keyName);
       return dressed(await hooks.carryOut(operation, asked, message), result, message);
     } catch (error) {
       return dressed(failureReply(error), result, message);

@@ -64,7 +64,7 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
 export interface Resource extends Route {
   /** Of each of its answers (C33). */
   readonly headers: readonly string[];
-  /** Of a method, HEAD and OPTIONS included. @throws PetstoreError `method_not_allowed` (C15) */
+  /** The operation of a method, HEAD and OPTIONS included. @throws PetstoreError `method_not_allowed` (C15) */
   readonly operationOf: (method: string) => Operation & { readonly needsKey: boolean };
 }
 
@@ -112,8 +112,8 @@ export class Routes {
   }
 }
 
-/** @param otherwise The answer to any other method. @defaultValue a 405 */
-function resourceOf(route: Route, otherwise?: PetstoreError): Resource {
+/** @param refusal The answer to any other method. @defaultValue a 405 */
+function resourceOf(route: Route, refusal?: PetstoreError): Resource {
   const { path, methods, deprecation } = route;
   const { GET, HEAD, OPTIONS, ...others } = methods;
   // Beside a GET, a HEAD of the route's own does not count (C16).
@@ -128,14 +128,14 @@ function resourceOf(route: Route, otherwise?: PetstoreError): Resource {
   const operations = new Map(
     Array.from(given, ([method, each]) => [method, { ...each, needsKey: isBelowV1 && each.isPublic !== true }]),
   );
-  const refusal =
-    otherwise ?? new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers: ['Allow', allow] });
+  const headers = ['Allow', allow];
+  const notAllowed = refusal ?? new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers });
   return {
     ...route,
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
     operationOf: (method) => {
       const operation = operations.get(method);
-      if (operation === undefined) throw refusal;
+      if (operation === undefined) throw notAllowed;
       return operation;
     },
   };

@@ -22,6 +22,8 @@ function newApiKey(): string {
 /** Refuses unknown members too: a misspelt `expires` would make a key that never ends. @throws Refusal */
 function readKeysFile(path: string): readonly StoredKey[] {
   try {
+    // A pipe would be waited for, by a server that runs too.
+    if (!fs.statSync(path).isFile()) throw new Refusal('it is no regular file');
     const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
     if (!Array.isArray(list)) throw new Refusal('"keys" must be an array');
     const keys = list.map(readKey);
@@ -271,7 +273,7 @@ function throughLinks(path: string): string {
 
 /** With those above it, each of mode 700: Node's recursive `mkdir` never ends below /proc. */
 function makeFolder(folder: string): void {
-  if (fs.existsSync(folder)) return;
+  if (fs.existsSync(folder) || folder === dirname(folder)) return;
   makeFolder(dirname(folder));
   // Another process may have made it meanwhile.
   unlessThere(() => fs.mkdirSync(folder, 0o700));

@@ -81,14 +81,14 @@ export interface LeftOutLine {
  * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
-  const { batches, ...report } = await withFileToRead(path, salvage);
+  const { batches, ...report } = await withFileToRead(path, soundPart);
   await createFile(nodeDisk, outPath, batches).catch((error: unknown) => Promise.reject(unusable(outPath, error)));
   return report;
 }
 
 const maxBatch = 1_000;
 
-async function salvage(descriptor: number) {
+async function soundPart(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];
   const leftOut: LeftOutLine[] = [];

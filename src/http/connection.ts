@@ -171,9 +171,8 @@ export class Connection {
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
     const { failure } = exchange;
-    // It may have failed only after its answer was made.
-    const isOfFailure = failure === undefined || failure.body === answer.reply.body;
-    const reply = isOfFailure ? answer.reply : service.failed(failure, exchange, answer);
+    const hasFailedSince = failure !== undefined && failure.body !== answer.reply.body;
+    const reply = hasFailedSince ? service.failed(failure, exchange, answer) : answer.reply;
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.answered(reply.status);
@@ -191,17 +190,13 @@ export class Connection {
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
-    const leave = (bytes: number): void => {
-      unsent.leave(bytes);
-      this.#finish();
-    };
     if (typeof body === 'string' && body.length <= longBytes) {
       const text = replyText(reply, body, closes);
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish();
       unsent.add(text.length);
       // Node calls back once all before it has left.
-      socket.write('', () => leave(text.length));
+      socket.write('', () => this.#leave(text.length));
       return;
     }
     const head = replyHead(reply, closes);
@@ -209,10 +204,16 @@ export class Connection {
     const slices = slicesOf(head, body);
     const next = (): void => {
       const slice = socket.destroyed ? undefined : slices.next().value;
-      if (slice === undefined) leave(bytes);
+      if (slice === undefined) this.#leave(bytes);
       else socket.write(slice, 'latin1', next);
     };
     unsent.enter(bytes, next);
+  }
+
+  /** Of an answer that did not leave at once. */
+  #leave(bytes: number): void {
+    this.#shared.unsent.leave(bytes);
+    this.#finish();
   }
 
   #finish(): void {

@@ -24,6 +24,8 @@ export class Endpoint {
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
     }
     checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
+    // Node takes a text for the path of a Unix socket.
+    if (options.port !== undefined && !Number.isInteger(options.port)) throw new TypeError('port must be an integer');
     if (service.isStopping) throw stopping();
     const server = await HttpServer.listen(this.#shared, options);
     this.#servers.push(server);

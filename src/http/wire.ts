@@ -45,14 +45,15 @@ export function replyHead({ status, headers, body, contentType, cacheControl }: 
   return start + linesOf(headers) + content + endLines(closes);
 }
 
-/** Replies whose texts are kept: shorter ones are as fast without. */
+/** Texts of shorter bodies are not kept: they are as fast without. */
 const keptFromBytes = 1_024;
 const keptTexts = new WeakMap<Reply, { readonly end: string; readonly text: string }>();
+/** In the place of the text of a reply that was sent only once. */
 const sentOnce = { end: '', text: '' };
 
 /**
- * All of a short reply in one text. That of a reply sent again, such as a cached page, is kept while its last lines are
- * the same: 8 % of a list of 100 (`make bench PARTS=before`).
+ * All of a reply in one text, kept as long as the reply where it is sent again, as a cached page is, unless plugins add
+ * headers; used while its last lines are the same. 8 % of a list of 100 (`make bench PARTS=before`).
  */
 export function replyText(reply: Reply, body: string, closes: boolean): string {
   if (body.length < keptFromBytes) return replyHead(reply, closes) + body;
@@ -91,7 +92,7 @@ function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }
 
-/** Over so many bytes an answer is long: a slice of it is handed to the socket at a time. */
+/** Over so many bytes a body is long: a slice of it is handed to the socket at a time. */
 export const longBytes = 65_536;
 const sliceBytes = 16_384;
 

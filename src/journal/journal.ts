@@ -55,7 +55,8 @@ async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<
 
 /** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  if (await unless('ENOENT', disk.factsAt(folder))) return;
+  // A drive of Windows may be missing.
+  if (folder === dirname(folder) || (await unless('ENOENT', disk.factsAt(folder)))) return;
   await makeFolder(disk, dirname(folder));
   // Another process that starts may make the same one.
   await unless('EEXIST', disk.makeFolder(folder, 0o700));

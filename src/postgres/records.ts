@@ -128,17 +128,28 @@ export function postgresRecords<Draft>(
     return page;
   }
 
-  /** @param isLarge Whether the texts may be long, and end where they are too many bytes for one page. */
-  async function pageOf(from: bigint, limit: number, status?: PetStatus, isLarge = false): Promise<TextPage> {
+  async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
     // One more says whether there is a next page.
-    const statement = table.selectPage(limit + 1, status, isLarge);
-    const isPrepared = !isLarge && preparedLimits.includes(limit);
-    const [row] = await connections.read(statement, [from], { isPrepared, isLarge });
-    const found = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
-    const cut = found.indexOf(sql.tooLong);
-    if (cut >= 0 && !isLarge) return pageOf(from, limit, status, true);
-    const texts = found.slice(0, cut >= 0 ? Math.min(cut, limit) : limit);
-    return texts.length < found.length ? { texts, next: idIn(texts.at(-1)) } : { texts };
+    const statement = table.selectPage(limit + 1, status);
+    const [row] = await connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
+    const texts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
+    const isWhole = !texts.includes(sql.tooLong);
+    if (isWhole && texts.length <= limit) return { texts };
+    const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
+    // Some may have been changed by hand.
+    if (!isWhole || lastId === undefined) return longPageOf(from, limit, status);
+    return { texts: texts.slice(0, limit), next: BigInt(lastId) };
+  }
+
+  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from], { isLarge: true });
+    const texts: string[] = [];
+    for (const { json } of rows.slice(0, limit)) {
+      if (typeof json !== 'string') break;
+      texts.push(sql.textOfHex(json));
+    }
+    const last = rows[texts.length - 1]?.['id'];
+    return rows.length > texts.length && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
   }
 
   async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
@@ -325,14 +336,6 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (typeof id !== 'string' || typeof json !== 'string')
     return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
   return { id: BigInt(id), json: sql.textOfHex(json) };
-}
-
-/** @throws PetstoreError `unavailable` where somebody has changed the text, and the id is no longer its first member */
-function idIn(text = ''): bigint {
-  const digits = /^\{\s*"id"\s*:\s*([1-9][0-9]{0,18})\s*[,}]/.exec(text)?.[1];
-  if (digits === undefined)
-    throw new PetstoreError('unavailable', 'An animal in the database does not begin with its id.');
-  return BigInt(digits);
 }
 
 /** Whether a statement ended itself with these words; its state alone may be a trigger's. */

@@ -109,6 +109,12 @@ test('where createPetstore or a plugin throws, the storage is still the callerâ€
 test('listen takes 3000 and 127.0.0.1 where nothing is said, and Nodeâ€™s refusal of what is no port', async (t) => {
   const { petstore } = await start(t);
   await assert.rejects(petstore.listen({ port: 70_000 }), { code: 'ERR_SOCKET_BAD_PORT' });
+  // Node would make a socket file of that name in the working folder.
+  for (const port of ['pets.sock', '3000', 1.5, null])
+    await assert.rejects(petstore.listen({ port } as object), {
+      name: 'TypeError',
+      message: 'port must be an integer',
+    });
   await assert.rejects(petstore.listen({ port: 0, host: '203.0.113.1' }), { code: 'EADDRNOTAVAIL' });
   const six = await petstore.listen({ port: 0, host: '::1' }).catch(() => undefined);
   if (six !== undefined) assert.equal(six.url, `http://[::1]:${six.port}`);

@@ -518,17 +518,16 @@ describe('long animals', { skip: withoutDatabase() }, () => {
     assert.ok(longest < 64 * 2 ** 20, `${longest} bytes came for one page`);
   });
 
-  test('a page goes on after an animal that was rewritten by hand, while its id comes first', async (t) => {
+  test('a page goes on after an animal that was rewritten by hand', async (t) => {
     const { url, storage } = await scene(t);
     await Promise.all([storage.insert(rex), storage.insert(rex)]);
     const rewrite = (json: string) =>
       query(url, "UPDATE petstore_pets SET json = convert_to($1::text, 'UTF8') WHERE id = 1", [json]);
-    const byHand = '{ "id" : 1, "name": "Tom", "categoryId": 1 }';
-    await rewrite(byHand);
-    assert.deepEqual(await storage.texts?.list({ limit: 1 }), { texts: [byHand], next: 1n });
-    await rewrite('{"name":"Tom","id":1,"categoryId":1}');
-    await assert.rejects(async () => storage.texts?.list({ limit: 1 }), unavailable);
-    assert.equal((await storage.texts?.list({ limit: 2 }))?.texts.length, 2);
+    for (const byHand of ['{ "id" : 1, "name": "Tom", "categoryId": 1 }', '{"name":"Tom","id":1,"categoryId":1}']) {
+      await rewrite(byHand);
+      assert.deepEqual(await storage.texts?.list({ limit: 1 }), { texts: [byHand], next: 1n });
+      assert.equal((await storage.texts?.list({ limit: 2 }))?.texts.length, 2);
+    }
   });
 
   test('of a key that was used with another body no animal comes, and of one with the same it does', async (t) => {

@@ -136,6 +136,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       ['keys', 'add', 'a', '--keys-file', '/proc/foo/bar/keys.json'],
       /ENOENT.*--keys-file/,
     ],
+    ['a device, which never ends', ['keys', 'add', 'a', '--keys-file', '/dev/zero'], /\/dev\/zero.*no regular file/],
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
