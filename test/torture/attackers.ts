@@ -18,6 +18,8 @@ export interface Kind {
   readonly name: string;
   /** How many of them there are among those of the other kinds. */
   readonly part: number;
+  /** How many there may be at all: more pages of 6 MB that nobody reads would fill the 64 MiB of C55, and end sooner. */
+  readonly most?: number;
   /** How long C44 leaves it in peace, in milliseconds. */
   readonly keptMs: number;
   /** When C44 has it gone, in milliseconds. */
@@ -82,11 +84,12 @@ export const allKinds: readonly Kind[] = [
   {
     name: 'readers that stop (seen once they read again)',
     part: 2,
+    most: 6,
     keptMs: unreadMs,
     goneMs: unreadMs,
     act: stopReading,
   },
-  { name: 'readers that go on', part: 1, keptMs: justInTimeMs, goneMs: justInTimeMs, act: readOnInTime },
+  { name: 'readers that go on', part: 1, most: 3, keptMs: justInTimeMs, goneMs: justInTimeMs, act: readOnInTime },
   {
     name: 'idle',
     part: 5,

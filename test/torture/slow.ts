@@ -45,7 +45,7 @@ export const slow: Row = {
     const sockets = isLong ? fullSockets : shortSockets;
     const figures = await Promise.all(
       kinds.map(async (kind) => {
-        const many = Math.round((sockets * kind.part) / parts);
+        const many = Math.min(kind.most ?? sockets, Math.round((sockets * kind.part) / parts));
         const times = await Promise.all(Array.from({ length: many }, () => attack(share, attacked.client.port, kind)));
         const [fastest, slowest] = [quantileOf(times, 0), quantileOf(times, 1)];
         hold(
