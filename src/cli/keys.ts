@@ -1,7 +1,7 @@
 /** API keys: their file, those that a server accepts, and the `keys` command. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, digestOfKey, KeyRing, parseJson, reasonOf } from '../index.js';
 import type { JsonValue, KeyEntry, Log } from '../index.js';
@@ -10,17 +10,13 @@ import { readDuration, timeOf, type Settings } from './settings.js';
 
 const defaultPath = 'data/keys.json';
 const devPath = 'data/dev-key';
-const devName = 'dev';
+const newApiKey = () => `psk_${randomBytes(32).toString('base64url')}`;
 
-/** A key as the file holds it. */
 type StoredKey = ReturnType<typeof readKey>;
 
-function newApiKey(): string {
-  return `psk_${randomBytes(32).toString('base64url')}`;
-}
-
-/** Refuses unknown members too: a misspelt `expires` would make a key that never ends. @throws Refusal */
-function readKeysFile(path: string): readonly StoredKey[] {
+/** None where the file is missing and not needed. @throws Refusal, for members too that it does not know */
+function readKeysFile(path: string, isNeeded = false): readonly StoredKey[] {
+  if (!isNeeded && !fs.existsSync(path)) return [];
   try {
     // A pipe would be waited for, by a server that runs too.
     if (!fs.statSync(path).isFile()) throw new Refusal('it is no regular file');
@@ -36,13 +32,11 @@ function readKeysFile(path: string): readonly StoredKey[] {
   }
 }
 
-function isKeyName(text: string): boolean {
-  return /^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(text) && text.trim() === text;
-}
-
-/** @throws Refusal for a name that a key outside the file has: keys of one name share their idempotency keys. */
-function refuseReserved(name: string, place = ''): void {
-  if (name === devName || /^env-[0-9]+$/.test(name))
+/** @throws Refusal also for a name of a key outside the file: keys of one name share their idempotency keys. */
+function checkName(name: string, place = ''): void {
+  if (!/^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(name) || name.trim() !== name)
+    throw new Refusal(`${place}a name must be 1 to 100 printable characters without spaces around; choose another`);
+  if (/^(dev|env-[0-9]+)$/.test(name))
     throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
 }
 
@@ -55,21 +49,17 @@ function readKey(value: JsonValue, index: number) {
     if (typeof found === 'string' && isRight(found)) return found;
     throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
   };
-  const isTime = (time: string) => !Number.isNaN(timeOf(time));
-  const time = 'a time such as 2026-11-20T08:00:00Z';
-  const name = text('name', isKeyName, 'a text of 1 to 100 printable characters');
-  refuseReserved(name, `${place}: `);
-  return {
-    name,
-    sha256: text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits'),
-    created: text('created', isTime, time),
-    ...(key.has('expires') && { expires: text('expires', isTime, `${time}, or be left out`) }),
-  };
+  const time = (member: string) =>
+    text(member, (found) => !Number.isNaN(timeOf(found)), 'a time such as 2026-11-20T08:00:00Z');
+  const name = text('name', () => true, 'a text');
+  checkName(name, `${place}: `);
+  const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
+  return { name, sha256, created: time('created'), expires: key.has('expires') ? time('expires') : undefined };
 }
 
-/** @throws Refusal for what is no object, and for an unknown member. */
 function members(value: JsonValue, known: readonly string[], place: string): ReadonlyMap<string, JsonValue> {
   if (!(value instanceof Map)) throw new Refusal(`${place} must be a JSON object`);
+  // A misspelt `expires` would make a key that never ends.
   const unknown = [...value.keys()].find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Refusal(`${place} has an unknown member ${JSON.stringify(unknown)}`);
   return value;
@@ -82,45 +72,43 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
  */
 export async function openApiKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
-  // The default file may be made later; one that is named, or was read once, must be there.
-  let needsFile = settings.find('--keys-file') !== undefined;
-  let readIdentity = '';
-  let problem = '';
-
-  function readFile(): readonly KeyEntry[] {
-    // First, so that a change while the file is read is seen as one.
-    readIdentity = identityOf(path);
-    if (!needsFile && !fs.existsSync(path)) return [];
-    const keys = readKeysFile(path);
-    needsFile = true;
-    return keys.map(({ name, sha256, expires }) => ({
-      name,
-      digest: Buffer.from(sha256, 'hex'),
-      ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
-    }));
-  }
-
+  const isNamed = settings.find('--keys-file') !== undefined;
+  const isDev = settings.find('--dev') !== undefined;
   const fixed = settings.list('PETSTORE_API_KEYS').map(({ text, from }, index): KeyEntry => {
     if (/^[\x21-\x7e]+$/.test(text)) return { name: `env-${index + 1}`, digest: digestOfKey(text) };
     throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
   });
-  let stored = readFile();
-  const isDev = settings.find('--dev') !== undefined;
-  // A file that holds no key is refused now; a missing one is made by `addDevKey`.
-  const presentDevKey = isDev && fs.existsSync(devPath) ? await readOrMakeDevKey() : undefined;
-  const all = [...fixed, ...stored];
-  if (!isDev && all.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= Date.now())) {
-    const lack = all.length === 0 ? 'there is no API key' : 'every API key has expired';
-    const mend = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS, or start with --dev`;
-    throw new Refusal(`${lack}; ${mend}`);
+  let stored: readonly KeyEntry[] = [];
+  let ring = new KeyRing(fixed, Date.now);
+  let readIdentity = '';
+  let problem = '';
+
+  async function readFile(): Promise<void> {
+    // First, so that a change while the file is read is seen as one.
+    const identity = await identityOf(path);
+    // The default file may be made later; one that is named, or was read once, must be there.
+    stored = readKeysFile(path, isNamed || readIdentity !== '').map(({ name, sha256, expires }) => ({
+      name,
+      digest: Buffer.from(sha256, 'hex'),
+      expiresAt: expires === undefined ? Infinity : Date.parse(expires),
+    }));
+    ring = new KeyRing([...fixed, ...stored], Date.now);
+    readIdentity = identity;
   }
-  let ring = new KeyRing(all, Date.now);
+
+  await readFile();
+  const all = [...fixed, ...stored];
+  // A file that holds no key is refused now; a missing one is made by `addDevKey`.
+  if (isDev && fs.existsSync(devPath)) await readOrMakeDevKey();
+  if (!isDev && all.every(({ expiresAt = Infinity }) => expiresAt <= Date.now())) {
+    const lack = all.length === 0 ? 'there is no API key' : 'every API key has expired';
+    throw new Refusal(`${lack}; make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS or start with --dev`);
+  }
 
   /** `isAsked` by a SIGHUP it logs each failure, otherwise one that repeats only once. */
-  function readAgain(isAsked: boolean) {
+  async function readAgain(isAsked: boolean): Promise<void> {
     try {
-      stored = readFile();
-      ring = new KeyRing([...fixed, ...stored], Date.now);
+      await readFile();
       problem = '';
       log('info', 'keys read again', { keys: fixed.length + stored.length });
     } catch (error) {
@@ -131,18 +119,18 @@ export async function openApiKeys(settings: Settings, log: Log) {
   }
 
   // Not `fs.watchFile`, which misses what changes before its first look.
-  setInterval(() => {
-    if (problem !== '' || identityOf(path) !== readIdentity) readAgain(false);
+  setInterval(async () => {
+    if ((await identityOf(path)) !== readIdentity) await readAgain(false);
   }, 1_000).unref();
 
   /** Answers the key of `--dev`, which is accepted from now on. */
-  async function addDevKey() {
-    const key = presentDevKey ?? (await readOrMakeDevKey());
-    fixed.push({ name: devName, digest: digestOfKey(key) });
+  async function addDevKey(): Promise<string> {
+    const key = await readOrMakeDevKey();
+    fixed.push({ name: 'dev', digest: digestOfKey(key) });
     ring = new KeyRing([...fixed, ...stored], Date.now);
     return key;
   }
-  return { addDevKey, verify: (token: string) => ring.verify(token), reload: () => readAgain(true) };
+  return { addDevKey, verify: (token: string) => ring.verify(token), reload: () => void readAgain(true) };
 }
 
 async function readOrMakeDevKey(): Promise<string> {
@@ -159,48 +147,37 @@ async function readOrMakeDevKey(): Promise<string> {
 }
 
 /** A text that differs once the file was changed or replaced; empty where there is none. */
-function identityOf(path: string): string {
-  try {
-    const { ino, size, mtimeNs, ctimeNs } = fs.statSync(path, { bigint: true });
-    return [ino, size, mtimeNs, ctimeNs].join();
-  } catch {
-    return '';
-  }
+async function identityOf(path: string): Promise<string> {
+  const facts = await fs.promises.stat(path, { bigint: true }).catch(() => undefined);
+  return facts === undefined ? '' : [facts.ino, facts.size, facts.mtimeNs, facts.ctimeNs].join();
 }
 
 /** Runs `keys`. @throws Refusal */
-export async function keys(settings: Settings, [action, ...names]: readonly string[]): Promise<void> {
+export async function keys(settings: Settings, [action, name, ...more]: readonly string[]): Promise<void> {
   const path = settings.get('--keys-file', defaultPath).text;
   const expires = settings.find('--expires');
   if (expires !== undefined && action !== 'add')
     throw new Refusal(`flag ${expires.from} is only for \`keys add\`; leave it out`);
   if (action === 'list') {
-    if (names.length > 0) throw new Refusal('`keys list` takes no name; it lists all');
-    return print(linesOf(storedIn(path)));
+    if (name !== undefined) throw new Refusal('`keys list` takes no name; it lists all');
+    return print(linesOf(readKeysFile(path)));
   }
   if (action !== 'add' && action !== 'revoke') throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
-  const [name] = names;
-  if (name === undefined || names.length > 1)
+  if (name === undefined || more.length > 0)
     throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
   return action === 'revoke' ? revoke(path, name) : add(path, name, expires && readDuration(expires));
 }
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
-  if (!isKeyName(name))
-    throw new Refusal('the name of a key must be 1 to 100 printable characters without spaces around; choose another');
-  refuseReserved(name);
+  checkName(name);
   const key = newApiKey();
   const now = Date.now();
-  const made = {
-    name,
-    sha256: digestOfKey(key).toString('hex'),
-    created: new Date(now).toISOString(),
-    ...(lifeMs !== undefined && { expires: new Date(now + lifeMs).toISOString() }),
-  };
+  const created = new Date(now).toISOString();
+  const expires = lifeMs === undefined ? undefined : new Date(now + lifeMs).toISOString();
   await changeFile(path, (present) => {
     if (present.some((other) => other.name === name))
       throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
-    return [...present, made];
+    return [...present, { name, sha256: digestOfKey(key).toString('hex'), created, expires }];
   });
   const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
   await print([key], loss);
@@ -209,7 +186,7 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
 
 async function revoke(path: string, name: string): Promise<void> {
   // Asked before `changeFile`, which would make the folder of a file that is not there.
-  if (storedIn(path).every((key) => key.name !== name))
+  if (readKeysFile(path).every((key) => key.name !== name))
     throw new Refusal(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
   await changeFile(path, (present) => present.filter((key) => key.name !== name));
   say(`${name} is revoked; a running server refuses it within 2 seconds.`);
@@ -225,29 +202,27 @@ function linesOf(stored: readonly StoredKey[]): readonly string[] {
 }
 
 async function changeFile(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
-  const text = () => `${JSON.stringify({ keys: next(storedIn(path)) }, undefined, 2)}\n`;
+  const text = () => `${JSON.stringify({ keys: next(readKeysFile(path)) }, undefined, 2)}\n`;
   await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () => replaceFile(path, text));
 }
-
-function storedIn(path: string): readonly StoredKey[] {
-  return fs.existsSync(path) ? readKeysFile(path) : [];
-}
-
-/** A lock is held for milliseconds; one of this age was left by a crash. */
-const staleMs = 10_000;
 
 /**
  * Replaces a file by the text that `next` makes: as a whole, readable by its owner alone (mode 600), synced, and one
  * process after the other. The text is written to `FILE.lock`, which is renamed to the file.
- * @param patienceMs How long to wait for another process: by default until a lock that a crash left is stale.
- * @throws Refusal where the lock stays held, and what `next` and the system throw; the file then stays as it was.
+ * @throws Refusal where the lock stays held, as after a crash; what `next` and the system throw. The file then stays.
  */
-export async function replaceFile(path: string, next: () => string, patienceMs = 15_000): Promise<void> {
-  const file = throughLinks(path);
+export async function replaceFile(path: string, next: () => string, patienceMs = 5_000): Promise<void> {
+  // Renaming to a symbolic link would replace the link; one that leads nowhere is refused here.
+  const file = fs.lstatSync(path, { throwIfNoEntry: false }) === undefined ? path : fs.realpathSync(path);
   const folder = dirname(file);
   makeFolder(folder);
   const lock = `${file}.lock`;
-  await takeLock(lock, patienceMs);
+  const giveUpAt = Date.now() + patienceMs;
+  while (!unlessThere(() => fs.writeFileSync(lock, '', { flag: 'wx', mode: 0o600 }))) {
+    if (Date.now() > giveUpAt)
+      throw new Refusal(`${lock} is held by another process; try again, or delete it if there is none`);
+    await wait(20);
+  }
   try {
     fs.writeFileSync(lock, next(), { flag: 'r+', flush: true });
     fs.renameSync(lock, file);
@@ -262,54 +237,20 @@ export async function replaceFile(path: string, next: () => string, patienceMs =
   fs.closeSync(descriptor);
 }
 
-/** Where a chain of symbolic links ends, even at a file that is missing: renaming to a link would replace the link. */
-function throughLinks(path: string): string {
-  // `statSync` throws for a circle of links.
-  if (fs.statSync(path, { throwIfNoEntry: false })) return fs.realpathSync(path);
-  return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
-    ? throughLinks(resolve(fs.realpathSync(dirname(path)), fs.readlinkSync(path)))
-    : path;
-}
-
 /** With those above it, each of mode 700: Node's recursive `mkdir` never ends below /proc. */
 function makeFolder(folder: string): void {
   if (fs.existsSync(folder) || folder === dirname(folder)) return;
   makeFolder(dirname(folder));
-  // Another process may have made it meanwhile.
   unlessThere(() => fs.mkdirSync(folder, 0o700));
 }
 
-/** Makes the lock file, which must not be there: it waits for the owner to finish, or removes a stale one. */
-async function takeLock(lock: string, patienceMs: number): Promise<void> {
-  const makes = (path: string) => unlessThere(() => fs.writeFileSync(path, '', { flag: 'wx', mode: 0o600 }));
-  const isStale = () => Date.now() - (fs.statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > staleMs;
-  const removing = `${lock}.stale`;
-  for (const giveUpAt = Date.now() + patienceMs; !makes(lock); await wait(20)) {
-    // Only who made `removing` may remove a stale lock: of two who found it stale, the slower one would remove the new
-    // lock of a third. `removing` itself never counts as stale: it is there for two system calls.
-    if (isStale() && makes(removing)) {
-      try {
-        if (isStale()) fs.rmSync(lock, { force: true });
-      } finally {
-        fs.rmSync(removing, { force: true });
-      }
-    }
-    if (Date.now() > giveUpAt) {
-      const files = fs.existsSync(removing) ? `it and ${removing}` : 'it';
-      throw new Refusal(`${lock} is held by another process; try again, or delete ${files} if there is none`);
-    }
-  }
-}
-
-/** Whether `make` made its file or folder; false where there is one of that name. */
+/** Whether `make` made its file or folder; false where another process was faster. */
 function unlessThere(make: () => void): boolean {
   try {
     make();
     return true;
   } catch (error) {
-    // Windows answers EPERM for a file that is just being deleted.
-    const code = codeOf(error);
-    if (code === 'EEXIST' || (code === 'EPERM' && process.platform === 'win32')) return false;
+    if (codeOf(error) === 'EEXIST') return false;
     throw error;
   }
 }

@@ -41,38 +41,29 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
   throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
-const barWidth = 30;
-const redrawMs = 100;
-
 /** Shows the progress of long work: one line on a terminal at standard error, and nothing elsewhere. */
 export class Progress {
-  #drawnAt = -Infinity;
-
   show(what: string, done: number, count: number): void {
-    const bar = '#'.repeat(done * barWidth).padEnd(barWidth, '-');
-    this.count(`${what} [${bar}] ${String(Math.floor(done * 100)).padStart(3)}%`, count);
+    const bar = '#'.repeat(done * 30).padEnd(30, '-');
+    this.count(`${what} [${bar}] ${Math.floor(done * 100)}%`, count);
   }
 
   count(what: string, count: number, things = 'animals'): void {
-    if (!process.stderr.isTTY || performance.now() - this.#drawnAt < redrawMs) return;
-    this.#drawnAt = performance.now();
-    process.stderr.write(`\r${what} ${count} ${things}`);
+    if (process.stderr.isTTY) process.stderr.write(`\r${what} ${count} ${things}\u001b[K`);
   }
 
   clear(): void {
-    if (this.#drawnAt > -Infinity) process.stderr.write('\r\u001b[K');
+    if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
   }
 }
 
-const maxBufferedBytes = 2 ** 22;
-
-/** While 4 MiB wait for the stream's reader, lines are dropped; their number is logged once it has taken all. */
+/** Drops lines, and counts them, while 4 MiB wait for a reader. @throws TypeError for fields that JSON cannot write. */
 export function logTo(stream: Writable, format: 'text' | 'json'): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
-  const write: Log = (level, msg, fields) => {
-    if (dropped > 0 || stream.writableLength > maxBufferedBytes) dropped++;
-    else stream.write(`${printable(lineOf(level, msg, membersOf(fields)))}\n`);
+  const write: Log = (level, msg, fields = {}) => {
+    if (dropped > 0 || stream.writableLength > 2 ** 22) dropped++;
+    else stream.write(`${printable(lineOf(level, msg, fields))}\n`);
   };
   stream.on('drain', () => {
     if (dropped === 0) return;
@@ -83,39 +74,15 @@ export function logTo(stream: Writable, format: 'text' | 'json'): Log {
   return write;
 }
 
-type Member = readonly [name: string, json: string];
+const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 
-function jsonLine(level: string, msg: string, members: readonly Member[]): string {
-  const said = [...member('level', () => level), ...member('msg', () => msg), ...members];
-  const time = ['time', JSON.stringify(new Date())] as const;
-  return `{${[...said, time].map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
+function jsonLine(level: string, msg: string, fields: object): string {
+  return JSON.stringify(Object.assign({ level, msg }, fields, { level, msg, time: new Date() }), plain);
 }
 
-function textLine(level: string, msg: string, members: readonly Member[]): string {
+function textLine(level: string, msg: string, fields: object): string {
   const words = [new Date().toTimeString().slice(0, 8), ...(level === 'info' ? [] : [`${level}:`]), msg];
-  for (const [name, json] of members) words.push(`${name}=${/^"[^\s"\\]+"$/.test(json) ? json.slice(1, -1) : json}`);
+  for (const [name, value] of Object.entries(fields))
+    if (value !== undefined) words.push(`${name}=${JSON.stringify(value, plain).replace(/^"([^\s"\\]+)"$/, '$1')}`);
   return words.join(' ');
-}
-
-function membersOf(fields: Readonly<Record<string, unknown>> = {}): readonly Member[] {
-  try {
-    const names = Object.keys(fields).filter((name) => !['level', 'msg', 'time'].includes(name));
-    return names.flatMap((name) => member(name, () => fields[name]));
-  } catch (error) {
-    return [unwritable('fields', error)];
-  }
-}
-
-/** Read alone: where one is cyclic, or its getter throws, the others are still logged. */
-function member(name: string, read: () => unknown): readonly Member[] {
-  try {
-    const json = JSON.stringify(read(), (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
-    return json === undefined ? [] : [[name, json]];
-  } catch (error) {
-    return [unwritable(name, error)];
-  }
-}
-
-function unwritable(name: string, error: unknown): Member {
-  return [name, JSON.stringify(`[cannot be written: ${reasonOf(error)}]`)];
 }

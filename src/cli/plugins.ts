@@ -4,40 +4,27 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
 import { orRefuse, Refusal } from './output.js';
-import type { Setting, Settings } from './settings.js';
+import type { Settings } from './settings.js';
 
-interface ShippedPlugin {
-  readonly about: string;
-  readonly library?: string;
-  readonly load: (settings: Settings) => Promise<Plugin>;
-}
-
-const shipped: Readonly<Record<string, ShippedPlugin>> = {
-  cors: { about: 'browsers let pages of each --cors-origin in; that turns it on', library: 'cors@2', load: loadCors },
-  docs: {
-    about: 'Swagger UI at /docs; --dev turns it on where its library is',
-    // An install script of its dependency reports to its makers.
-    library: '--ignore-scripts swagger-ui-dist@5',
-    load: async () => (await import('../plugins/docs.js')).docsPlugin(),
-  },
-  faults: {
-    about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
-    load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
-  },
-  metrics: {
-    about: 'Prometheus reads /metrics, which needs no key',
-    library: 'prom-client@15',
-    load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
-  },
-  orders: {
-    about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
-    load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
-  },
+/** What each of this package gives, and the library that it needs. */
+const shipped: Readonly<Record<string, readonly [about: string, library?: string]>> = {
+  cors: ['browsers let pages of each --cors-origin in; that turns it on', 'cors@2'],
+  // An install script of its dependency reports to its makers.
+  docs: ['Swagger UI at /docs; --dev turns it on where its library is', '--ignore-scripts swagger-ui-dist@5'],
+  faults: ['a request with a key may ask for a fault: `Petstore-Fault: status=503`'],
+  metrics: ['Prometheus reads /metrics, which needs no key', 'prom-client@15'],
+  orders: ['experimental: orders at /v1/store/orders, kept in a file beside the animals'],
+};
+const loads: Readonly<Record<string, (settings: Settings) => Promise<Plugin>>> = {
+  cors: loadCors,
+  docs: async () => (await import('../plugins/docs.js')).docsPlugin(),
+  faults: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+  metrics: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+  orders: async () => (await import('../plugins/orders.js')).ordersPlugin(),
 };
 
 export function pluginsHelp(): readonly string[] {
-  const install = (library: string | undefined) => (library === undefined ? '' : `; npm install ${library}`);
-  return Object.entries(shipped).map(([name, { about, library }]) => `  ${name.padEnd(9)} ${about}${install(library)}`);
+  return Object.entries(shipped).map(([name, words]) => `  ${name.padEnd(9)} ${words.join('; npm install ')}`);
 }
 
 /** Plugins by name, each once: those asked for, and those that other options turn on. @throws Refusal */
@@ -48,20 +35,29 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
     ...settings.list('--plugin'),
   ];
   const plugins = new Map<string, Plugin>();
-  for (const setting of asked) {
-    const plugin = await load(setting, settings);
-    if (plugin !== undefined) plugins.set(setting.text, refusingByName(setting, plugin));
+  for (const { text, from } of asked) {
+    const plugin = await load(text, from, settings);
+    if (plugin === undefined) continue;
+    // Where its call, its promise or what it waits for fails, that is a Refusal with its name.
+    const named = (work: () => unknown) =>
+      orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
+    plugins.set(text, async (host) => {
+      await named(() => plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }));
+    });
   }
   return plugins;
 }
 
-/** The plugin; where its call, its promise or what it waits for fails, that becomes a Refusal with its name. */
-function refusingByName({ text, from }: Setting, plugin: Plugin): Plugin {
-  const orRefuseName = (work: () => unknown) =>
-    orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
-  return async (host) => {
-    await orRefuseName(() => plugin({ ...host, waitFor: (opening) => host.waitFor(orRefuseName(() => opening)) }));
-  };
+/** Undefined for the docs of --dev where their library is not installed. @throws Refusal */
+async function load(text: string, from: string, settings: Settings): Promise<Plugin | undefined> {
+  try {
+    const own = Object.hasOwn(loads, text) ? loads[text] : undefined;
+    return await (own === undefined ? loadForeign(text, from) : own(settings));
+  } catch (error) {
+    if (!codeOf(error)?.endsWith('MODULE_NOT_FOUND')) throw error;
+    if (from === '--dev') return undefined;
+    throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${shipped[text]?.[1]}`);
+  }
 }
 
 async function loadCors(settings: Settings): Promise<Plugin> {
@@ -75,20 +71,7 @@ async function loadCors(settings: Settings): Promise<Plugin> {
   }
 }
 
-async function load(setting: Setting, settings: Settings): Promise<Plugin | undefined> {
-  const { text, from } = setting;
-  const own = Object.hasOwn(shipped, text) ? shipped[text] : undefined;
-  if (own === undefined) return loadForeign(setting);
-  try {
-    return await own.load(settings);
-  } catch (error) {
-    if (!['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(codeOf(error) ?? '')) throw error;
-    if (from === '--dev') return undefined;
-    throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
-  }
-}
-
-async function loadForeign({ text, from }: Setting): Promise<Plugin> {
+async function loadForeign(text: string, from: string): Promise<Plugin> {
   const known = Object.keys(shipped).join(', ');
   const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
   // Resolved as by a program in the working folder.
@@ -98,6 +81,5 @@ async function loadForeign({ text, from }: Setting): Promise<Plugin> {
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
-  const rule = 'its module must export a function of the host as default or as `plugin`';
-  throw new Refusal(`${from} ${text} is no plugin; ${rule}`);
+  throw new Refusal(`${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``);
 }
