@@ -10,8 +10,6 @@ export interface CorsOptions {
 
 /** Every header of an answer that the contract gives a meaning. */
 const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
-/** In seconds. */
-const maxAge = 600;
 
 /**
  * Lets pages of these origins alone send every method and header and read every answer, errors included.
@@ -20,7 +18,7 @@ const maxAge = 600;
 export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
     throw new TypeError('option origins must be an array of origins such as https://a.example');
-  const decide = cors({ origin: origins.map(checkOrigin), exposedHeaders, maxAge, preflightContinue: true });
+  const decide = cors({ origin: origins.map(checkOrigin), exposedHeaders, maxAge: 600, preflightContinue: true });
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
       const made = new Map<string, string>();

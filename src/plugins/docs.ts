@@ -1,42 +1,38 @@
 /** Serves the pages for a person: at `/` the animals, at `/docs` the document, by Swagger UI. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, extname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf, type Plugin, type Reply } from '../index.js';
-
-const textTypes: Readonly<Record<string, string>> = { '.html': 'html', '.css': 'css', '.js': 'javascript' };
 
 /** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/**
- * Serves the pages and what they load, without a key.
- * @throws Error that says what to install where `swagger-ui-dist` is not installed.
- */
+/** Serves the pages and what they load, without a key. @throws Error that names the package to install. */
 export function docsPlugin(): Plugin {
-  const [own, library] = [fileURLToPath(new URL('../../page', import.meta.url)), libraryFolder()];
-  const read = (folder: string, name: string): Reply => ({
+  const read = (type: string, path: string): Reply => ({
     status: 200,
     headers: ['Content-Security-Policy', policy],
-    contentType: `text/${textTypes[extname(name)]}; charset=utf-8`,
-    body: readFileSync(join(folder, name), 'latin1'),
+    contentType: `text/${type}; charset=utf-8`,
+    body: readFileSync(path, 'latin1'),
   });
+  const page = fileURLToPath(new URL('../../page/', import.meta.url));
+  const library = libraryFolder();
   // Swagger UI has 1.9 MB: browsers keep it for a day.
   const cacheControl = 'public, max-age=86400';
-  const docs = read(own, 'docs.html');
+  const docs = read('html', `${page}docs.html`);
   const replies: Readonly<Record<string, Reply>> = {
-    '/': read(own, 'index.html'),
-    '/page/style.css': read(own, 'style.css'),
-    '/page/script.js': read(own, 'script.js'),
+    '/': read('html', `${page}index.html`),
+    '/page/style.css': read('css', `${page}style.css`),
+    '/page/script.js': read('javascript', `${page}script.js`),
     '/docs': docs,
     // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not against `/`.
     '/docs/': { ...docs, body: String(docs.body).replaceAll('docs/', '') },
-    '/docs/start.js': read(own, 'docs.js'),
-    '/docs/swagger-ui.css': { ...read(library, 'swagger-ui.css'), cacheControl },
-    '/docs/swagger-ui-bundle.js': { ...read(library, 'swagger-ui-bundle.js'), cacheControl },
+    '/docs/start.js': read('javascript', `${page}docs.js`),
+    '/docs/swagger-ui.css': { ...read('css', `${library}/swagger-ui.css`), cacheControl },
+    '/docs/swagger-ui-bundle.js': { ...read('javascript', `${library}/swagger-ui-bundle.js`), cacheControl },
   };
   return ({ route }) => {
     for (const [path, reply] of Object.entries(replies)) route({ path, methods: { GET: { handler: () => reply } } });
@@ -47,9 +43,8 @@ function libraryFolder(): string {
   try {
     return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   } catch (cause) {
-    const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
-    const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
+    const message = 'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5';
     // The command line tells by the code that a package is missing.
-    throw Object.assign(error, { code: codeOf(cause) });
+    throw Object.assign(new Error(message, { cause }), { code: codeOf(cause) });
   }
 }

@@ -2,16 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PetstoreError, type OpenApiValue, type Plugin, type ReplyErrorCode } from '../index.js';
 
-/** Error codes by the status that is asked for. */
 const codes: Readonly<Record<string, ReplyErrorCode>> = {
   429: 'too_many_requests',
   500: 'internal_error',
   503: 'unavailable',
 };
-
 /** A client must not keep connections open for ever. */
 const maxDelayMs = 30_000;
-
 const rule =
   'Petstore-Fault must be one or more of status=429, status=500 or status=503, ' +
   `delay=MILLISECONDS (up to ${maxDelayMs}), and before or after, each once and joined by commas.`;
@@ -19,11 +16,7 @@ const rule =
 const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
   in: 'header',
-  required: false,
-  description:
-    'A fault for this request alone: `status=503`, `status=429` or `status=500` in place of the answer, `delay=1500` ' +
-    'milliseconds before it, and whether both come `before` the operation, which a status then replaces, ' +
-    'or `after` it.',
+  description: `A fault for this request alone, in place of its operation or after it. ${rule}`,
   schema: { type: 'string', examples: ['status=503', 'status=503,after', 'delay=1500'] },
 };
 
