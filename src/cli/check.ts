@@ -1,5 +1,5 @@
 /** The `check` command: says what a storage file holds, and saves what is sound of a damaged one. */
-import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
+import { checkFile, PetstoreError, salvageFile } from '../index.js';
 import { print, Refusal, say } from './output.js';
 import type { Settings } from './settings.js';
 
@@ -16,10 +16,9 @@ export async function check(settings: Settings, [path, ...others]: readonly stri
 async function tell(path: string): Promise<void> {
   const { verdict, problem, byStatus, ...counts } = await checkFile(path);
   const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
-  const tail = `a start copies these ${counts.tornBytes} bytes to ${path}.torn-TIME and cuts them off`;
   const verdicts = {
     sound: 'is sound',
-    torn: `has a torn tail: ${place}; ${tail}`,
+    torn: `has a torn tail: ${place}; a start moves these ${counts.tornBytes} bytes to ${path}.torn-TIME`,
     damaged: `is damaged: ${place}; counted is what precedes it`,
   };
   const { none, ...statuses } = byStatus;
@@ -39,30 +38,12 @@ async function tell(path: string): Promise<void> {
 
 async function salvage(path: string, outPath: string): Promise<void> {
   const { animals, missing, leftOut } = await salvageFile(path, outPath);
-  const ids = missing.map(({ from, to }) => range(from, to));
+  const ids = missing.map(({ from, to }) => (from === to ? `${from}` : `${from} to ${to}`));
+  const lines = leftOut.slice(0, 20).map(({ line, what }) => `line ${line}: ${what}`);
+  if (leftOut.length > 20) lines.push(`${leftOut.length - 20} more lines`);
   await print([
     `${animals} animals of ${path} are sound; they are in ${outPath}`,
-    ...rangesOf(leftOut).map((line) => `  left out  ${line}`),
+    ...lines.map((line) => `  left out  ${line}`),
     ...(ids.length === 0 ? [] : [`  missing   ids ${ids.join(', ')}`]),
   ]);
-}
-
-function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
-  const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
-  for (const entry of leftOut) {
-    const before = ranges.at(-1);
-    // What was saved between two animals is two lines at least, after the commit of the first one.
-    const most = entry.animal === undefined ? 1 : 3;
-    if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
-    else ranges.push({ first: entry, last: entry });
-  }
-  return ranges.map(({ first, last }) => {
-    const plural = first === last ? '' : 's';
-    const animals = first.animal === undefined ? '' : `animal${plural} ${range(first.animal, last.animal)}, `;
-    return `line${plural} ${range(first.line, last.line)}: ${animals}${first.what}`;
-  });
-}
-
-function range(from: unknown, to: unknown): string {
-  return from === to ? `${from}` : `${from} to ${to}`;
 }

@@ -4,44 +4,19 @@ import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serverOptions, Settings, suggestion, type OptionName } from './settings.js';
 
-interface Command {
-  readonly options: readonly OptionName[];
-  readonly forms: readonly (readonly [form: string, about: string])[];
-  /** Imports the module of the command only when it runs, so that a server starts faster. */
-  readonly load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>;
-}
+/** The options of a command, and its function; the module is imported only when it runs: a server starts faster so. */
+type Command = readonly [
+  options: readonly OptionName[],
+  load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>,
+];
 
-const start: Command = { options: serverOptions, forms: [], load: async () => (await import('./start.js')).start };
+const start: Command = [serverOptions, async () => (await import('./start.js')).start];
 const commands: Readonly<Record<string, Command>> = {
-  keys: {
-    options: ['--keys-file', '--expires'],
-    forms: [
-      ['keys add NAME [--expires TIME]', 'make a key, print it once, keep its digest in the keys file'],
-      ['keys list', 'list names, when made, when they expire'],
-      ['keys revoke NAME', 'take a key out; a running server follows within 2 seconds'],
-    ],
-    load: async () => (await import('./keys.js')).keys,
-  },
-  import: {
-    options: ['--storage', '--after', '--log-format'],
-    forms: [['import FILE [--after LINE]', 'add animals from JSON Lines, all checked first; - is standard input']],
-    load: async () => (await import('./import.js')).importAnimals,
-  },
-  copy: {
-    options: ['--from', '--to', '--log-format'],
-    forms: [['copy --from STORAGE --to STORAGE', 'copy all with their ids, and compare; run again, it goes on']],
-    load: async () => (await import('./storages.js')).copy,
-  },
-  migrate: {
-    options: ['--storage'],
-    forms: [['migrate --storage postgres://…', 'make the tables of a database, or bring them up to date']],
-    load: async () => (await import('./storages.js')).migrate,
-  },
-  check: {
-    options: ['--salvage'],
-    forms: [['check FILE [--salvage OUT]', 'say what a storage file holds, and whether a server would start on it']],
-    load: async () => (await import('./check.js')).check,
-  },
+  keys: [['--keys-file', '--expires'], async () => (await import('./keys.js')).keys],
+  import: [['--storage', '--after'], async () => (await import('./import.js')).importAnimals],
+  copy: [['--from', '--to'], async () => (await import('./storages.js')).copy],
+  migrate: [['--storage'], async () => (await import('./storages.js')).migrate],
+  check: [['--salvage'], async () => (await import('./check.js')).check],
 };
 
 /** Runs what the arguments of the process ask for; where that fails it prints the reason and exits. */
@@ -69,20 +44,26 @@ async function run(settings: Settings): Promise<void> {
   const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
     throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
-  settings.refuseOthers(command.options, name ?? 'a start');
+  const [options, load] = command;
+  settings.refuseOthers(options, name ?? 'a start');
   // `server.ts` took SIGHUP over for a start; any other command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
-  return (await command.load())(settings, operands);
+  return (await load())(settings, operands);
 }
 
 async function help(): Promise<readonly string[]> {
   const { pluginsHelp } = await import('./plugins.js');
-  const forms = Object.values(commands).flatMap((command) => command.forms);
   return `Petstore: a server of animals over HTTP and JSON.
 
 Usage: ${program} [options], or one of these commands in front of them
 
-${forms.map(([form, about]) => `  ${form.padEnd(33)} ${about}`).join('\n')}
+  keys add NAME [--expires TIME]    make a key, print it once, keep its digest in the keys file
+  keys list                         list names, when made, when they expire
+  keys revoke NAME                  take a key out; a running server follows within 2 seconds
+  import FILE [--after LINE]        add animals from JSON Lines, all checked first; - is standard input
+  copy --from STORAGE --to STORAGE  copy all with their ids, and compare; run again, it goes on
+  migrate --storage postgres://…    make the tables of a database, or bring them up to date
+  check FILE [--salvage OUT]        say what a storage file holds, and whether a server would start on it
 
 Without a command it serves. It needs at least one API key.
 
@@ -92,12 +73,6 @@ ${optionsHelp().join('\n')}
 Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:
 ${pluginsHelp().join('\n')}
 
-Exit codes: 0 fine; 2 a bad option, key or file; 3 a storage that cannot be used; 70 a fault of ours; 1 it could not
-close in time. SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file and the TLS files again.
-
-Examples:
-  ${program} --dev
-  ${program} keys add alice --expires 90d && ${program} --port 8080
-  PETSTORE_API_KEYS=secret ${program} --storage memory: --log requests
-  ${program} import data/animals.jsonl --storage file:/srv/pets.jsonl`.split('\n');
+Exit codes: 0 fine; 1 not closed in time; 2 a bad option, key or file; 3 no usable storage; 70 a fault of ours.
+SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file and the TLS files again.`.split('\n');
 }

@@ -37,7 +37,6 @@ const isOption = (text: string): text is OptionName => Object.hasOwn(table, text
 const names = Object.keys(table).filter(isOption);
 const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** Those that a server takes. */
 export const serverOptions = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
 export function optionsHelp(): readonly string[] {
@@ -49,25 +48,20 @@ export function optionsHelp(): readonly string[] {
 }
 
 /** What an option was set to, and by what, such as `--port` or `PORT`. */
-export interface Setting {
-  readonly text: string;
-  readonly from: string;
-}
+export type Setting = Readonly<Record<'text' | 'from', string>>;
 
 /** A flag beats the environment, which beats the default. */
 export class Settings {
-  readonly operands: readonly string[];
+  readonly operands: string[] = [];
   readonly #given = new Map<OptionName, readonly string[]>();
 
   /** `--flag value` or `--flag=value`, and operands anywhere between; after `--` all are operands. @throws Refusal */
   constructor(words: string[]) {
-    const operands: string[] = [];
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
-      if (word === '--') operands.push(...words.splice(0));
+      if (word === '--') this.operands.push(...words.splice(0));
       else if (word.startsWith('-') && word !== '-') this.#take(word, words);
-      else operands.push(word);
+      else this.operands.push(word);
     }
-    this.operands = operands;
   }
 
   #take(word: string, rest: string[]): void {
@@ -96,10 +90,9 @@ export class Settings {
   find(name: OptionName): Setting | undefined {
     const [env] = table[name];
     const [given] = this.#given.get(name) ?? [];
-    if (given !== undefined) return { text: given, from: name };
+    const text = given ?? process.env[env];
     // An empty variable counts as unset: an environment file cannot unset one.
-    const text = env === '' ? undefined : process.env[env];
-    return text ? { text, from: env } : undefined;
+    return text ? { text, from: given === undefined ? env : name } : undefined;
   }
 
   /** The default where neither sets it. */
@@ -115,42 +108,30 @@ export class Settings {
   }
 }
 
-const mostEdits = 2;
-
-/** What to try in place of an unknown word: the nearest of the known, or the help. */
+/** What to try in place of an unknown word: one that begins so, or has other letters in two places at most. */
 export function suggestion(word: string, known: readonly string[]): string {
-  const editsTo = (other: string) => (word !== '' && other.startsWith(word) ? 1 : editsBetween(word, other, mostEdits));
-  const [near = ''] = known.toSorted((one, other) => editsTo(one) - editsTo(other));
-  return editsTo(near) > mostEdits ? '; --help lists all' : `; did you mean ${near}?`;
+  const lacking = (one: string, other: string) => [...one].reduce((rest, char) => rest.replace(char, ''), other).length;
+  const near = known.find((other) => other.startsWith(word) || lacking(word, other) + lacking(other, word) <= 2);
+  return near === undefined ? '; --help lists all' : `; did you mean ${near}?`;
 }
 
-function editsBetween(one: string, other: string, most: number): number {
-  if (one === '' || other === '' || most < 0) return Math.max(one.length, other.length);
-  const [ones, others] = [one.slice(1), other.slice(1)];
-  if (one[0] === other[0]) return editsBetween(ones, others, most);
-  const rest = (left: string, right: string) => editsBetween(left, right, most - 1);
-  return 1 + Math.min(rest(ones, other), rest(one, others), rest(ones, others));
+/** What `parse` makes of the text. @throws Refusal with the rule where that is nothing or false */
+export function read<T>({ text, from }: Setting, parse: (text: string) => T | false | undefined, rule: string): T {
+  const value = parse(text);
+  if (value !== undefined && value !== false) return value;
+  const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  throw new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
 }
 
 /** Only decimal digits: no sign, exponent or leading zero. @throws Refusal */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
-  const number = /^(0|[1-9][0-9]{0,15})$/.test(setting.text) ? Number(setting.text) : NaN;
-  return required(number >= least && number <= most && number, setting, `a whole number from ${least} to ${most}`);
+  const isInRange = (number: number) => number >= least && number <= most;
+  const parse = (text: string) => /^(0|[1-9][0-9]{0,15})$/.test(text) && isInRange(Number(text)) && Number(text);
+  return read(setting, parse, `a whole number from ${least} to ${most}`);
 }
 
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
-  const found = words.find((word) => word === setting.text);
-  return required(found, setting, `one of ${words.join(', ')}`);
-}
-
-export function readUrl(setting: Setting | undefined): string | undefined {
-  if (setting === undefined || (/^https?:\/\//i.test(setting.text) && URL.canParse(setting.text))) return setting?.text;
-  throw new Refusal(`${setting.from} must be an absolute URL such as https://api.example.com/v1`);
-}
-
-export function readHost(setting: Setting): string {
-  const isHost = /^[0-9A-Za-z_.:%-]+$/.test(setting.text);
-  return required(isHost && setting.text, setting, 'an address or a host name such as 127.0.0.1 or ::1');
+  return read(setting, (text) => words.find((word) => word === text), `one of ${words.join(', ')}`);
 }
 
 /** A date, or a time with its zone, in milliseconds since the epoch; NaN for any other text. */
@@ -162,51 +143,28 @@ export function timeOf(text: string): number {
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
-/** In milliseconds since the epoch. @throws Refusal */
-export function readTime(setting: Setting): number {
-  const text = setting.text.toUpperCase();
-  const time = /T..:..:../.test(text) ? timeOf(text) : NaN;
-  return required(time >= 0 && time, setting, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z');
-}
-
-const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** In milliseconds. @throws Refusal */
 export function readDuration(setting: Setting): number {
-  const [, count = '', unit = ''] = /^([1-9][0-9]{0,9})([smhd])$/.exec(setting.text) ?? [];
-  const milliseconds = Number(count) * (unitMs[unit] ?? NaN);
-  const isLife = milliseconds <= 36_525 * 86_400_000;
-  return required(isLife && milliseconds, setting, 'a time such as 90d, 12h, 30m or 60s, of at most 100 years');
-}
-
-export function readLogFormat(settings: Settings, stream: NodeJS.WriteStream) {
-  return readWord(settings.get('--log-format', stream.isTTY ? 'text' : 'json'), ['text', 'json']);
+  const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+  const parse = (text: string) => {
+    const [, count, unit = ''] = /^([1-9][0-9]{0,5})(.)$/.exec(text) ?? [];
+    return unitMs[unit] !== undefined && Number(count) * unitMs[unit];
+  };
+  return read(setting, parse, 'a time such as 90d, 12h, 30m or 60s, of at most six digits');
 }
 
 /** Undefined where neither file is named. @throws Refusal */
 export async function readTlsFiles(settings: Settings) {
   const [certFile, keyFile] = [settings.find('--tls-cert'), settings.find('--tls-key')];
-  if (certFile === undefined) {
-    if (keyFile === undefined) return undefined;
-    throw new Refusal(`${keyFile.from} needs a certificate too; give --tls-cert FILE`);
-  }
-  if (keyFile === undefined) throw new Refusal(`${certFile.from} needs a private key too; give --tls-key FILE`);
-  const read = ({ text, from }: Setting) =>
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  if (certFile === undefined || keyFile === undefined)
+    throw new Refusal('HTTPS needs a certificate and its private key; give both --tls-cert FILE and --tls-key FILE');
+  const readPem = ({ text, from }: Setting) =>
     orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
-  const [cert, key] = [await read(certFile), await read(keyFile)];
+  const [cert, key] = [await readPem(certFile), await readPem(keyFile)];
   const { createSecureContext } = await import('node:tls');
-  for (const [{ text, from }, problem, mend, pair] of [
-    [certFile, 'holds no certificate in PEM', 'give one, its chain after it', { cert }],
-    [keyFile, 'holds no private key in PEM without a passphrase', 'give one', { key }],
-    [keyFile, `is not the key of the certificate in ${certFile.text}`, 'give the one it was made with', { cert, key }],
-  ] as const)
-    await orRefuse(`${from} ${text} ${problem}`, mend, () => createSecureContext(pair));
+  const problem = `${certFile.from} ${certFile.text} and ${keyFile.from} ${keyFile.text} do not serve HTTPS`;
+  const mend = 'give a certificate in PEM, its chain after it, and its private key without a passphrase';
+  await orRefuse(problem, mend, () => createSecureContext({ cert, key }));
   return { cert, key };
-}
-
-/** The value that was read. @throws Refusal with the rule where it is false or undefined */
-function required<Value>(read: Value | false | undefined, { text, from }: Setting, rule: string): Value {
-  if (read !== false && read !== undefined) return read;
-  const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  throw new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
 }

@@ -1,63 +1,41 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, createPetstore, detailOf, largestBodyBytes, reasonOf } from '../index.js';
+import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reasonOf } from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
-import { readSeed } from './import.js';
 import { openApiKeys } from './keys.js';
 import { logTo, Refusal } from './output.js';
-import { loadPlugins } from './plugins.js';
-import { readHost, readLogFormat, readTime, readTlsFiles, readUrl, readWholeNumber, readWord } from './settings.js';
-import type { Settings } from './settings.js';
+import { read, readTlsFiles, readWholeNumber, readWord, timeOf } from './settings.js';
+import type { Setting, Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
 /** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */
 const stopTimeoutMs = 9_500;
-/** How many segments of a path are logged: each is compared with the keys first. */
-const maxLoggedSegments = 20;
 
 /** Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal; PetstoreError */
 export async function start(settings: Settings): Promise<void> {
   const isDev = settings.find('--dev') !== undefined;
-  const host = readHost(settings.get('--host'));
+  const hostRule = 'an address or a host name such as 127.0.0.1 or ::1';
+  const host = read(settings.get('--host'), (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text, hostRule);
   const port = readWholeNumber(settings.get('--port'), 0, 65_535);
   const named = await readStorage(settings.get('--storage'));
   const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
   const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
-  const clock = readClock(settings, named);
+  const clock = readClock(settings.find('--clock'), named);
   const seed = settings.find('--seed');
-  const fill = seed && (await readSeed(seed.text));
+  const fill = seed && (await (await import('./import.js')).readSeed(seed.text));
   let tls = await readTlsFiles(settings);
   const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), ['silent', 'info', 'requests']);
-  const format = readLogFormat(settings, process.stdout);
+  const format = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), ['text', 'json']);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
-  const plugins = await loadPlugins(settings);
-  // A port in use must leave no new file. Later starts do not try it: a client that connects then would be cut off.
-  if (isDev || named.durable?.isNew) await tryPort(host, port).catch(refusePlace);
+  const isAsked = isDev || settings.find('--plugin') !== undefined || settings.find('--cors-origin') !== undefined;
+  const plugins = isAsked ? await (await import('./plugins.js')).loadPlugins(settings) : new Map<string, Plugin>();
   const apiKeys = await openApiKeys(settings, log);
 
   let petstore: Petstore | undefined;
   let listening: Listening | undefined;
   let isEnding = false;
-
-  /** @throws Refusal that says what to choose in place of a host or port that the system refuses */
-  function refusePlace(error: unknown): never {
-    if (!(error instanceof Error && 'syscall' in error)) throw error;
-    const place = `port ${port} of ${host}`;
-    const code = codeOf(error);
-    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
-      throw new Refusal(`${host} is no address of this machine; choose one with --host, such as 127.0.0.1`);
-    if (code === 'EACCES')
-      throw new Refusal(`${place} is not permitted to this user; choose one above 1023 with --port`);
-    if (code !== 'EADDRINUSE')
-      throw new Refusal(`cannot listen on ${place} (${reasonOf(error)}); choose others with --port and --host`);
-    const free = port < 60_000 ? port + 100 : port - 100;
-    const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--port';
-    throw new Refusal(`${place} is in use; stop the program that has it, or choose another with ${another}`);
-  }
 
   async function end(signal: string, code: number, hurriedCode: number) {
     if (isEnding) process.exit(hurriedCode);
@@ -104,16 +82,17 @@ export async function start(settings: Settings): Promise<void> {
     void end('uncaughtException', 70, 70);
   });
 
-  const storage = await named.openToServe(log, isDev);
+  const storage = named === undefined ? memoryStorage() : await named.open(isDev ? 'dev' : 'serve', log);
   await fill?.(storage, log);
   const devKey = isDev ? await apiKeys.addDevKey() : undefined;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
+  const requests = logged === 'requests' ? [requestLog(format === 'json', apiKeys.verify)] : [];
   petstore = createPetstore({
     keys: apiKeys.verify,
     storage,
     ...(clock && { clock }),
-    plugins: [...(logged === 'requests' ? [requestLog(format === 'json', apiKeys.verify)] : []), ...plugins.values()],
+    plugins: [...requests, ...plugins.values()],
     log,
     maxBodyBytes,
     ...(baseUrl && { baseUrl }),
@@ -125,42 +104,44 @@ export async function start(settings: Settings): Promise<void> {
     // A signal closed the petstore; `end` exits.
     if (isEnding) return;
     await petstore.close();
-    refusePlace(error);
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    const problem = codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
+    const another = `--host or --port${isDev ? ', such as `PORT=3100 make run`' : ''}`;
+    throw new Refusal(`port ${port} of ${host} ${problem}; choose another with ${another}`);
   }
   // A SIGHUP may have read others meanwhile.
   if (tls !== undefined) listening.setTls(tls);
   const { url } = listening;
-  const readyMs = Math.round(performance.now());
-  log('info', 'listening', { url, storage: named.text, pets: storage.size, readyMs, pid: process.pid });
+  const [text, readyMs] = [named?.text ?? 'memory:', Math.round(performance.now())];
+  log('info', 'listening', { url, storage: text, pets: storage.size, readyMs, pid: process.pid });
   if (devKey !== undefined) process.stdout.write(devBanner(url, devKey, plugins.has('docs')));
 }
 
+function readUrl(setting: Setting | undefined) {
+  const parse = (text: string) => /^https?:\/\//i.test(text) && URL.canParse(text) && text;
+  return setting && read(setting, parse, 'an absolute URL such as https://api.example.com/v1');
+}
+
 /** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */
-function readClock(settings: Settings, { text, durable }: NamedStorage) {
-  const setting = settings.find('--clock');
+function readClock(setting: Setting | undefined, named: NamedStorage | undefined) {
   if (setting === undefined) return undefined;
-  const from = readTime(setting) - performance.now();
-  if (durable === undefined) return () => Math.floor(from + performance.now());
-  throw new Refusal(`${setting.from} would leave wrong times in ${text}; use it with --storage memory: alone`);
+  if (named !== undefined)
+    throw new Refusal(`${setting.from} would leave wrong times in ${named.text}; use it with --storage memory: alone`);
+  const parse = (text: string) => text.includes(':') && timeOf(text) >= 0 && timeOf(text);
+  const at = read(setting, parse, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z') - performance.now();
+  return () => Math.floor(at + performance.now());
 }
 
-async function tryPort(host: string, port: number): Promise<void> {
-  // `close` waits for those who have connected.
-  const server = createServer((socket) => socket.destroy());
-  await once(server.listen(port, host), 'listening');
-  await once(server.close(), 'close');
-}
-
-/** Logs every reply, but never a query nor a segment of a path that is a key. */
+/** Logs every reply, but never a query, and of a path 20 segments, none of them a key. */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
   const shown = (segment: string) => (segment.includes('psk_') || verify(segment) !== undefined ? '…' : segment);
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
-      const path = asked === route ? route : asked.split('/', maxLoggedSegments).map(shown).join('/');
+      const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (isJson) return host.log('info', 'request', { method, path, route, status, ms, key, address });
       const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
-      return host.log('info', [...words, ...(route === undefined || route === path ? [] : [route])].join(' '));
+      return host.log('info', words.join(' '));
     });
 }
 
@@ -168,8 +149,8 @@ function devBanner(url: string, key: string, hasDocs: boolean): string {
   // Not every system connects to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
   const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
-  const animal = '{"name":"Rex","categoryId":1,"status":"available"}';
-  // Some shells read the brackets of an IPv6 address as a pattern.
-  const add = `${curl} -H 'Content-Type: application/json' -d '${animal}' '${home}/v1/pets'`;
-  return `${hasDocs ? `Page: ${home}/  Docs: ${home}/docs\n` : ''}${add} && ${curl} '${home}/v1/pets'\n`;
+  const animal = `-H 'Content-Type: application/json' -d '{"name":"Rex","categoryId":1,"status":"available"}'`;
+  // In quotes, as some shells read the brackets of an IPv6 address as a pattern.
+  const line = `${curl} ${animal} '${home}/v1/pets' && ${curl} '${home}/v1/pets'\n`;
+  return hasDocs ? `Page: ${home}/  Docs: ${home}/docs\n${line}` : line;
 }

@@ -1,53 +1,38 @@
 /** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget, memoryStorage } from '../index.js';
+import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget } from '../index.js';
 import type { CopyProgress, CopyReport, Log, PetStorage, TextTarget } from '../index.js';
 import { logTo, print, Progress, Refusal } from './output.js';
-import { readLogFormat, type Setting, type Settings } from './settings.js';
+import type { Setting, Settings } from './settings.js';
 
-type Open = (log: Log) => Promise<PetStorage>;
-
+/** A storage that lasts. */
 export interface NamedStorage {
   /** As the operator wrote it, without a password. */
   readonly text: string;
-  /** Waits for a database that cannot be reached; with `isDev` it brings its tables up to date. */
-  readonly openToServe: (log: Log, isDev: boolean) => Promise<PetStorage>;
-  /** Absent for `memory:`, which keeps nothing when the process ends. */
-  readonly durable?: {
-    /** Two names of one storage have the same. */
-    readonly place: string;
-    readonly isNew: boolean;
-    readonly open: Open;
-    readonly openToCopy: Open;
-    readonly openTarget: (records?: string) => Promise<TextTarget>;
-    readonly recordNames: (log: Log) => Promise<readonly string[]>;
-  };
+  /** Two names of one storage have the same; empty for a file that is not there yet. */
+  readonly place: string;
+  /** To serve, it waits for a database that cannot be reached; for `--dev` it brings its tables up to date too. */
+  readonly open: (use: 'serve' | 'dev' | 'import' | 'copy', log: Log) => Promise<PetStorage>;
+  readonly openTarget: (records?: string) => Promise<TextTarget>;
+  readonly recordNames: (log: Log) => Promise<readonly string[]>;
   /** Makes the tables of a database, or brings them up to date; answers which. */
   readonly migrate?: () => Promise<string>;
 }
 
-/** @throws Refusal, which does not repeat the text: it may hold a password. */
-export async function readStorage({ text, from }: Setting): Promise<NamedStorage> {
-  if (text === 'memory:') return { text, openToServe: async () => memoryStorage() };
-  if (text.startsWith('file:') && text !== 'file:') return fileOf(text, text.slice('file:'.length));
-  return databaseOf(text, from);
+/** Undefined for `memory:`. @throws Refusal, which does not repeat the text: it may hold a password. */
+export async function readStorage({ text, from }: Setting): Promise<NamedStorage | undefined> {
+  if (text === 'memory:') return undefined;
+  return text.startsWith('file:') && text !== 'file:' ? fileOf(text) : databaseOf(text, from);
 }
 
-function fileOf(text: string, path: string): NamedStorage {
-  const open: Open = (log) => fileStorage(path, { log });
-  const isNew = !existsSync(path);
+function fileOf(text: string): NamedStorage {
+  const path = text.slice('file:'.length);
   return {
     text,
-    openToServe: open,
-    durable: {
-      place: isNew ? resolve(path) : realpathSync(path),
-      isNew,
-      open,
-      openToCopy: open,
-      openTarget: (records) => fileTarget(path, records),
-      recordNames: (log) => fileRecordNames(path, log),
-    },
+    place: existsSync(path) ? realpathSync(path) : '',
+    open: (_use, log) => fileStorage(path, { log }),
+    openTarget: (records) => fileTarget(path, records),
+    recordNames: (log) => fileRecordNames(path, log),
   };
 }
 
@@ -60,57 +45,50 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   const { protocol, username, host, pathname } = new URL(url);
   // Leaves out what may hold a password: the user information and the parameters.
   const text = `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
-  const refuseMissingTables = (error: unknown): never => {
-    if (!(error instanceof postgres.MissingTables)) throw error;
-    const mend = 'make them with `petstore migrate --storage URL`';
-    throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
-  };
   const migrate = async () => {
     const { from: before, to } = await postgres.migratePostgres(url);
     if (before === to) return `${text} is up to date: version ${to}`;
     return `${text} has the tables of the petstore: version ${to}, before ${before}`;
   };
-  const open: Open = (log) => postgres.postgresStorage(url, { log }).catch(refuseMissingTables);
+  const open: NamedStorage['open'] = async (use, log) => {
+    if (use === 'dev') await migrate();
+    const opening = use === 'copy' ? postgres.postgresSource(url, { log }) : postgres.postgresStorage(url, { log });
+    return opening.catch((error: unknown) => {
+      if (!(error instanceof postgres.MissingTables)) throw error;
+      const mend = 'make them with `petstore migrate --storage URL`';
+      throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
+    });
+  };
   return {
     text,
-    openToServe: (log, isDev) =>
-      postgres.untilThere(async () => {
-        if (isDev) await migrate();
-        return open(log);
-      }, log),
-    durable: {
-      place: url,
-      isNew: false,
-      open,
-      openToCopy: (log) => postgres.postgresSource(url, { log }).catch(refuseMissingTables),
-      openTarget: (records) => postgres.postgresTarget(url, records),
-      recordNames: () => postgres.postgresRecordNames(url),
-    },
+    place: url,
+    open: (use, log) =>
+      use === 'serve' || use === 'dev' ? postgres.untilThere(() => open(use, log), log) : open(use, log),
+    openTarget: (records) => postgres.postgresTarget(url, records),
+    recordNames: () => postgres.postgresRecordNames(url),
     migrate,
   };
 }
 
 /** Runs `copy`: the animals, then what plugins keep. @throws Refusal; PetstoreError `storage_…` */
 export async function copy(settings: Settings, operands: readonly string[]): Promise<void> {
-  const [fromSetting, toSetting] = [settings.find('--from'), settings.find('--to')];
-  if (operands.length > 0 || fromSetting === undefined || toSetting === undefined)
-    throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, such as file:data/pets.jsonl');
-  const { text: from, durable: source } = await readStorage(fromSetting);
-  const { text: to, durable: target } = await readStorage(toSetting);
-  if (target === undefined) throw new Refusal(`--to ${to} would forget what is copied; use file:PATH or a database`);
-  if (source === undefined) throw new Refusal(`--from ${from} holds nothing to copy; use file:PATH or a database`);
+  const [from, to] = [settings.find('--from'), settings.find('--to')];
+  const source = from && (await readStorage(from));
+  const target = to && (await readStorage(to));
+  if (operands.length > 0 || source === undefined || target === undefined)
+    throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:');
+  if (source.place === '') throw new Refusal(`--from ${source.text} is not there; name a storage that is`);
   if (source.place === target.place)
-    throw new Refusal(`--from ${from} and --to ${to} are the same; name another to copy to`);
-  if (source.isNew) throw new Refusal(`--from ${from} is not there; name a storage that is`);
+    throw new Refusal(`--from ${source.text} and --to ${target.text} are the same; name another to copy to`);
   const progress = new Progress();
-  const log = logTo(process.stderr, readLogFormat(settings, process.stderr));
-  const opened = await source.openToCopy(log);
-  const copied = { open: () => target.openToCopy(log), openTarget: target.openTarget };
+  const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
+  const opened = await source.open('copy', log);
+  const copied = { open: () => target.open('copy', log), openTarget: target.openTarget };
   const report = async (things: string, copying: (show: CopyProgress) => Promise<CopyReport>) => {
     const { count, present, sha256 } = await copying((what, done) => progress.count(what, done, things));
     progress.clear();
     const before = present === 0 ? '' : `, ${present} of them before`;
-    await print([`${count} ${things} of ${from} are in ${to}${before}; SHA-256 of both ${sha256}`]);
+    await print([`${count} ${things} of ${source.text} are in ${target.text}${before}; SHA-256 of both ${sha256}`]);
   };
   try {
     await report('animals', (show) => copyPets(opened, copied, show));
@@ -128,6 +106,7 @@ export async function migrate(settings: Settings, operands: readonly string[]): 
   const setting = settings.get('--storage');
   const named = await readStorage(setting);
   const mend = 'name a database, such as postgres://user:password@host:5432/database';
-  if (named.migrate === undefined) throw new Refusal(`${setting.from} ${named.text} needs no migration; ${mend}`);
+  // No database's text, which may hold a password.
+  if (named?.migrate === undefined) throw new Refusal(`${setting.from} ${setting.text} needs no migration; ${mend}`);
   await print([await named.migrate()]);
 }
