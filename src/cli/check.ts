@@ -1,5 +1,5 @@
 /** The `check` command: says what a storage file holds, and saves what is sound of a damaged one. */
-import { checkFile, PetstoreError, salvageFile } from '../index.js';
+import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
 import { print, Refusal, say } from './output.js';
 import type { Settings } from './settings.js';
 
@@ -38,12 +38,27 @@ async function tell(path: string): Promise<void> {
 
 async function salvage(path: string, outPath: string): Promise<void> {
   const { animals, missing, leftOut } = await salvageFile(path, outPath);
-  const ids = missing.map(({ from, to }) => (from === to ? `${from}` : `${from} to ${to}`));
-  const lines = leftOut.slice(0, 20).map(({ line, what }) => `line ${line}: ${what}`);
-  if (leftOut.length > 20) lines.push(`${leftOut.length - 20} more lines`);
+  const ids = missing.map(({ from, to }) => range(from, to));
   await print([
     `${animals} animals of ${path} are sound; they are in ${outPath}`,
-    ...lines.map((line) => `  left out  ${line}`),
+    ...rangesOf(leftOut).map((line) => `  left out  ${line}`),
     ...(ids.length === 0 ? [] : [`  missing   ids ${ids.join(', ')}`]),
   ]);
+}
+
+function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
+  const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
+  for (const entry of leftOut) {
+    const before = ranges.at(-1);
+    // An idempotency record and a commit may stand between two animals.
+    if (before?.last.what === entry.what && entry.line - before.last.line <= 3) before.last = entry;
+    else ranges.push({ first: entry, last: entry });
+  }
+  return ranges.map(
+    ({ first, last }) => `line${first === last ? '' : 's'} ${range(first.line, last.line)}: ${first.what}`,
+  );
+}
+
+function range(from: unknown, to: unknown): string {
+  return from === to ? `${from}` : `${from} to ${to}`;
 }

@@ -33,6 +33,10 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   } finally {
     progress.clear();
   }
+  if (file.ignored.size > 0)
+    say(
+      `ignored: ${[...file.ignored].map((name) => JSON.stringify(name)).join(', ')}; an animal has ${members.join(', ')}`,
+    );
   await print([`${total} animals added to ${named.text}`], `${total} animals were added to ${named.text}`);
 }
 
@@ -53,7 +57,7 @@ async function readWhole(path: string, after: number) {
   const mend = 'name a file of JSON Lines, of at most 2 GiB, or - for standard input';
   const read = () => (path === '-' ? buffer(process.stdin) : readFileSync(path));
   const bytes = await orRefuse(`${name} cannot be read`, mend, read);
-  return { name, bytes, after };
+  return { name, bytes, after, ignored: new Set<string>() };
 }
 
 type DraftFile = Awaited<ReturnType<typeof readWhole>>;
@@ -87,7 +91,7 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage, progr
 }
 
 /** Animals to add together, and how much of the file is read with them, from 0 to 1. @throws Refusal by line number. */
-function* piecesOf({ name, bytes, after }: DraftFile) {
+function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   let number = 1;
   for (let at = 0, end: number; at < bytes.length; at = end + 1) {
     const lineEnd = bytes.indexOf('\n', at + pieceBytes);
@@ -97,18 +101,29 @@ function* piecesOf({ name, bytes, after }: DraftFile) {
     for (const line of bytes.toString('latin1', at, end).split('\n')) {
       if (line.length > maxLineBytes) throw new Refusal(`${name} line ${number} is longer than 4 MiB; give JSON Lines`);
       if (number > after && !/^[ \t\r]*$/.test(line))
-        drafts.push({ draft: readDraft(line, `${name} line ${number}`), line: number });
+        drafts.push({ draft: readDraft(line, `${name} line ${number}`, ignored), line: number });
       number++;
     }
     yield { drafts, done: end / bytes.length };
   }
 }
 
-function readDraft(line: string, place: string): PetDraft {
+const members = ['name', 'categoryId', 'status'];
+
+/** Adds ten members at most to the ignored ones. @throws Refusal */
+function readDraft(line: string, place: string, ignored: Set<string>): PetDraft {
+  let names: string[] = members;
   try {
-    return parseDraft(parseJson(line));
+    const value = parseJson(line);
+    if (value instanceof Map) names = [...value.keys()];
+    for (const name of names) if (!members.includes(name) && ignored.size < 10) ignored.add(name.slice(0, 60));
+    return parseDraft(value);
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
-    throw new Refusal(`${place}: ${error.message.replace('The body', 'the line')}`);
+    const rule = error.message.replace('The body', 'the line');
+    const told = rule.replace(/(name|categoryId) must/g, (words, name) =>
+      names.includes(name) ? words : `${name} is missing; it must`,
+    );
+    throw new Refusal(`${place}: ${told}`);
   }
 }

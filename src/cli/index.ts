@@ -74,5 +74,10 @@ Plugins: a path that starts with ./ or /, a package, or one of these, which come
 ${pluginsHelp().join('\n')}
 
 Exit codes: 0 fine; 1 not closed in time; 2 a bad option, key or file; 3 no usable storage; 70 a fault of ours.
-SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file and the TLS files again.`.split('\n');
+SIGTERM and SIGINT finish the requests under way; SIGHUP reads the keys file and the TLS files again.
+
+Examples:
+  ${program} --dev
+  ${program} keys add alice --expires 90d && ${program} --port 8080
+  ${program} import data/animals.jsonl --storage file:/srv/pets.jsonl`.split('\n');
 }

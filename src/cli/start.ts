@@ -1,4 +1,6 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reasonOf } from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
@@ -31,11 +33,21 @@ export async function start(settings: Settings): Promise<void> {
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const isAsked = isDev || settings.find('--plugin') !== undefined || settings.find('--cors-origin') !== undefined;
   const plugins = isAsked ? await (await import('./plugins.js')).loadPlugins(settings) : new Map<string, Plugin>();
+  // Before a file or a folder is made: a start that is refused here leaves nothing.
+  await tryPort(host, port).catch(refusePort);
   const apiKeys = await openApiKeys(settings, log);
 
   let petstore: Petstore | undefined;
   let listening: Listening | undefined;
   let isEnding = false;
+
+  function refusePort(error: unknown): never {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    const problem = codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
+    const free = port < 60_000 ? port + 100 : port - 100;
+    const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--host or --port';
+    throw new Refusal(`port ${port} of ${host} ${problem}; choose another with ${another}`);
+  }
 
   async function end(signal: string, code: number, hurriedCode: number) {
     if (isEnding) process.exit(hurriedCode);
@@ -104,10 +116,7 @@ export async function start(settings: Settings): Promise<void> {
     // A signal closed the petstore; `end` exits.
     if (isEnding) return;
     await petstore.close();
-    if (!(error instanceof Error && 'syscall' in error)) throw error;
-    const problem = codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
-    const another = `--host or --port${isDev ? ', such as `PORT=3100 make run`' : ''}`;
-    throw new Refusal(`port ${port} of ${host} ${problem}; choose another with ${another}`);
+    refusePort(error);
   }
   // A SIGHUP may have read others meanwhile.
   if (tls !== undefined) listening.setTls(tls);
@@ -127,9 +136,19 @@ function readClock(setting: Setting | undefined, named: NamedStorage | undefined
   if (setting === undefined) return undefined;
   if (named !== undefined)
     throw new Refusal(`${setting.from} would leave wrong times in ${named.text}; use it with --storage memory: alone`);
-  const parse = (text: string) => text.includes(':') && timeOf(text) >= 0 && timeOf(text);
+  const parse = (text: string) => {
+    const time = /T..:..:../i.test(text) ? timeOf(text.toUpperCase()) : NaN;
+    return time >= 0 && time;
+  };
   const at = read(setting, parse, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z') - performance.now();
   return () => Math.floor(at + performance.now());
+}
+
+async function tryPort(host: string, port: number): Promise<void> {
+  // `close` waits for those who have connected.
+  const server = createServer((socket) => socket.destroy());
+  await once(server.listen(port, host), 'listening');
+  await once(server.close(), 'close');
 }
 
 /** Logs every reply, but never a query, and of a path 20 segments, none of them a key. */
@@ -141,7 +160,7 @@ function requestLog(isJson: boolean, verify: (token: string) => string | undefin
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (isJson) return host.log('info', 'request', { method, path, route, status, ms, key, address });
       const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
-      return host.log('info', words.join(' '));
+      return host.log('info', [...words, ...(route === undefined || route === path ? [] : [route])].join(' '));
     });
 }
 

@@ -99,7 +99,7 @@ describe('the log', { concurrency: 4 }, () => {
         'forged\\u202e unwritten="the fields could not be logged: Converting circular structure to JSON"',
         `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
         'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
-        'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1',
+        'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
         'GET /nowhere 404 0.4 ms - 127.0.0.1',
         'stopping signal=SIGTERM',
       ],

@@ -184,11 +184,12 @@ describe('options', { concurrency: 4 }, () => {
     await new Promise((resolve) => taken.once('listening', resolve));
     const address = taken.address();
     const port = typeof address === 'object' ? String(address?.port) : '';
+    const cwd = folder(t);
     for (const storage of ['memory:', 'file:pets/a.jsonl']) {
-      const ended = await run(['--port', port, '--storage', storage], { cwd: folder(t), env: keyed });
+      const ended = await run(['--port', port, '--storage', storage], { cwd, env: keyed });
       assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port\n$`));
-      assert.equal(ended.stdout, '');
     }
+    assert.deepEqual(readdirSync(cwd), [], 'no folder is made for a server that cannot listen');
   });
 
   test('every variable of the table works, and an empty one counts as unset', async (t) => {
