@@ -50,8 +50,9 @@ function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {
     const before = ranges.at(-1);
-    // An idempotency record and a commit may stand between two animals.
-    if (before?.last.what === entry.what && entry.line - before.last.line <= 3) before.last = entry;
+    // A commit and an idempotency record may stand between two animals; what was saved between is two lines at least.
+    const most = entry.animal === undefined ? 1 : 3;
+    if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
     else ranges.push({ first: entry, last: entry });
   }
   return ranges.map(
