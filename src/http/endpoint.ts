@@ -1,13 +1,13 @@
 /** All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch` without a port. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import { checkNames, PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
-import { brokenOff } from './exchange.js';
-import { Head, headerOf, mountPathOf, parseHead } from './head.js';
+import { headerOf, headOf, mountPathOf, parseHead } from './head.js';
 import { HttpServer, stopping, type Listening, type ListenOptions } from './server.js';
-import { lingerBytes, lingerMs, Outbox, UnsentBytes, wireHeaders } from './wire.js';
+import { headersOf, lingerMs, Outbox, UnsentBytes } from './wire.js';
 
 export class Endpoint {
   readonly #shared: Shared;
@@ -54,7 +54,10 @@ export class Endpoint {
       header: (name) => headerOf(request.rawHeaders, name),
       readBody: (maxBytes) => {
         const { readableEnded, readableEncoding } = request;
-        if (!readableEnded && readableEncoding === null) return readIncoming(request, maxBytes);
+        if (!readableEnded && readableEncoding === null) {
+          // An answer is still to come.
+          return readAll(() => request.iterator({ destroyOnReturn: false }), maxBytes);
+        }
         const when = `was ${readableEnded ? 'read' : 'decoded'} before the petstore could read it`;
         mistake = new TypeError(`the body ${when}; mount the petstore before any body parser and any setEncoding`);
         return Promise.reject(mistake);
@@ -72,98 +75,56 @@ export class Endpoint {
 
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
     const request = input instanceof Request && init === undefined ? input : new Request(input, init);
-    const head = new Head();
-    request.headers.forEach((value, name) => head.add(name, value));
+    const { body: stream, signal } = request;
     const message: Message = {
       method: request.method,
       // What a client would send of its URL, which is always absolute.
       target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
       mountPath: mountPathOf(request),
       startedAt: performance.now(),
-      readHead: () => head,
+      readHead: () => headOf([...request.headers].flat()),
       header: (name) => request.headers.get(name) ?? undefined,
-      readBody: (maxBytes) => readStream(request, maxBytes),
+      readBody: (maxBytes) => readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
     };
     const { service } = this.#shared;
     const answer = await service.answer(message);
     const { status, body } = answer.reply;
     service.replied(status, message, answer);
     const headers = new Headers();
-    const lines = wireHeaders(answer.reply);
+    const lines = headersOf(answer.reply);
     for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
     const isEmpty = body === undefined || request.method === 'HEAD';
     return new Response(isEmpty ? null : Buffer.from(String(body), 'latin1'), { status, headers });
   }
 }
 
-async function readIncoming(request: IncomingMessage, maxBytes: number): Promise<string> {
-  if (request.destroyed) throw brokenOff();
+async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  await new Promise<void>((resolve, reject) => {
-    request.on('data', (chunk: Buffer) => {
+  try {
+    for await (const chunk of open()) {
       bytes += chunk.length;
-      if (bytes <= maxBytes) chunks.push(chunk);
-      else reject(bodyTooLarge(maxBytes));
-    });
-    request.once('end', resolve);
-    request.once('close', () => request.readableEnded || reject(brokenOff()));
-    // A framework may have paused it.
-    request.resume();
-  });
+      if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    if (cause instanceof PetstoreError) throw cause;
+    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
+  }
   return Buffer.concat(chunks).toString('latin1');
 }
 
 function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
   // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
-  const closes = reply.closes === true || !request.complete || !response.shouldKeepAlive || isStopping;
-  response.writeHead(reply.status, wireHeaders({ ...reply, closes }));
+  const headers = headersOf(reply);
+  if (reply.closes === true || !request.complete || isStopping) headers.push('Connection', 'close');
+  response.writeHead(reply.status, headers);
   const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
   if (request.complete) return void response.end(body, 'latin1');
-  if (body === '') response.flushHeaders();
-  else response.write(body, 'latin1');
-  drainAndEnd(request, response);
-}
-
-/** Takes in some of the unread body first: Node closes at once, which would reset the reply away (C51). */
-function drainAndEnd(request: IncomingMessage, response: ServerResponse): void {
-  let bytes = 0;
-  const end = (): void => {
-    clearTimeout(timer);
-    request.off('data', onData).off('end', end).off('close', end);
-    request.socket.once('finish', () => request.socket.destroy());
-    response.end();
-  };
-  const onData = (chunk: Buffer): void => {
-    bytes += chunk.length;
-    if (bytes >= lingerBytes) end();
-  };
-  const timer = setTimeout(end, lingerMs);
-  request.on('data', onData).on('end', end).on('close', end).resume();
-}
-
-async function readStream({ body: stream, signal }: Request, maxBytes: number): Promise<string> {
-  if (stream === null) return '';
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    const reader = stream.getReader();
-    // A stream need not hear that its request was given up.
-    const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
-    signal.addEventListener('abort', cancel, { once: true });
-    while (bytes <= maxBytes && !signal.aborted) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      if (!(value instanceof Uint8Array)) throw new TypeError('the body must be of bytes');
-      chunks.push(value);
-      bytes += value.length;
-    }
-    cancel();
-    signal.throwIfAborted();
-  } catch (cause) {
-    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
-  }
-  if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
-  return Buffer.concat(chunks).toString('latin1');
+  // Some of the unread body first: Node closes at the end, which would reset the reply away (C51).
+  response.flushHeaders();
+  response.write(body, 'latin1');
+  request.resume();
+  setTimeout(() => response.end(), lingerMs);
 }

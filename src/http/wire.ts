@@ -10,65 +10,53 @@ import type { Pieces, Reply } from '../reply.js';
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** What every answer carries (C47). */
-function alwaysHeaders(cacheControl = 'no-store'): readonly string[] {
-  return ['Cache-Control', cacheControl, 'X-Content-Type-Options', 'nosniff'];
-}
-
-const jsonType = 'application/json';
 /** These have no body, and no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
+/** The status line, and what every answer carries (C47), by status. */
+const startLines: string[] = [];
 
-export function wireHeaders({ status, headers, body, contentType = jsonType, cacheControl, closes }: Reply): string[] {
-  const all = [...alwaysHeaders(cacheControl), ...headers];
-  if (body !== undefined) all.push('Content-Type', contentType, 'Content-Length', String(body.length));
-  else if (!bodiless.has(status)) all.push('Content-Length', '0');
-  if (closes === true) all.push('Connection', 'close');
-  return all;
+/** The status line and all headers but those of the connection. */
+function headLines({
+  status,
+  headers,
+  body,
+  contentType = 'application/json',
+  cacheControl = 'no-store',
+}: Reply): string {
+  startLines[status] ??= flat(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nX-Content-Type-Options: nosniff\r\n`,
+  );
+  let lines = `${startLines[status]}Cache-Control: ${cacheControl}\r\n`;
+  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  if (body !== undefined) lines += `Content-Type: ${contentType}\r\nContent-Length: ${body.length}\r\n`;
+  else if (!bodiless.has(status)) lines += 'Content-Length: 0\r\n';
+  return lines;
 }
 
-const startLines = new Map<number, string>();
-const jsonLines = flat(`${linesOf(['Content-Type', jsonType])}Content-Length: `);
-
-/** The head of a reply of our own server, all of it. Keeping parts of it is worth 7 % of a 404, 25 % of an animal. */
-export function replyHead({ status, headers, body, contentType, cacheControl }: Reply, closes: boolean): string {
-  let content = bodiless.has(status) ? '' : 'Content-Length: 0\r\n';
-  if (body !== undefined) {
-    const type = contentType === undefined ? jsonLines : `${linesOf(['Content-Type', contentType])}Content-Length: `;
-    content = `${type}${body.length}\r\n`;
-  }
-  let start = cacheControl === undefined ? startLines.get(status) : undefined;
-  if (start === undefined) {
-    start = flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${linesOf(alwaysHeaders(cacheControl))}`);
-    if (cacheControl === undefined) startLines.set(status, start);
-  }
-  return start + linesOf(headers) + content + endLines(closes);
+/** The head of a reply for servers and platforms that are not ours: names and values, alternating. */
+export function headersOf(reply: Reply): string[] {
+  const lines = headLines(reply).split('\r\n').slice(1, -1);
+  return lines.flatMap((line) => line.split(/: (.*)/, 2));
 }
 
-/** Texts of shorter bodies are not kept: they are as fast without. */
+/** The head of a reply of our own server, all of it. */
+export function replyHead(reply: Reply, closes: boolean): string {
+  return headLines(reply) + endLines(closes);
+}
+
+/** Of replies with a body of at least so many bytes, which a cached page is again and again: 8 % of a list of 100. */
 const keptFromBytes = 1_024;
 const keptTexts = new WeakMap<Reply, { readonly end: string; readonly text: string }>();
-/** In the place of the text of a reply that was sent only once. */
-const sentOnce = { end: '', text: '' };
 
-/**
- * All of a reply in one text, kept as long as the reply where it is sent again, as a cached page is, unless plugins add
- * headers; used while its last lines are the same. 8 % of a list of 100 (`make bench PARTS=before`).
- */
+/** All of a reply in one text. */
 export function replyText(reply: Reply, body: string, closes: boolean): string {
   if (body.length < keptFromBytes) return replyHead(reply, closes) + body;
-  const kept = keptTexts.get(reply);
   const end = endLines(closes);
+  const kept = keptTexts.get(reply);
   if (kept?.end === end) return kept.text;
-  const text = replyHead(reply, closes) + body;
-  keptTexts.set(reply, kept === undefined ? sentOnce : { end, text: flat(text) });
+  const text = headLines(reply) + end + body;
+  keptTexts.set(reply, { end, text });
   return text;
-}
-
-function linesOf(headers: readonly string[]): string {
-  let lines = '';
-  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return lines;
 }
 
 let second = 0;
@@ -96,20 +84,14 @@ function flat(text: string): string {
 export const longBytes = 65_536;
 const sliceBytes = 16_384;
 
-/** A head and a body as texts of 16 KiB, made as they are asked for. */
+/** A head and a body as texts of at most 16 KiB, made as they are asked for. */
 export function* slicesOf(head: string, body: string | Pieces): Generator<string, undefined> {
-  let slice = head;
-  for (const piece of typeof body === 'string' ? [body] : body.texts) {
-    for (let at = 0; at < piece.length; ) {
-      const next = piece.slice(at, at + sliceBytes - slice.length);
-      slice += next;
-      at += next.length;
-      if (slice.length < sliceBytes) break;
-      yield slice;
-      slice = '';
-    }
+  let rest = head;
+  for (const text of typeof body === 'string' ? [body] : body.texts) {
+    rest += text;
+    for (; rest.length >= sliceBytes; rest = rest.slice(sliceBytes)) yield rest.slice(0, sliceBytes);
   }
-  if (slice !== '') yield slice;
+  if (rest !== '') yield rest;
 }
 
 /**
@@ -118,15 +100,15 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
  */
 export class Outbox {
   #ready: { send(): void }[] = [];
-  readonly #flush = (): void => {
-    const ready = this.#ready;
-    this.#ready = [];
-    for (const each of ready) each.send();
-  };
 
   /** Has it send at the end of this turn; that must not throw. */
   put(sender: { send(): void }): void {
-    if (this.#ready.push(sender) === 1) setImmediate(this.#flush);
+    if (this.#ready.push(sender) > 1) return;
+    setImmediate(() => {
+      const ready = this.#ready;
+      this.#ready = [];
+      for (const each of ready) each.send();
+    });
   }
 }
 
@@ -136,13 +118,12 @@ const maxBytes = 64 * 2 ** 20;
 /** The bytes that all connections have still to send (C55). */
 export class UnsentBytes {
   #bytes = 0;
-  #isGoingOn = false;
   readonly #waiting: { readonly bytes: number; readonly start: () => void }[] = [];
 
-  /** Starts a long answer once there is room for it; one alone may be longer than the bound. */
+  /** Starts a long answer, later, once there is room for it; one alone may be longer than the bound. */
   enter(bytes: number, start: () => void): void {
     this.#waiting.push({ bytes, start });
-    this.#goOn();
+    this.leave(0);
   }
 
   add(bytes: number): void {
@@ -151,25 +132,18 @@ export class UnsentBytes {
 
   leave(bytes: number): void {
     this.#bytes -= bytes;
-    this.#goOn();
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (this.#bytes > 0 && this.#bytes + next.bytes > maxBytes) break;
+      this.#waiting.shift();
+      this.#bytes += next.bytes;
+      // One whose client has gone leaves as it starts: here, thousands of them would be a recursion too deep.
+      queueMicrotask(next.start);
+    }
   }
 
   /** Whether answers wait for room: then connections that read nothing are ended. */
   get isFull(): boolean {
     return this.#waiting.length > 0 || this.#bytes > maxBytes;
-  }
-
-  #goOn(): void {
-    // One whose client has gone leaves as it starts: thousands of them would be a recursion too deep.
-    if (this.#isGoingOn) return;
-    this.#isGoingOn = true;
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (this.#bytes > 0 && this.#bytes + next.bytes > maxBytes) break;
-      this.#waiting.shift();
-      this.#bytes += next.bytes;
-      next.start();
-    }
-    this.#isGoingOn = false;
   }
 }
 
@@ -196,30 +170,25 @@ export function linger(socket: Socket, text: string): void {
 
 /** What is read of Node's `clientError`: the parser's words, the last bytes, and how far into them it got. */
 export interface ParserError {
-  readonly code?: string | undefined;
-  readonly reason?: unknown;
-  readonly rawPacket?: unknown;
-  readonly bytesParsed?: unknown;
+  readonly code?: string;
+  readonly reason?: string;
+  readonly rawPacket?: Buffer;
+  readonly bytesParsed?: number;
 }
 
 /** A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after it. */
 const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
 
 /** The error for the client where Node's parser or clock gave a request up (C18, C42 to C44). */
-export function parseFailure({ code, reason, rawPacket, bytesParsed }: ParserError): PetstoreError {
-  if (code === 'HPE_HEADER_OVERFLOW') {
+export function parseFailure({ code, reason = 'malformed', rawPacket, bytesParsed = 0 }: ParserError): PetstoreError {
+  if (code === 'HPE_HEADER_OVERFLOW')
     return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
-  }
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return new PetstoreError('request_timeout', 'The request did not arrive in time.');
-  }
   // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in pieces is garbage.
   const isRtsp = reason === 'Invalid method for HTTP/x.x request';
-  requestLine.lastIndex = Number(bytesParsed);
-  const packet = code === 'HPE_INVALID_METHOD' && Buffer.isBuffer(rawPacket) ? rawPacket.toString('latin1') : '';
-  if (isRtsp || requestLine.test(packet)) {
+  requestLine.lastIndex = bytesParsed;
+  if (isRtsp || (code === 'HPE_INVALID_METHOD' && requestLine.test(rawPacket?.toString('latin1') ?? '')))
     return new PetstoreError('not_implemented', 'This method is not known here.');
-  }
-  const words = typeof reason === 'string' ? `: ${reason}` : '';
-  return new PetstoreError('bad_request', `This is no valid HTTP/1.1${words}.`);
+  return new PetstoreError('bad_request', `This is no valid HTTP/1.1: ${reason}.`);
 }
