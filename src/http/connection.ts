@@ -63,17 +63,9 @@ export class Connection {
   #phaseAt: number | undefined;
   /** How many bytes had come when it last became idle. */
   #idleFromBytes = 0;
-  /** How many bytes had been sent at the last sweep, and when some last were. */
-  #sentBytes = 0;
-  #sentAt = performance.now();
-  /** How many had when the client's present time to read began, and when that was. */
-  #windowBytes = 0;
-  #windowAt = this.#sentAt;
-
-  readonly #onAnswer = (answer: Answer): void => {
-    this.#answer = answer;
-    this.#shared.outbox.put(this);
-  };
+  /** How many the client had read, and when, at its last progress and at its last of `readBytes`. */
+  #read = { bytes: 0, at: performance.now() };
+  #readEnough = this.#read;
 
   constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
@@ -93,25 +85,24 @@ export class Connection {
   /** Takes a request; while it waits for the answer to the one before it, the socket is not read. */
   accept(exchange: Exchange): void {
     if (this.#isOver) return;
-    this.#isHeadLate = false;
-    if (this.#current === undefined) this.#start(exchange);
-    else {
-      this.#waiting.push(exchange);
-      this.#shared.waiting++;
-      this.#socket.pause();
-      if (this.#waiting.length > maxWaiting || this.#shared.waiting > maxWaitingInAll) this.#destroy();
-    }
+    if (this.#current === undefined) return void this.#start(exchange);
+    this.#waiting.push(exchange);
+    this.#shared.waiting++;
+    this.#socket.pause();
+    if (this.#waiting.length <= maxWaiting && this.#shared.waiting <= maxWaitingInAll) return;
+    this.#isOver = true;
+    this.#forgetWaiting();
+    this.#socket.destroy();
   }
 
   /** Node's parser, its clock or the socket failed; said again for every packet that still comes. */
   fail(error: ParserError): void {
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    if (isLate && this.#current?.complete === true) {
-      // What waits for an answer is not late yet: its time runs from that answer on.
-      this.#isHeadLate = this.#latest?.complete === true;
-    } else if (this.#socket.bytesRead > 0 && (isLate || error.code?.startsWith('HPE_'))) {
-      this.refuse(parseFailure(error));
-    } else this.#socket.destroy();
+    const isHttp = isLate || error.code?.startsWith('HPE_') === true;
+    // What waits for an answer is not late yet: its time runs from that answer on.
+    if (isLate && this.#current?.complete === true) this.#isHeadLate = true;
+    else if (isHttp && this.#socket.bytesRead > 0) this.refuse(parseFailure(error));
+    else this.#socket.destroy();
   }
 
   /** Ends the connection with an error: the answer to what came last, which may be a request whose body still comes. */
@@ -139,14 +130,10 @@ export class Connection {
 
     const { bytesWritten, writableLength } = this.#socket;
     const bytes = bytesWritten - writableLength;
-    if (writableLength === 0 || bytes !== this.#sentBytes) this.#sentAt = now;
-    this.#sentBytes = bytes;
-    if (writableLength === 0 || bytes - this.#windowBytes >= readBytes) {
-      this.#windowBytes = bytes;
-      this.#windowAt = now;
-    }
-    const isStalled = this.#shared.unsent.isFull && now - this.#sentAt > stalledMs;
-    if (isStalled || now - this.#windowAt > readMs) this.#destroy();
+    if (writableLength === 0 || bytes > this.#read.bytes) this.#read = { bytes, at: now };
+    if (writableLength === 0 || bytes - this.#readEnough.bytes >= readBytes) this.#readEnough = this.#read;
+    const isStalled = this.#shared.unsent.isFull && now - this.#read.at > stalledMs;
+    if (isStalled || now - this.#readEnough.at > readMs) this.#socket.destroy();
   }
 
   get #isArriving(): boolean {
@@ -161,8 +148,14 @@ export class Connection {
   #start(exchange: Exchange): void {
     this.#current = exchange;
     this.#phaseAt = undefined;
+    this.#isHeadLate = false;
     void this.#shared.service.answer(exchange).then(this.#onAnswer);
   }
+
+  readonly #onAnswer = (answer: Answer): void => {
+    this.#answer = answer;
+    this.#shared.outbox.put(this);
+  };
 
   /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */
   send(): void {
@@ -171,8 +164,7 @@ export class Connection {
     if (exchange === undefined || answer === undefined) return;
     const { service } = this.#shared;
     const { failure } = exchange;
-    const hasFailedSince = failure !== undefined && failure.body !== answer.reply.body;
-    const reply = hasFailedSince ? service.failed(failure, exchange, answer) : answer.reply;
+    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.answered(reply.status);
@@ -193,10 +185,10 @@ export class Connection {
     if (typeof body === 'string' && body.length <= longBytes) {
       const text = replyText(reply, body, closes);
       socket.write(text, 'latin1');
-      if (socket.writableLength === 0 || socket.destroyed) return void this.#finish();
+      if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
       unsent.add(text.length);
       // Node calls back once all before it has left.
-      socket.write('', () => this.#leave(text.length));
+      socket.write('', () => this.#finish(text.length));
       return;
     }
     const head = replyHead(reply, closes);
@@ -204,19 +196,15 @@ export class Connection {
     const slices = slicesOf(head, body);
     const next = (): void => {
       const slice = socket.destroyed ? undefined : slices.next().value;
-      if (slice === undefined) this.#leave(bytes);
+      if (slice === undefined) this.#finish(bytes);
       else socket.write(slice, 'latin1', next);
     };
     unsent.enter(bytes, next);
   }
 
-  /** Of an answer that did not leave at once. */
-  #leave(bytes: number): void {
-    this.#shared.unsent.leave(bytes);
-    this.#finish();
-  }
-
-  #finish(): void {
+  /** The answer has left, of which so many bytes had not at once. */
+  #finish(unsentBytes: number): void {
+    if (unsentBytes > 0) this.#shared.unsent.leave(unsentBytes);
     const exchange = this.#current;
     this.#current = undefined;
     this.#answer = undefined;
@@ -245,11 +233,5 @@ export class Connection {
   #forgetWaiting(): void {
     const { length } = this.#waiting.splice(0);
     if (length > 0) setImmediate(() => (this.#shared.waiting -= length));
-  }
-
-  #destroy(): void {
-    this.#isOver = true;
-    this.#forgetWaiting();
-    this.#socket.destroy();
   }
 }

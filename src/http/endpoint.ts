@@ -6,12 +6,12 @@ import { bodyTooLarge, type Message } from '../request.js';
 import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, mountPathOf, parseHead } from './head.js';
-import { HttpServer, stopping, type Listening, type ListenOptions } from './server.js';
+import { openPort, stopping, type Listening, type ListenOptions } from './server.js';
 import { headersOf, lingerMs, Outbox, UnsentBytes } from './wire.js';
 
 export class Endpoint {
   readonly #shared: Shared;
-  readonly #servers: HttpServer[] = [];
+  readonly #stops: ((graceMs: number) => Promise<void>)[] = [];
 
   constructor(service: Service) {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
@@ -27,17 +27,15 @@ export class Endpoint {
     // Node takes a text for the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port)) throw new TypeError('port must be an integer');
     if (service.isStopping) throw stopping();
-    const server = await HttpServer.listen(this.#shared, options);
-    this.#servers.push(server);
-    if (service.isStopping) {
-      await server.stop(0);
-      throw stopping();
-    }
-    return { url: server.url, port: server.port, setTls: (tls) => server.setTls(tls) };
+    const { stop, ...listening } = await openPort(this.#shared, options);
+    this.#stops.push(stop);
+    if (!service.isStopping) return listening;
+    await stop(0);
+    throw stopping();
   }
 
   async stop(graceMs: number): Promise<void> {
-    await Promise.all(this.#servers.map((server) => server.stop(graceMs)));
+    await Promise.all(this.#stops.map((stop) => stop(graceMs)));
   }
 
   /** Answers a request of another server; a framework's `next` hears of its own mistakes. */
