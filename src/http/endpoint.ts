@@ -52,12 +52,10 @@ export class Endpoint {
       header: (name) => headerOf(request.rawHeaders, name),
       readBody: (maxBytes) => {
         const { readableEnded, readableEncoding } = request;
-        if (!readableEnded && readableEncoding === null) {
-          // An answer is still to come.
-          return readAll(() => request.iterator({ destroyOnReturn: false }), maxBytes);
-        }
-        const when = `was ${readableEnded ? 'read' : 'decoded'} before the petstore could read it`;
-        mistake = new TypeError(`the body ${when}; mount the petstore before any body parser and any setEncoding`);
+        // Not destroyed where it is too long: an answer is still to come.
+        const open = () => request.iterator({ destroyOnReturn: false });
+        if (!readableEnded && readableEncoding === null) return readAll(open, maxBytes);
+        mistake = new TypeError(`the body was ${readableEnded ? 'read' : 'decoded'} before; ${mountFirst}`);
         return Promise.reject(mistake);
       },
     };
@@ -88,13 +86,12 @@ export class Endpoint {
     const answer = await service.answer(message);
     const { status, body } = answer.reply;
     service.replied(status, message, answer);
-    const headers = new Headers();
-    const lines = headersOf(answer.reply);
-    for (let i = 0; i < lines.length; i += 2) headers.append(lines[i] ?? '', lines[i + 1] ?? '');
-    const isEmpty = body === undefined || request.method === 'HEAD';
-    return new Response(isEmpty ? null : Buffer.from(String(body), 'latin1'), { status, headers });
+    const bytes = body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
+    return new Response(bytes, { status, headers: headersOf(answer.reply) });
   }
 }
+
+const mountFirst = 'mount the petstore before any body parser and any setEncoding';
 
 async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
@@ -115,7 +112,7 @@ async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, max
 function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
   // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
-  const headers = headersOf(reply);
+  const headers = headersOf(reply).flat();
   if (reply.closes === true || !request.complete || isStopping) headers.push('Connection', 'close');
   response.writeHead(reply.status, headers);
   const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');

@@ -33,10 +33,10 @@ function headLines({
   return lines;
 }
 
-/** The head of a reply for servers and platforms that are not ours: names and values, alternating. */
-export function headersOf(reply: Reply): string[] {
+/** The names and values of these headers, in pairs, for servers and platforms that are not ours. */
+export function headersOf(reply: Reply): string[][] {
   const lines = headLines(reply).split('\r\n').slice(1, -1);
-  return lines.flatMap((line) => line.split(/: (.*)/, 2));
+  return lines.map((line) => line.split(/: (.*)/, 2));
 }
 
 /** The head of a reply of our own server, all of it. */

@@ -7,29 +7,24 @@ export const keptMs = 86_400_000;
 const maxAt = 999_999_999_999_999;
 
 // Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest of a repeat.
-export const inFlight = new PetstoreError(
-  'idempotency_in_flight',
-  'The first request with this idempotency key is still under way.',
-);
+const stillUnderWay = 'The first request with this idempotency key is still under way.';
+export const inFlight = new PetstoreError('idempotency_in_flight', stillUnderWay);
 export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
 
 export interface KeyUse extends InsertOnce {
   /** Its animal; undefined while it is under way. */
   added: StoredText | undefined;
-  /** The use kept after this one. */
+  /** The one kept after it. */
   next: KeyUse | undefined;
 }
 
 /** Refuses what no start could read. @throws TypeError that names the member */
-export function checkOnce(once: InsertOnce): void {
-  if (typeof once !== 'object' || once === null)
-    throw new TypeError('what makes an insert count once must be an object');
-  for (const name of ['key', 'body'] as const) {
-    if (typeof once[name] !== 'string' || !/^[0-9a-f]{64}$/.test(once[name]))
-      throw new TypeError(`${name} must be a SHA-256 in small hexadecimal digits`);
+export function checkOnce({ key, body, at }: InsertOnce): void {
+  for (const digest of [key, body]) {
+    if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest))
+      throw new TypeError('key and body must each be a SHA-256 in small hexadecimal digits');
   }
-  if (!Number.isInteger(once.at) || once.at < 0 || once.at > maxAt)
-    throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
+  if (!Number.isInteger(at) || at < 0 || at > maxAt) throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
 /** Whether two times are a day or more apart, in either order: a clock may have been wrong. */

@@ -1,7 +1,7 @@
 /** The storage that forgets, and its catalogue, for lasting storages too. */
 import { checkNames } from '../errors.js';
-import { checkDraft, checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetQuery, PetStorage, PetTexts, RecordKind, StoredText, TextPage } from '../storage.js';
+import { checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
+import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextPage } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
 import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
 
@@ -15,55 +15,43 @@ export interface MemoryStorageOptions {
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
   const names = new RecordNames();
-  const idempotencyKeys = new IdempotencyKeys();
   let closed = false;
-  const checkOpen = () => {
-    if (closed) throw closedError();
-  };
 
-  function recordsOf<Draft>({ json, statusOf }: KeptKind<Draft>) {
+  function recordsOf<Draft>(kind: KeptKind<Draft>) {
     const catalogue = new Catalogue();
+    const idempotencyKeys = new IdempotencyKeys();
     const opened = () => {
-      checkOpen();
+      if (closed) throw closedError();
       return catalogue;
     };
-    return {
-      catalogue,
-      insert: (draft: Draft): StoredText => {
-        const id = opened().lastId + 1n;
-        const text = json(id, draft);
-        catalogue.add(id, statusOf(draft), text);
-        return { id, json: text };
-      },
-      get: (id: bigint) => opened().get(id),
-      list: (query: PetQuery) => opened().page(query),
+    const insert = (draft: Draft): StoredText => {
+      kind.checkedBytes(draft);
+      const id = opened().lastId + 1n;
+      const json = kind.json(id, draft);
+      catalogue.add(id, kind.statusOf(draft), json);
+      return { id, json };
     };
-  }
-
-  const { catalogue, insert, get, list } = recordsOf(petKind);
-  const texts: Required<PetTexts> = {
-    insert: (draft) => {
-      checkDraft(draft);
-      return insert(draft);
-    },
-    insertOnce: (draft, once) => {
-      checkDraft(draft);
+    const insertOnce = (draft: Draft, once: InsertOnce): StoredText => {
+      kind.checkedBytes(draft);
       checkOnce(once);
-      checkOpen();
+      opened();
       const use = idempotencyKeys.begin(once);
       if (use.added) return use.added;
       const added = insert(draft);
       idempotencyKeys.keep(use, added);
       return added;
-    },
-    get,
-    list,
-  };
+    };
+    const get = (id: bigint) => opened().get(id);
+    const list = (query: PetQuery) => opened().page(query);
+    return { catalogue, opened, texts: { insert, insertOnce, get, list } };
+  }
+
+  const { catalogue, opened, texts } = recordsOf(petKind);
   for (const draft of options.pets ?? []) texts.insert(draft);
   async function open<Draft>(name: string, kind: RecordKind<Draft>) {
     names.take(name);
-    checkOpen();
-    return recordsOf(keptKindOf(kind));
+    opened();
+    return recordsOf(keptKindOf(kind)).texts;
   }
   return {
     ...petsOf(texts),
@@ -73,7 +61,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       return catalogue.size;
     },
     records: (name, kind) => recordsWhenOpen(open(name, kind)),
-    ready: async () => checkOpen(),
+    ready: async () => void opened(),
     close: async () => {
       closed = true;
     },

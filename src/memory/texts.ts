@@ -20,43 +20,37 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
     insertOnce: async (draft, once) => textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
-      // JavaScript may answer null.
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
     list: async (query) => {
-      checkQuery(query);
-      const pets = await storage.list({ ...query, limit: query.limit + 1 });
-      if (!Array.isArray(pets)) throw new TypeError(`the storage answered ${inOneLine(pets)} as a list`);
-      const shown = pets.slice(0, query.limit).map(textOf);
-      const texts = shown.map(({ json }) => json);
-      const last = shown.at(-1);
-      return pets.length > shown.length && last ? { texts, next: last.id } : { texts };
+      const { limit } = query;
+      const found = (await storage.list({ ...query, limit: limit + 1 })).map(textOf);
+      const texts = found.slice(0, limit).map(({ json }) => json);
+      const last = found.length > limit ? found[limit - 1] : undefined;
+      return last ? { texts, next: last.id } : { texts };
     },
   };
 }
 
 async function refuseKey(): Promise<never> {
-  const mend = 'leave the header Idempotency-Key out';
-  throw new PetstoreError('invalid_parameter', `This server keeps no idempotency keys; ${mend}.`);
+  const words = 'This server keeps no idempotency keys; leave the header Idempotency-Key out.';
+  throw new PetstoreError('invalid_parameter', words);
 }
 
 /** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
 function textOf(answer: Pet): StoredText {
   try {
-    if (typeof answer !== 'object' || answer === null) throw new TypeError('an animal must be an object');
     const { id, name, categoryId, status } = answer;
     if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
       throw new TypeError('id must be a bigint from 1 to 2^63 - 1');
+    // JavaScript may answer null.
     const draft = status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
     checkDraft(draft);
     return { id, json: petJson(id, draft) };
   } catch (error) {
-    throw new TypeError(`the storage answered ${inOneLine(answer)} as an animal: ${reasonOf(error)}`, { cause: error });
+    const words = inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
+    throw new TypeError(`the storage answered ${words} as an animal: ${reasonOf(error)}`, { cause: error });
   }
-}
-
-function inOneLine(answer: unknown): string {
-  return inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
 }
 
 /** The animals of whatever keeps texts. */
@@ -107,10 +101,10 @@ export const petKind: KeptKind<PetDraft> = {
 export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
-    if (text.length > maxTextBytes)
-      throw new TypeError(`the JSON text of a record must not be longer than ${maxTextBytes} bytes`);
-    const rule = 'the JSON text of a record must be a byte string on one line, an object whose first member is id';
-    if (!text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text)) throw new TypeError(rule);
+    if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
+      throw new TypeError(
+        `a record's JSON text must be an object with id first, on a line of at most ${maxTextBytes} bytes`,
+      );
     return text;
   };
   return { json: checked, statusOf: () => undefined, checkedBytes: (draft) => checked(int64Max, draft).length };
