@@ -1,10 +1,10 @@
 /** One connection of our own server, from its first request to its end: one request at a time (C44, C51 to C55). */
 import type { Socket } from 'node:net';
-import type { PetstoreError } from '../errors.js';
+import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
-import { brokenOff, type Exchange } from './exchange.js';
+import type { Exchange } from './exchange.js';
 import { keepAliveMs, linger, longBytes, parseFailure, replyHead, replyText, slicesOf } from './wire.js';
 import type { Outbox, ParserError, UnsentBytes } from './wire.js';
 
@@ -79,6 +79,7 @@ export class Connection {
       if (this.#waiting.length > 0) socket.pause();
     });
     // No more of its body will come; requests that came whole are carried out all the same (C53).
+    const brokenOff = () => new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
     socket.once('close', () => this.#latest?.fail(brokenOff()));
   }
 
@@ -167,7 +168,7 @@ export class Connection {
     const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
-    exchange.answered(reply.status);
+    exchange.discard();
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
     if (closes) {
       this.#isOver = true;

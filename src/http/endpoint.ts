@@ -20,9 +20,8 @@ export class Endpoint {
   /** @throws PetstoreError `unavailable` once the petstore stops; TypeError for options that are none. */
   async listen(options: ListenOptions): Promise<Listening> {
     const { service } = this.#shared;
-    if (typeof options !== 'object' || options === null) {
+    if (typeof options !== 'object' || options === null)
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
-    }
     checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
     // Node takes a text for the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port)) throw new TypeError('port must be an integer');

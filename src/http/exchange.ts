@@ -1,14 +1,12 @@
 /** One request of a connection of our own server, from its head to its answer. */
 import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import { PetstoreError } from '../errors.js';
+import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import { headerOf, parseHead, type Head } from './head.js';
 
 /** How many bytes of a body that nobody has asked for are held; then its socket is read no further. */
 const heldBytes = 65_536;
-
-const noHeaders: IncomingHttpHeaders = {};
 
 /**
  * Node's request without its stream, which flows, ends and is destroyed in five ticks after each answer: 0 to 20 % by
@@ -18,7 +16,7 @@ export class Exchange extends IncomingMessage implements Message {
   declare method: string;
   readonly startedAt = performance.now();
   /** Node alone reads headers by name, for Expect, which is answered by ourselves. */
-  override headers = noHeaders;
+  override headers: IncomingHttpHeaders = {};
   /** True once its end has come; until then, Node adds a listener for that to each request it lets go of. */
   override readableEnded = false;
   /** Node's, for its bookkeeping; it makes none for a CONNECT. */
@@ -68,7 +66,7 @@ export class Exchange extends IncomingMessage implements Message {
     }
     if (this.failure !== undefined) throw this.failure;
     if (this.#length > maxBytes) {
-      this.#discard();
+      this.discard();
       throw bodyTooLarge(maxBytes);
     }
     return this.#bytes?.toString('latin1', 0, this.#length) ?? '';
@@ -78,14 +76,16 @@ export class Exchange extends IncomingMessage implements Message {
   fail(error: PetstoreError): boolean {
     if (this.complete || this.#isDiscarded) return false;
     this.failure = error;
-    this.#discard();
+    this.discard();
     this.#onEnough?.();
     return true;
   }
 
-  answered(status: number): void {
-    this.#discard();
-    if (this.response !== undefined) this.response.statusCode = status;
+  /** Nobody wants what has come of its body and what still will. */
+  discard(): void {
+    this.#isDiscarded = true;
+    this.#bytes = undefined;
+    this.#length = 0;
   }
 
   /** Its answer has left: tells Node, which then lets go of the request. */
@@ -127,31 +127,15 @@ export class Exchange extends IncomingMessage implements Message {
     else if (this.#length <= this.#bytes.length) chunk.copy(this.#bytes, at);
     else this.#bytes = Buffer.concat([this.#bytes.subarray(0, at), chunk], 2 * this.#length);
   }
-
-  #discard(): void {
-    this.#isDiscarded = true;
-    this.#bytes = undefined;
-    this.#length = 0;
-  }
 }
 
-/**
- * Node's response, to which nobody writes: Node looks on the socket whether one is still to come. `ServerResponse`
- * would add a listener to the socket for each request, and take it away again.
- */
+/** Node's response, to which nobody writes; `ServerResponse` would add a listener to the socket for each request. */
 export class SilentResponse extends ServerResponse<Exchange> {
-  override assignSocket(socket: AnsweringSocket): void {
+  override assignSocket(socket: Socket & { _httpMessage?: unknown }): void {
     socket._httpMessage = this;
   }
 
-  override detachSocket(socket: AnsweringSocket): void {
+  override detachSocket(socket: Socket & { _httpMessage?: unknown }): void {
     socket._httpMessage = undefined;
   }
-}
-
-type AnsweringSocket = Socket & { _httpMessage?: ServerResponse | undefined };
-
-/** The error where a client went before all of its body had come (C53). */
-export function brokenOff(): PetstoreError {
-  return new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
 }

@@ -53,14 +53,9 @@ const serverOptions = {
   keepAliveTimeout: 0,
   connectionsCheckingInterval: sweepMs,
 };
-const cutMs = 500;
 /** How long an idle connection is kept once we stop, as a request may be on its way. */
 const idleGraceMs = 250;
-/** Most connections, and how many files are kept back for everything else (C54). */
-const maxConnections = 10_000;
-const spareFiles = 64;
-/** Most connections that wait to be taken: a client beyond tries again only seconds later. */
-const maxPending = 4_096;
+const cutMs = 500;
 
 /** Opens a port; `stop` lets requests under way finish, and resolves once all of its connections have ended. */
 export async function openPort(shared: Shared, { port: wanted = 3000, host = '127.0.0.1', tls }: ListenOptions) {
@@ -68,7 +63,8 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   const https = tls && (await import('node:https'));
   const secure = https?.createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
   const server = secure ?? createServer(serverOptions);
-  server.maxConnections = Math.max(1, Math.min(maxConnections, openFileLimit() - spareFiles));
+  // 64 files are kept back for everything else (C54).
+  server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One more than C43 allows shows that they are too many; Node would keep a thousand.
   server.maxHeadersCount = 101;
   // A client may close its sending side after its request and still wait for the answer.
@@ -100,12 +96,11 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
     if (connection === undefined) socket.destroy();
     else connection.fail(error);
   });
-  server.listen(wanted, host, maxPending);
+  // A client beyond those that may wait to be taken tries again only seconds later.
+  server.listen({ port: wanted, host, backlog: 4_096 });
   await once(server, 'listening');
-  const sweeper = setInterval(() => {
-    const now = performance.now();
-    connections.forEach((each) => each?.sweep(now));
-  }, sweepMs).unref();
+  const sweep = () => connections.forEach((each) => each?.sweep(performance.now()));
+  const sweeper = setInterval(sweep, sweepMs).unref();
 
   const given = server.address();
   if (given === null || typeof given === 'string') throw new TypeError('the server does not listen');

@@ -13,20 +13,13 @@ export const keepAliveMs = 72_000;
 /** These have no body, and no length is said (RFC 9110 section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 /** The status line, and what every answer carries (C47), by status. */
-const startLines: string[] = [];
+const starts: string[] = [];
 
 /** The status line and all headers but those of the connection. */
-function headLines({
-  status,
-  headers,
-  body,
-  contentType = 'application/json',
-  cacheControl = 'no-store',
-}: Reply): string {
-  startLines[status] ??= flat(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nX-Content-Type-Options: nosniff\r\n`,
-  );
-  let lines = `${startLines[status]}Cache-Control: ${cacheControl}\r\n`;
+function headLines(reply: Reply): string {
+  const { status, headers, body, contentType = 'application/json', cacheControl = 'no-store' } = reply;
+  starts[status] ??= flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nX-Content-Type-Options: nosniff\r\n`);
+  let lines = `${starts[status]}Cache-Control: ${cacheControl}\r\n`;
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   if (body !== undefined) lines += `Content-Type: ${contentType}\r\nContent-Length: ${body.length}\r\n`;
   else if (!bodiless.has(status)) lines += 'Content-Length: 0\r\n';

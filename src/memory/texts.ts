@@ -103,7 +103,7 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
     const text = json(id, draft);
     if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
       throw new TypeError(
-        `a record's JSON text must be an object with id first, on a line of at most ${maxTextBytes} bytes`,
+        `a record's JSON text must be one line of at most ${maxTextBytes} bytes, an object with id first`,
       );
     return text;
   };
