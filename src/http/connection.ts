@@ -5,8 +5,8 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
-import { keepAliveMs, linger, longBytes, parseFailure, replyHead, replyText, slicesOf } from './wire.js';
-import type { Outbox, ParserError, UnsentBytes } from './wire.js';
+import { keepAliveMs, linger, longBytes, parseFailure, requestTooLate, type ParserError } from './wire.js';
+import { replyHead, replyText, slicesOf, type Outbox, type UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {
@@ -38,10 +38,9 @@ export interface Shared {
 /** Most requests that may wait, on one connection and on all (C52): each takes some 7 KB, and 30 us to be read. */
 const maxWaiting = 256;
 const maxWaitingInAll = 2_048;
-/** How many bytes of an answer a client must read in how long (C44). */
+/** How much of an answer a client must read in how long (C44), and how long none of it while others wait (C55). */
 const readBytes = 65_536;
 const readMs = 60_000;
-/** How long a client may read nothing while others wait (C55). */
 const stalledMs = 5_000;
 /** How long a head and a whole request that had to wait may take once we read again (C44). */
 const headMs = 10_000;
@@ -51,7 +50,6 @@ export class Connection {
   readonly #socket: Socket;
   readonly #shared: Shared;
   #current: Exchange | undefined;
-  #answer: Answer | undefined;
   readonly #waiting: Exchange[] = [];
   /** Whether no further request is taken. */
   #isOver = false;
@@ -116,29 +114,26 @@ export class Connection {
 
   /** Ends the connection unless a request is under way; one is as soon as its head begins to arrive (C48). */
   endIfIdle(): void {
-    if (this.#current === undefined && !this.#isArriving) this.#hangUp();
+    if (this.#current === undefined && this.#socket.bytesRead === this.#idleFromBytes) this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second. */
   sweep(now: number): void {
     const exchange = this.#current;
+    const { bytesRead, bytesWritten, writableLength } = this.#socket;
     this.#phaseAt ??= now;
     const ms = now - this.#phaseAt;
     const isLate = exchange === undefined ? this.#isHeadLate && ms > headMs : !exchange.complete && ms > requestMs;
-    if (isLate) this.refuse(parseFailure({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+    if (isLate) this.refuse(requestTooLate);
     // A head that begins to arrive at the last moment has its time too.
-    else if (exchange === undefined && ms > keepAliveMs + (this.#isArriving ? headMs : 0)) this.#hangUp();
+    const isArriving = bytesRead > this.#idleFromBytes;
+    if (exchange === undefined && ms > keepAliveMs + (isArriving ? headMs : 0)) this.#hangUp();
 
-    const { bytesWritten, writableLength } = this.#socket;
     const bytes = bytesWritten - writableLength;
     if (writableLength === 0 || bytes > this.#read.bytes) this.#read = { bytes, at: now };
     if (writableLength === 0 || bytes - this.#readEnough.bytes >= readBytes) this.#readEnough = this.#read;
     const isStalled = this.#shared.unsent.isFull && now - this.#read.at > stalledMs;
     if (isStalled || now - this.#readEnough.at > readMs) this.#socket.destroy();
-  }
-
-  get #isArriving(): boolean {
-    return this.#socket.bytesRead > this.#idleFromBytes;
   }
 
   /** The last that came of those without an answer: its body may still come. */
@@ -150,19 +145,12 @@ export class Connection {
     this.#current = exchange;
     this.#phaseAt = undefined;
     this.#isHeadLate = false;
-    void this.#shared.service.answer(exchange).then(this.#onAnswer);
+    const { service, outbox } = this.#shared;
+    void service.answer(exchange).then((answer) => outbox.put({ send: () => this.#send(exchange, answer) }));
   }
 
-  readonly #onAnswer = (answer: Answer): void => {
-    this.#answer = answer;
-    this.#shared.outbox.put(this);
-  };
-
   /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */
-  send(): void {
-    const exchange = this.#current;
-    const answer = this.#answer;
-    if (exchange === undefined || answer === undefined) return;
+  #send(exchange: Exchange, answer: Answer): void {
     const { service } = this.#shared;
     const { failure } = exchange;
     const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
@@ -208,7 +196,6 @@ export class Connection {
     if (unsentBytes > 0) this.#shared.unsent.leave(unsentBytes);
     const exchange = this.#current;
     this.#current = undefined;
-    this.#answer = undefined;
     this.#phaseAt = undefined;
     this.#idleFromBytes = this.#socket.bytesRead;
     if (this.#isOver && this.#waiting.length === 0) this.#hangUp();

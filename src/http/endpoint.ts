@@ -54,18 +54,19 @@ export class Endpoint {
         // Not destroyed where it is too long: an answer is still to come.
         const open = () => request.iterator({ destroyOnReturn: false });
         if (!readableEnded && readableEncoding === null) return readAll(open, maxBytes);
-        mistake = new TypeError(`the body was ${readableEnded ? 'read' : 'decoded'} before; ${mountFirst}`);
+        mistake = new TypeError('the body is taken: mount the petstore before any body parser and any setEncoding');
         return Promise.reject(mistake);
       },
     };
     const answer = await service.answer(message);
-    const send = (): void => {
-      service.replied(answer.reply.status, message, answer);
-      // What the framework throws is its own, and not the other answers' of this turn.
-      if (mistake !== undefined && typeof next === 'function') queueMicrotask(() => next(mistake));
-      else write(request, response, answer.reply, service.isStopping);
-    };
-    outbox.put({ send });
+    outbox.put({
+      send: () => {
+        service.replied(answer.reply.status, message, answer);
+        // What the framework throws is its own, and not the other answers' of this turn.
+        if (mistake !== undefined && typeof next === 'function') queueMicrotask(() => next(mistake));
+        else write(request, response, answer.reply, service.isStopping);
+      },
+    });
   }
 
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
@@ -89,8 +90,6 @@ export class Endpoint {
     return new Response(bytes, { status, headers: headersOf(answer.reply) });
   }
 }
-
-const mountFirst = 'mount the petstore before any body parser and any setEncoding';
 
 async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];

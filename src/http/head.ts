@@ -27,41 +27,33 @@ export function headOf(rawHeaders: readonly string[]): Head {
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const [name = '', value = ''] = [rawHeaders[i], rawHeaders[i + 1]];
     const field = fields.get(name) ?? fields.get(name.toLowerCase());
-    if (field !== undefined) head[field] = joined(head[field], value);
+    if (field === undefined) continue;
+    const before = head[field];
+    head[field] = before === undefined ? value : `${before}, ${value}`;
   }
   return head;
 }
 
-function joined(before: string | undefined, value: string): string {
-  return before === undefined ? value : `${before}, ${value}`;
-}
-
 /** A header by its name in lower case, several joined. */
 export function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
-  let value: string | undefined;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === name) value = joined(value, rawHeaders[i + 1] ?? '');
-  }
-  return value;
+  const values = rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
+  return values.length === 0 ? undefined : values.join(', ');
 }
+
+const limits = 'The request target and the header lines may have 16384 bytes each, in at most 100 lines.';
+export const headersTooLarge = new PetstoreError('headers_too_large', limits);
 
 /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
 export function parseHead({ httpVersion, rawHeaders, url: target = '' }: IncomingMessage): Head {
   let bytes = 0;
   for (const text of rawHeaders) bytes += text.length + 2;
-  if (target.length > 16_384) throw tooLarge('The request target is over 16384 bytes.');
-  if (bytes > 16_384) throw tooLarge('The header lines are over 16384 bytes.');
-  if (rawHeaders.length > 200) throw tooLarge('There are over 100 header lines.');
+  if (target.length > 16_384 || bytes > 16_384 || rawHeaders.length > 200) throw headersTooLarge;
   const head = headOf(rawHeaders);
   const fault = faultOf(httpVersion, target, head);
   if (fault !== undefined) throw new PetstoreError('bad_request', fault);
   // RFC 9110 section 10.1.1: HTTP/1.0 knows no expectations.
   if (httpVersion === '1.0') head.expect = undefined;
   return head;
-}
-
-function tooLarge(message: string): PetstoreError {
-  return new PetstoreError('headers_too_large', message);
 }
 
 function faultOf(version: string, target: string, head: Head): string | undefined {

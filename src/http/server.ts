@@ -53,9 +53,6 @@ const serverOptions = {
   keepAliveTimeout: 0,
   connectionsCheckingInterval: sweepMs,
 };
-/** How long an idle connection is kept once we stop, as a request may be on its way. */
-const idleGraceMs = 250;
-const cutMs = 500;
 
 /** Opens a port; `stop` lets requests under way finish, and resolves once all of its connections have ended. */
 export async function openPort(shared: Shared, { port: wanted = 3000, host = '127.0.0.1', tls }: ListenOptions) {
@@ -119,9 +116,10 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
       // Not http.Server's own close, which destroys idle connections: a client may be just sending.
       const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
       const timers = [
-        setTimeout(() => connections.forEach((each) => each?.endIfIdle()), Math.min(idleGraceMs, graceMs)),
+        // On an idle one a request may be on its way.
+        setTimeout(() => connections.forEach((each) => each?.endIfIdle()), Math.min(250, graceMs)),
         setTimeout(() => connections.forEach((each) => each?.refuse(stopping())), graceMs),
-        setTimeout(() => connections.forEach((_, socket) => socket.destroy()), graceMs + cutMs),
+        setTimeout(() => connections.forEach((_, socket) => socket.destroy()), graceMs + 500),
       ];
       await closed;
       for (const timer of [...timers, sweeper]) clearTimeout(timer);
@@ -131,7 +129,7 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   };
 }
 
-/** How many files the process may open; `Infinity` where the system doesn't say. */
+/** `Infinity` where the system doesn't say. */
 function openFileLimit(): number {
   try {
     return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);

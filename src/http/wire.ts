@@ -1,17 +1,13 @@
-/**
- * How replies go out: as one text or slices, together at the end of an event-loop turn, long ones within one bound for
- * all connections; how a connection ends; and what a failed parse means.
- */
+/** How replies go out on our own connections, how these end, and what a failed parse means. */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import type { Pieces, Reply } from '../reply.js';
+import { headersTooLarge } from './head.js';
 
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** These have no body, and no length is said (RFC 9110 section 8.6). */
-const bodiless: ReadonlySet<number> = new Set([204, 304]);
 /** The status line, and what every answer carries (C47), by status. */
 const starts: string[] = [];
 
@@ -22,7 +18,8 @@ function headLines(reply: Reply): string {
   let lines = `${starts[status]}Cache-Control: ${cacheControl}\r\n`;
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   if (body !== undefined) lines += `Content-Type: ${contentType}\r\nContent-Length: ${body.length}\r\n`;
-  else if (!bodiless.has(status)) lines += 'Content-Length: 0\r\n';
+  // Of these no length is said (RFC 9110 section 8.6).
+  else if (status !== 204 && status !== 304) lines += 'Content-Length: 0\r\n';
   return lines;
 }
 
@@ -37,18 +34,18 @@ export function replyHead(reply: Reply, closes: boolean): string {
   return headLines(reply) + endLines(closes);
 }
 
-/** Of replies with a body of at least so many bytes, which a cached page is again and again: 8 % of a list of 100. */
-const keptFromBytes = 1_024;
+/** Of replies that are sent again, as a cached page is: 8 % of a list of 100 (`make bench PARTS=before`). */
 const keptTexts = new WeakMap<Reply, { readonly end: string; readonly text: string }>();
+const sentOnce = { end: '', text: '' };
 
 /** All of a reply in one text. */
 export function replyText(reply: Reply, body: string, closes: boolean): string {
-  if (body.length < keptFromBytes) return replyHead(reply, closes) + body;
+  if (body.length < 1_024) return replyHead(reply, closes) + body;
   const end = endLines(closes);
   const kept = keptTexts.get(reply);
   if (kept?.end === end) return kept.text;
   const text = headLines(reply) + end + body;
-  keptTexts.set(reply, { end, text });
+  keptTexts.set(reply, kept === undefined ? sentOnce : { end, text: flat(text) });
   return text;
 }
 
@@ -92,15 +89,13 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
  * connections that is 1.7 times the requests a second of sending each at once (`make bench PARTS=speed` without it).
  */
 export class Outbox {
-  #ready: { send(): void }[] = [];
+  readonly #ready: { send(): void }[] = [];
 
   /** Has it send at the end of this turn; that must not throw. */
   put(sender: { send(): void }): void {
     if (this.#ready.push(sender) > 1) return;
     setImmediate(() => {
-      const ready = this.#ready;
-      this.#ready = [];
-      for (const each of ready) each.send();
+      for (const each of this.#ready.splice(0)) each.send();
     });
   }
 }
@@ -162,22 +157,17 @@ export function linger(socket: Socket, text: string): void {
 }
 
 /** What is read of Node's `clientError`: the parser's words, the last bytes, and how far into them it got. */
-export interface ParserError {
-  readonly code?: string;
-  readonly reason?: string;
-  readonly rawPacket?: Buffer;
-  readonly bytesParsed?: number;
-}
+export type ParserError = Partial<{ code: string; reason: string; rawPacket: Buffer; bytesParsed: number }>;
+
+export const requestTooLate = new PetstoreError('request_timeout', 'The request did not arrive in time.');
 
 /** A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after it. */
 const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
 
 /** The error for the client where Node's parser or clock gave a request up (C18, C42 to C44). */
 export function parseFailure({ code, reason = 'malformed', rawPacket, bytesParsed = 0 }: ParserError): PetstoreError {
-  if (code === 'HPE_HEADER_OVERFLOW')
-    return new PetstoreError('headers_too_large', 'The request target or the header lines are too large.');
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new PetstoreError('request_timeout', 'The request did not arrive in time.');
+  if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTooLate;
   // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in pieces is garbage.
   const isRtsp = reason === 'Invalid method for HTTP/x.x request';
   requestLine.lastIndex = bytesParsed;

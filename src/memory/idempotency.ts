@@ -18,12 +18,11 @@ export interface KeyUse extends InsertOnce {
   next: KeyUse | undefined;
 }
 
-/** Refuses what no start could read. @throws TypeError that names the member */
+/** Refuses what no start could read. @throws TypeError */
 export function checkOnce({ key, body, at }: InsertOnce): void {
-  for (const digest of [key, body]) {
-    if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest))
-      throw new TypeError('key and body must each be a SHA-256 in small hexadecimal digits');
-  }
+  const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
+  if (!isDigest(key) || !isDigest(body))
+    throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
   if (!Number.isInteger(at) || at < 0 || at > maxAt) throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 

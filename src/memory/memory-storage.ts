@@ -62,9 +62,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
     },
     records: (name, kind) => recordsWhenOpen(open(name, kind)),
     ready: async () => void opened(),
-    close: async () => {
-      closed = true;
-    },
+    close: async () => void (closed = true),
   };
 }
 

@@ -1,6 +1,5 @@
 /** What storages share: from animals to JSON texts and back, and how a kind of records is kept. */
-import { inspect } from 'node:util';
-import { PetstoreError, reasonOf } from '../errors.js';
+import { PetstoreError } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
@@ -38,19 +37,13 @@ async function refuseKey(): Promise<never> {
 }
 
 /** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
-function textOf(answer: Pet): StoredText {
-  try {
-    const { id, name, categoryId, status } = answer;
-    if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
-      throw new TypeError('id must be a bigint from 1 to 2^63 - 1');
-    // JavaScript may answer null.
-    const draft = status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
-    checkDraft(draft);
-    return { id, json: petJson(id, draft) };
-  } catch (error) {
-    const words = inspect(answer, { breakLength: Infinity, depth: 1, maxStringLength: 100, maxArrayLength: 5 });
-    throw new TypeError(`the storage answered ${words} as an animal: ${reasonOf(error)}`, { cause: error });
-  }
+function textOf({ id, name, categoryId, status }: Pet): StoredText {
+  if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
+    throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
+  // JavaScript may answer null.
+  const draft = status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
+  checkDraft(draft);
+  return { id, json: petJson(id, draft) };
 }
 
 /** The animals of whatever keeps texts. */
@@ -121,8 +114,7 @@ export class RecordNames {
   /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for a taken one. */
   take(name: string): void {
     if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
-    if (this.#taken.has(name))
-      throw new PetstoreError('storage_in_use', `The records ${name} are in use by another plugin.`);
+    if (this.#taken.has(name)) throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
     this.#taken.add(name);
   }
 }

@@ -48,7 +48,7 @@ const noAnimals: readonly (readonly [unknown, RegExp])[] = [
   [[], /id/],
 ];
 
-test('what is no animal is a TypeError that says what the storage answered', async () => {
+test('what is no animal is a TypeError that says its rule', async () => {
   for (const [answer, rule] of noAnimals) {
     const texts = textsOf(answering(answer));
     const once = { key: 'a'.repeat(64), body: 'b'.repeat(64), at: 0 };
@@ -58,8 +58,7 @@ test('what is no animal is a TypeError that says what the storage answered', asy
       async () => texts.get(1n),
       async () => texts.list({ limit: 5 }),
     ]) {
-      await assert.rejects(use, { name: 'TypeError', message: /^the storage answered [^\n]* as an animal: / });
-      await assert.rejects(use, { message: rule });
+      await assert.rejects(use, { name: 'TypeError', message: rule });
     }
   }
   for (const answer of [undefined, null])
@@ -71,7 +70,7 @@ test('a list that is none is a TypeError too', async () => {
   await assert.rejects(async () => texts.list({ limit: 5 }), TypeError);
 });
 
-test('C49 over HTTP that is a 500, and the log says what the storage answered', async () => {
+test('C49 over HTTP that is a 500, and the log says which rule it breaks', async () => {
   const logged: unknown[] = [];
   const storage = answering({ id: null, ...rex });
   const petstore = createPetstore({ keys: ['key'], storage, log: (...line) => logged.push(line) });
@@ -83,5 +82,5 @@ test('C49 over HTTP that is a 500, and the log says what the storage answered', 
   }
   await petstore.close();
   assert.equal(logged.length, 2);
-  assert.match(JSON.stringify(logged), /the storage answered \{ id: null, name: 'Rex'/);
+  assert.match(JSON.stringify(logged), /the storage answered an animal whose id is no bigint/);
 });
