@@ -152,11 +152,12 @@ export class Connection {
   /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */
   #send(exchange: Exchange, answer: Answer): void {
     const { service } = this.#shared;
-    const { failure } = exchange;
+    const { failure, response } = exchange;
     const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.discard();
+    if (response !== undefined) response.statusCode = reply.status;
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
     if (closes) {
       this.#isOver = true;
