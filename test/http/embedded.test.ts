@@ -248,6 +248,22 @@ test('handler behind a reader of bodies answers 500 with a hint in the log, and 
   assert.equal((await ask(port, 'GET', '/v1/pets')).status, 200);
 });
 
+test('C51 handler answers before a body has come whole, and its connection ends though more of it comes', async (t) => {
+  const port = await embed(t, (handler) => handler);
+  for (const [status, authorization] of [
+    [413, `Bearer ${key}`],
+    [401, null],
+  ] as const) {
+    const words = { headers: ['Content-Length: 50000000'], authorization };
+    const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', words));
+    atEnd(t, () => client.destroy());
+    const answer = await client.answer('POST');
+    assert.deepEqual([answer.status, header(answer, 'Connection')], [status, 'close']);
+    for (let pieces = 0; pieces < 10; pieces++) client.send('x'.repeat(10_000));
+    assert.ok((await client.closed()) < 4_000);
+  }
+});
+
 test('handler whose framework has answered meanwhile stays quiet', async (t) => {
   const port = await embed(t, (handler) => (request, response) => {
     handler(request, response);
