@@ -10,13 +10,12 @@ import { petLines } from './record-lines.js';
 export interface FileReport {
   /** `sound` and `torn` start (F2); `damaged` does not (F3). */
   readonly verdict: 'sound' | 'torn' | 'damaged';
-  /** Where and why it is not sound. */
+  /** Where and why it is not sound; all else counts what precedes that. */
   readonly problem?: ReplayProblem;
-  /** How many animals it has before the problem. */
   readonly animals: number;
-  /** The same by status; `none` for those without. */
+  /** `none` for those without. */
   readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
-  /** How many of them have an idempotency record, expired ones included. */
+  /** Of these animals, expired ones included. */
   readonly idempotencyKeys: number;
   /** How many commit lines, one a batch. */
   readonly commits: number;
@@ -45,7 +44,8 @@ export async function checkFile(path: string): Promise<FileReport> {
   const { problem, commits, size: bytes, committedEnd: committedBytes } = found;
   const tornBytes = found.tornTail?.length ?? 0;
   const counts = { animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
-  return { verdict: problem?.kind ?? 'sound', ...(problem && { problem }), ...counts };
+  if (!problem) return { verdict: 'sound', ...counts };
+  return { verdict: found.tornTail ? 'torn' : 'damaged', problem, ...counts };
 }
 
 /** Opens a file to be read, and closes it in any case. @throws PetstoreError `storage_unusable` */
@@ -61,7 +61,7 @@ export interface SalvageReport {
   readonly animals: number;
   /** Ids in no sound line, up to the greatest in any. */
   readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
-  /** Lines that were left out, in order. */
+  /** In order. */
   readonly leftOut: readonly LeftOutLine[];
 }
 
@@ -77,7 +77,7 @@ export interface LeftOutLine {
 
 /**
  * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, wherever that
- * says that it began, and after the last commit those up to the first line that is no animal.
+ * says that it began, and those after the last commit.
  * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
@@ -85,6 +85,8 @@ export async function salvageFile(path: string, outPath: string): Promise<Salvag
   await createFile(nodeDisk, outPath, batches).catch((error: unknown) => Promise.reject(unusable(outPath, error)));
   return report;
 }
+
+type FoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
 
 const maxBatch = 1_000;
 
@@ -95,16 +97,19 @@ async function soundPart(descriptor: number) {
   let outSize = 0;
   let animals = 0;
   let lastId = 0n;
-  for await (const lines of soundBatches(descriptor, leftOut)) {
+  const leaveOut = (lines: readonly FoundLine[], what: string) => {
+    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
+  };
+  const save = (lines: readonly FoundLine[]) => {
     const texts: string[] = [];
-    for (const { line, animal, text } of lines) {
-      if (animal <= lastId) {
-        leftOut.push({ line, animal, what: `after animal ${lastId}` });
+    for (const found of lines) {
+      if (found.animal <= lastId) {
+        leaveOut([found], `after animal ${lastId}`);
         continue;
       }
-      if (animal > lastId + 1n) missing.push({ from: lastId + 1n, to: animal - 1n });
-      lastId = animal;
-      texts.push(text);
+      if (found.animal > lastId + 1n) missing.push({ from: lastId + 1n, to: found.animal - 1n });
+      lastId = found.animal;
+      texts.push(found.text);
     }
     animals += texts.length;
     for (let from = 0; from < texts.length; from += maxBatch) {
@@ -112,57 +117,42 @@ async function soundPart(descriptor: number) {
       batches.push(batch);
       outSize += batch.length;
     }
-  }
-  const greatestId = leftOut.reduce((greatest, { animal = 0n }) => (animal > greatest ? animal : greatest), lastId);
-  if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
-  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
-}
-
-type SoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
-
-/** The lines of each commit that fits them, and those directly after the last commit; all others go to `leftOut`. */
-async function* soundBatches(descriptor: number, leftOut: LeftOutLine[]) {
-  const leaveOut = (lines: readonly SoundLine[], what: string) => {
-    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
   };
-  // Since the last commit: a line that is no animal may have been a commit, and begins another stretch.
-  let stretches: SoundLine[][] = [[]];
-  // The CRC-32 of the last stretch.
+
+  // Since the last commit, or since a line that is no animal, which may have been one.
+  let batch: FoundLine[] = [];
   let sum = 0;
+  // Between the last commit and such a line.
+  const before: FoundLine[] = [];
   let number = 1;
   for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, await nodeDisk.factsOf(descriptor))) {
-    let next = 0;
-    while (next < text.length) {
+    for (let next = 0; next < text.length; ) {
       const from = next;
       const line = readLine(text, from);
       const { textFrom, once, commit } = line;
-      const textNumber = once ? number + 1 : number;
       // A new one for each line: ids need not grow here.
       const accept = petLines((animal, _status, json) => {
-        stretches.at(-1)?.push({ line: textNumber, animal, text: text.slice(from, textFrom) + json });
+        batch.push({ line: once ? number + 1 : number, animal, text: text.slice(from, textFrom) + json });
       });
       const what = commit ? undefined : offerLine(text, line, accept);
       if (commit) {
-        const last = stretches.pop() ?? [];
-        leaveOut(stretches.flat(), 'without a commit');
-        if (commit.crc32 === sum) yield last;
-        else leaveOut(last, 'the checksum does not fit');
-        stretches = [[]];
-        sum = 0;
-      } else if (what === undefined) {
-        sum = crc32(bytes.subarray(from, line.end), sum);
-      } else {
+        leaveOut(before.splice(0), 'without a commit');
+        if (commit.crc32 === sum) save(batch);
+        else leaveOut(batch, 'the checksum does not fit');
+      } else if (what !== undefined) {
+        for (const found of batch) before.push(found);
         leftOut.push({ line: number, what });
-        stretches.push([]);
-        sum = 0;
       }
-      // Without its idempotency record the line may be sound.
-      const isReadAgain = what !== undefined && once !== undefined;
-      next = isReadAgain ? textFrom : line.end;
-      number = isReadAgain ? textNumber : textNumber + 1;
+      const isEnd = commit !== undefined || what !== undefined;
+      if (isEnd) batch = [];
+      sum = isEnd ? 0 : crc32(bytes.subarray(from, line.end), sum);
+      next = line.end;
+      number += once ? 2 : 1;
     }
   }
-  const [uncommitted = [], ...others] = stretches;
-  leaveOut(others.flat(), 'without a commit');
-  yield uncommitted;
+  save(before);
+  save(batch);
+  const greatestId = leftOut.reduce((greatest, { animal = 0n }) => (animal > greatest ? animal : greatest), lastId);
+  if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
+  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
 }

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { nodeDisk, readLine, wholeLines } from '../journal/index.js';
-import { parseJson } from '../json.js';
+import { nodeDisk, wholeLines } from '../journal/index.js';
+import { int64Max } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
-import { parsePet } from '../pet.js';
+import { parsePet, petJson } from '../pet.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
 import { withFileToRead } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
@@ -47,54 +47,42 @@ export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
   to: CopyTarget,
-  progress?: CopyProgress,
+  progress: CopyProgress = () => undefined,
 ): Promise<CopyReport> {
-  const source = new Tally();
-  const pages = pagesOf(await textsIn(from, name));
-  // What was read of `from` and not yet found in `to`; read before `to` is made, as `from` may not be readable.
-  let { value: ahead = [] } = await pages.next();
-  for await (const texts of pagesIn(to, name)) {
-    // Each storage may end a page of long texts elsewhere.
-    while (ahead.length < texts.length) {
-      const { value } = await pages.next();
-      if (!value) break;
-      ahead = [...ahead, ...value];
+  const sumOfTarget = async (what: 'comparing' | 'checking') => {
+    const sum = new Sum();
+    const storage = await to.open();
+    try {
+      for await (const page of pagesOf(await textsIn(storage, name))) progress(what, sum.add(page));
+    } finally {
+      await storage.close();
     }
-    const other = texts.find(({ json }, index) => json !== ahead[index]?.json);
-    if (other) {
-      const one = `the ${name === undefined ? 'animal' : `record of ${name}`} of id ${other.id}`;
-      const mend = 'copy to an empty storage';
-      throw new PetstoreError('storage_unusable', `${one} is not the one that is to be copied; ${mend}`);
-    }
-    ahead = ahead.slice(texts.length);
-    source.add(texts);
-    progress?.('comparing', source.count);
+    return sum;
+  };
+  const source = await textsIn(from, name);
+  // Before `to` is made, as `from` may not be readable.
+  await source.list({ limit: 1 });
+  const present = await sumOfTarget('comparing');
+  const sum = new Sum();
+  for await (const page of pagesOf(source, 0n, present.lastId)) sum.add(page);
+  if (sum.text !== present.text) {
+    const what = `${name ?? 'animals'} that are not those to be copied; copy to an empty storage`;
+    throw new PetstoreError('storage_unusable', `the storage to copy to holds ${what}`);
   }
 
-  const present = source.count;
   const target = await to.openTarget(name);
-  const adopt = async (texts: readonly StoredText[]) => {
-    await target.adopt(texts);
-    source.add(texts);
-    progress?.('copying', source.count);
-  };
   try {
-    if (ahead.length > 0) await adopt(ahead);
-    for await (const texts of pages) await adopt(texts);
+    for await (const page of pagesOf(source, present.lastId)) {
+      await target.adopt(page);
+      progress('copying', sum.add(page));
+    }
   } finally {
     await target.close();
   }
 
-  const copy = new Tally();
-  for await (const texts of pagesIn(to, name)) {
-    copy.add(texts);
-    progress?.('checking', copy.count);
-  }
-  const { count } = source;
-  const [sha256, copied] = [source.hash.digest('hex'), copy.hash.digest('hex')];
-  if (copy.count === count && copied === sha256) return { count, present, sha256 };
-  const both = `${copy.count} of SHA-256 ${copied}, where ${count} of ${sha256} were read`;
-  throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
+  const copied = await sumOfTarget('checking');
+  if (copied.text === sum.text) return { count: sum.count, present: present.count, sha256: sum.sha256 };
+  throw new PetstoreError('storage_damaged', `the copy is not the same: ${copied.text}, where ${sum.text} were read`);
 }
 
 type Listed = Pick<Texts<never>, 'list'>;
@@ -107,13 +95,25 @@ async function textsIn(storage: PetStorage, name: string | undefined): Promise<L
   return records;
 }
 
-class Tally {
+/** What of two storages must be equal. */
+class Sum {
   count = 0;
-  readonly hash = createHash('sha256');
+  lastId = 0n;
+  readonly #hash = createHash('sha256');
 
-  add(texts: readonly StoredText[]): void {
-    for (const { json } of texts) this.hash.update(`${json}\n`, 'latin1');
-    this.count += texts.length;
+  /** Answers how many there are then. */
+  add(texts: readonly StoredText[]): number {
+    for (const { json } of texts) this.#hash.update(`${json}\n`, 'latin1');
+    this.lastId = texts.at(-1)?.id ?? this.lastId;
+    return (this.count += texts.length);
+  }
+
+  get sha256(): string {
+    return this.#hash.copy().digest('hex');
+  }
+
+  get text(): string {
+    return `${this.count} of SHA-256 ${this.sha256}`;
   }
 }
 
@@ -121,26 +121,17 @@ class Tally {
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
-/** All texts, a page at a time: the same texts make the same pages, and so the same commits. */
-async function* pagesOf(texts: Listed): AsyncGenerator<readonly StoredText[], undefined> {
+/** All texts of ids above one and up to another, a page at a time. */
+async function* pagesOf(texts: Listed, above = 0n, upTo = int64Max): AsyncGenerator<readonly StoredText[]> {
   // How long the texts are is not known yet.
   let limit = 16;
-  for (let after: bigint | undefined = 0n; after !== undefined; ) {
+  for (let after: bigint | undefined = above; after !== undefined && after < upTo; ) {
     const page: TextPage = await texts.list({ limit, after });
     const bytes = page.texts.reduce((sum, json) => sum + json.length, 0);
     if (bytes > 0) limit = Math.max(1, Math.min(pageSize, Math.floor((pageBytes * page.texts.length) / bytes)));
-    if (page.texts.length > 0) yield page.texts.map((json) => ({ id: idOfText(json), json }));
+    const found = page.texts.map((json) => ({ id: idOfText(json), json })).filter(({ id }) => id <= upTo);
+    if (found.length > 0) yield found;
     after = page.next;
-  }
-  return undefined;
-}
-
-async function* pagesIn(to: CopyTarget, name: string | undefined) {
-  const storage = await to.open();
-  try {
-    yield* pagesOf(await textsIn(storage, name));
-  } finally {
-    await storage.close();
   }
 }
 
@@ -165,33 +156,29 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
   return found;
 }
 
-/** The first line of a file, be it damaged, that is neither blank nor a commit. */
+/** The first line of a file, be it damaged, that is neither blank nor of the journal's own. */
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
   return withFileToRead(path, async (descriptor) => {
     for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
-      for (let next = 0; next < text.length; ) {
-        const { textFrom, textTo, end, commit } = readLine(text, next);
-        const line = text.slice(textFrom, textTo);
-        if (commit === undefined && line.trim() !== '') return line;
-        next = end;
-      }
+      const line = text.split('\n').find((each) => !/^(\{"(commit|idempotency)":|\s*$)/.test(each));
+      if (line !== undefined) return line;
     }
     return undefined;
   });
 }
 
 function whyNoRecord(line: string): string | undefined {
+  let record: ReturnType<typeof anyRecords.parse>;
   try {
-    anyRecords.parse(line);
+    record = anyRecords.parse(line);
   } catch (error) {
     return `its first line is no record: ${reasonOf(error)}`;
   }
   try {
-    const value = parseJson(line);
-    const isMore = value instanceof Map && value.size > Object.keys(parsePet(line)).length;
-    return isMore ? undefined : 'its first line is an animal';
+    const isAnimal = petJson(record.id, parsePet(line)) === anyRecords.json(record.id, record.draft);
+    return isAnimal ? 'its first line is an animal' : undefined;
   } catch {
     return undefined;
   }

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { checkNames, PetstoreError, type Log } from '../errors.js';
 import { int64Max } from '../json.js';
-import { CommitWatchers, GroupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
+import { commitWatchers, GroupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
 import { openJournal, untilClosed, type Disk, type OpenJournalOptions } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
@@ -14,7 +14,7 @@ import { anyRecords, petLines, recordLines } from './record-lines.js';
 export interface FileStorageOptions {
   /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch: names a torn tail's copy and paces a start's log. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch: names a torn tail's copy. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
@@ -114,7 +114,7 @@ async function openFileRecords<Draft>(
     if (once) idempotencyKeys.restore(once, { id, json });
   });
   const journal = await openJournal(path, options, restore);
-  const watchers = new CommitWatchers(options.log);
+  const watchers = commitWatchers(options.log);
   let closed = false;
   const endUse = ({ use }: Add<Draft>) => {
     if (use) idempotencyKeys.drop(use);

@@ -5,14 +5,12 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
-/** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /** A disk, by numeric descriptors. Each function rejects with Node's system error, whose `code` names the errno. */
 export interface Disk {
   /** Opens with the `O_` flags of `fs.constants`; `mode` is for a new file. */
   open(path: string, flags: number, mode: number): Promise<number>;
-  /** Lets go of a descriptor and its lock. */
   close(descriptor: number): Promise<void>;
   /** Reads at most `into.length` bytes from an offset; 0 is the end. */
   read(descriptor: number, into: Uint8Array, position: number): Promise<number>;
@@ -29,15 +27,11 @@ export interface Disk {
   datasync(descriptor: number): Promise<void>;
   /** As `datasync`, with all else of a file or folder. */
   sync(descriptor: number): Promise<void>;
-  /** Cuts a file to a size. */
   truncate(descriptor: number, size: number): Promise<void>;
-  /** Of an open file. */
   factsOf(descriptor: number): Promise<FileFacts>;
-  /** Of the file at a path, links followed. */
+  /** Follows links. */
   factsAt(path: string): Promise<FileFacts>;
-  /** Makes one folder. */
   makeFolder(path: string, mode: number): Promise<void>;
-  /** Removes the name of a file. */
   remove(path: string): Promise<void>;
 }
 
@@ -83,27 +77,25 @@ export const nodeDisk: Disk = {
   remove: promisify(fs.unlink),
 };
 
-export function failedBy(error: unknown, ...errnos: readonly string[]): boolean {
-  // libuv does not know EDQUOT: `code` is a sentence.
+/** The name of an error's errno; '' where it has none. libuv does not know EDQUOT: its `code` is a sentence. */
+export function errnoOf(error: unknown): string {
   const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
-  return errnos.includes(isQuota ? 'EDQUOT' : (codeOf(error) ?? ''));
+  return isQuota ? 'EDQUOT' : (codeOf(error) ?? '');
 }
 
 /** Undefined where a step fails with this errno. */
 export function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
   return step.catch((error: unknown) => {
-    if (!failedBy(error, errno)) throw error;
+    if (errnoOf(error) !== errno) throw error;
     return undefined;
   });
 }
 
-const noMore = 'the disk takes no more bytes and does not say why';
-
 /** Writes all bytes, or fills them by reading: each step may do only a part. @throws Error where one does nothing */
-export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) => Promise<number>, message = noMore) {
+export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) => Promise<number>) {
   for (let done = 0; done < bytes.length; ) {
     const count = await step(bytes.subarray(done));
-    if (count === 0) throw new Error(message);
+    if (count === 0) throw new Error('the disk goes no further and does not say why');
     done += count;
   }
 }
@@ -138,24 +130,26 @@ export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   if (process.platform !== 'win32') await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
 }
 
-const mends: readonly (readonly [mend: string, ...errnos: string[]])[] = [
-  ['give this user the right to read and write the file and its folder', 'EACCES', 'EPERM'],
-  ['the disk is read-only: name a file on another, or mount it for writing', 'EROFS'],
-  ['there is no such file or folder: name one that exists', 'ENOENT'],
-  ['it is a folder: name a file', 'EISDIR'],
-  ['a part of its path is a file, not a folder: name another', 'ENOTDIR'],
-  ['something is there already: name another', 'EEXIST'],
-  ['the disk is full: free some space', 'ENOSPC'],
-  ['the quota is used up: free some space', 'EDQUOT'],
-  ['the limit of file sizes is reached: raise it', 'EFBIG'],
-  ['too many files are open: raise the limit', 'EMFILE', 'ENFILE'],
-];
+const noRight = 'give this user the right to read and write the file and its folder';
+const noRoom = 'free some space, or raise the limit';
+const mends: Readonly<Record<string, string>> = {
+  EACCES: noRight,
+  EPERM: noRight,
+  EROFS: 'the disk is read-only: name a file on another, or mount it for writing',
+  ENOENT: 'there is no such file or folder: name one that exists',
+  EISDIR: 'it is a folder: name a file',
+  ENOTDIR: 'a part of its path is a file, not a folder: name another',
+  EEXIST: 'something is there already: name another',
+  ENOSPC: noRoom,
+  EDQUOT: noRoom,
+  EFBIG: noRoom,
+  EMFILE: 'too many files are open: raise the limit',
+};
 
 /** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
-  const known = mends.find(([, ...errnos]) => failedBy(thrown, ...errnos));
-  const mend = known?.[0] ?? 'see to the disk, or name another file';
+  const mend = mends[errnoOf(thrown)] ?? 'see to the disk, or name another file';
   const what = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
   return new PetstoreError('storage_unusable', what, { cause: thrown });
 }

@@ -143,29 +143,19 @@ export class GroupCommit<Item, Result extends {}> {
   }
 }
 
-/** Who is called back after each commit of a storage. */
-export class CommitWatchers {
-  readonly #log: Log;
-  readonly #watchers: ((commit: Commit) => void)[] = [];
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  readonly add = (watcher: (commit: Commit) => void): void => {
-    this.#watchers.push(watcher);
-  };
-
-  /** Never throws: the records are kept, and adding them must not fail. */
-  tell(commit: Commit): void {
-    for (const watch of this.#watchers) {
+/** Who is called back after each commit of a storage; `tell` never throws, for the records are kept. */
+export function commitWatchers(log: Log) {
+  const watchers: ((commit: Commit) => void)[] = [];
+  const tell = (commit: Commit): void => {
+    for (const watch of watchers) {
       try {
         watch(commit);
       } catch (error) {
-        this.#log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+        log('error', 'a watcher of commits failed', { error: reasonOf(error) });
       }
     }
-  }
+  };
+  return { add: (watcher: (commit: Commit) => void) => void watchers.push(watcher), tell };
 }
 
 /** Waits until a disk or a database is closed, but not for one that hangs. */

@@ -1,7 +1,7 @@
 /** What other folders may import of journal/: files of animals or of other records, a line each, and group commit. */
 export { appendingOn, appendInSteps, createFile, nodeDisk, unusable, withFile } from './disk.js';
 export type { Disk, FileFacts } from './disk.js';
-export { CommitWatchers, GroupCommit, untilClosed, type GroupCommitOptions } from './group-commit.js';
+export { commitWatchers, GroupCommit, untilClosed, type GroupCommitOptions } from './group-commit.js';
 export { openJournal, type Journal, type OpenJournalOptions } from './journal.js';
 export { batchBytes, idempotencyLine, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 export { isHeldElsewhere, lockingOn } from './lock.js';

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, failedBy, syncFolder, unless, unusable, transferAll, type Disk, type FileFacts } from './disk.js';
+import { createFile, errnoOf, syncFolder, transferAll, unless, unusable, type Disk, type FileFacts } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, type lockingOn } from './lock.js';
 import { replay } from './replay.js';
@@ -28,29 +28,25 @@ export interface OpenJournalOptions {
  */
 export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine): Promise<Journal> {
   const { disk, locking } = options;
+  const folder = dirname(path);
+  let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | locking.openFlags;
   let descriptor: number | undefined;
   try {
-    descriptor = await openOrMake(disk, path, locking.openFlags);
+    if (!(await unless('ENOENT', disk.factsAt(path)))) {
+      await makeFolder(disk, folder);
+      // Not at the end of a link, where another folder than this one would have to be synced (F8).
+      flags |= constants.O_CREAT | constants.O_NOFOLLOW;
+    }
+    descriptor = await disk.open(path, flags, 0o600);
     await locking.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
-    await syncFolder(disk, dirname(path));
+    await syncFolder(disk, folder);
     const file = { ...options, path, descriptor };
     return new Journal(file, await recover(file, accept));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
     throw isHeldElsewhere(error) ? inUse(path) : unusable(path, error);
   }
-}
-
-/** Makes the file where missing (F8), without syncing its name. */
-async function openOrMake(disk: Disk, path: string, lockFlags: number): Promise<number> {
-  const flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | lockFlags;
-  const there = await unless('ENOENT', disk.open(path, flags, 0));
-  if (there !== undefined) return there;
-  await makeFolder(disk, dirname(path));
-  const made = await unless('EEXIST', disk.open(path, flags | constants.O_CREAT | constants.O_EXCL, 0o600));
-  // Where another process was faster, the lock will tell whose it is.
-  return made ?? disk.open(path, flags, 0);
 }
 
 /** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
@@ -66,20 +62,16 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
 async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
   const { path, descriptor, disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = file;
-  let toldAt = clock();
-  const found = await replay(disk, descriptor, accept, (read, size) => {
-    const now = clock();
-    if (now - toldAt < 1_000) return;
-    toldAt = now;
-    log('info', 'reading the storage file', { file: path, read, size });
-  });
+  const found = await replay(disk, descriptor, accept);
   const { problem, end, committedEnd, tornTail } = found;
   if (problem) {
     const { line, byte, what } = problem;
     const where = `${path} line ${line}, byte ${byte}: ${what}`;
     if (!tornTail) throw new PetstoreError('storage_damaged', `${where}; nothing was changed: ${mend}`);
     const bytes = tornTail.length;
-    const copy = await setAside(disk, path, tornTail, clock());
+    const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
+    // Where an earlier tail has that name this fails, for it may be the only copy; a moment later it has another.
+    await createFile(disk, copy, [tornTail]);
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
     log('warn', 'a torn tail was cut off the storage file', { file: path, line, byte, bytes, what, copy });
@@ -93,16 +85,6 @@ async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
   // In any case: the process that wrote it may have died before its fdatasync.
   await disk.datasync(descriptor);
   return end + commit.length;
-}
-
-/** Resolves, once a torn tail is in `FILE.torn-TIME` and on the disk, to that path. */
-async function setAside(disk: Disk, path: string, tail: Buffer, sinceEpochMs: number) {
-  const name = `${path}.torn-${new Date(sinceEpochMs).toISOString().replaceAll(':', '-')}`;
-  for (let copy = name, number = 1; ; copy = `${name}-${number++}`) {
-    const making = createFile(disk, copy, [tail]).then(() => copy);
-    // What stands there may be the only copy of an earlier tail.
-    if (await unless('EEXIST', making)) return copy;
-  }
 }
 
 type JournalFile = OpenJournalOptions & { readonly path: string; readonly descriptor: number };
@@ -198,7 +180,7 @@ export class Journal {
       return this.#fail(error);
     }
     // Only these may pass by themselves.
-    if (!failedBy(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return this.#fail(error);
+    if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errnoOf(error))) return this.#fail(error);
     await this.#orBroken(disk.truncate(descriptor, this.#end));
     return this.#fail(error, true);
   }

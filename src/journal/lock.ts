@@ -2,8 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { constants } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { PetstoreError, reasonOf } from '../errors.js';
-import { failedBy } from './disk.js';
+import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
 /** macOS and the BSDs lock as they open; Node has no constant for the flag. */
 const O_EXLOCK = 0x20;
@@ -27,7 +26,7 @@ export function lockingOn(platform: NodeJS.Platform, flock = 'flock') {
 
 /** Whether opening failed by another process's lock; EBUSY is Windows' word. */
 export function isHeldElsewhere(error: unknown): boolean {
-  return failedBy(error, 'EAGAIN', 'EBUSY');
+  return codeOf(error) === 'EAGAIN' || codeOf(error) === 'EBUSY';
 }
 
 /** Whether a child could lock our open file, which stays locked when the child ends: Node has no flock(2). */
@@ -38,9 +37,10 @@ function takesLock(flock: string, descriptor: number, path: string): boolean {
   });
   if (status === 0 || status === 1) return status === 0;
   const reason = reasonOf(error ?? (stderr || 'it was killed'));
-  const mend = failedBy(error, 'ENOENT')
-    ? 'there is no program flock on this system; install the package util-linux, which has it'
-    : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
+  const mend =
+    codeOf(error) === 'ENOENT'
+      ? 'there is no program flock on this system; install the package util-linux, which has it'
+      : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
   throw new PetstoreError('storage_unusable', `${path} cannot be locked: ${mend}`, { cause: error });
 }
 

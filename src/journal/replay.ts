@@ -3,10 +3,8 @@ import { crc32 } from 'node:zlib';
 import { transferAll, type Disk } from './disk.js';
 import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 
-/** Why a journal is not sound all through. */
+/** Where and why a journal is not sound. */
 export interface ReplayProblem {
-  /** `torn`: the rest of a write that a crash cut short (F2). `damaged`: what no crash explains (F3). */
-  readonly kind: 'torn' | 'damaged';
   /** Counted from 1. */
   readonly line: number;
   /** The offset of the line's first byte. */
@@ -18,15 +16,9 @@ export interface ReplayProblem {
 /**
  * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
  * after them. Answers where the last sound commit and the accepted lines end, the CRC-32 of what is between, and what
- * follows, where it is torn.
- * @param onProgress Is told each mebibyte how many of the file's bytes are read.
+ * follows, where it is the rest of a write that a crash cut short (F2) and no damage (F3).
  */
-export async function replay(
-  disk: Disk,
-  descriptor: number,
-  accept: AcceptLine,
-  onProgress?: (read: number, size: number) => void,
-) {
+export async function replay(disk: Disk, descriptor: number, accept: AcceptLine) {
   const facts = await disk.factsOf(descriptor);
   const { size, blksize } = facts;
   let lines = 0;
@@ -35,10 +27,9 @@ export async function replay(
   let end = 0;
   let sum = 0;
   let lacksNewline = false;
-  let problem: Omit<ReplayProblem, 'kind'> | undefined;
+  let problem: ReplayProblem | undefined;
   let isNothingBefore = true;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
-    onProgress?.(at, size);
     let next = 0;
     // A checksum of many lines at once: a call for each would cost more than reading it.
     let sumFrom = 0;
@@ -77,12 +68,11 @@ export async function replay(
   if (problem && size - end <= maxTornBytes) {
     const tail = Buffer.allocUnsafe(size - end);
     const read = (rest: Uint8Array) => disk.read(descriptor, rest, size - rest.length);
-    await transferAll(tail, read, 'the file became shorter while it was read');
+    await transferAll(tail, read);
     const rest = tail.toString('latin1', problem.byte - end);
     if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore)) tornTail = tail;
   }
-  const kind: ReplayProblem['kind'] = tornTail ? 'torn' : 'damaged';
-  return { size, commits, committedEnd, end, sum, lacksNewline, problem: problem && { kind, ...problem }, tornTail };
+  return { size, commits, committedEnd, end, sum, lacksNewline, problem, tornTail };
 }
 
 const maxTornBytes = 256 * 2 ** 20;
@@ -93,20 +83,17 @@ const maxTornBytes = 256 * 2 ** 20;
  * but a block before that was not written yet and reads as zeros. Anything else was acknowledged and must not be cut.
  */
 function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isNothingBefore: boolean) {
-  const firstLine = rest.split('\n', 1)[0] ?? '';
-  const firstZero = firstLine.indexOf('\0');
+  const stop = rest.search(/[\n\0]/);
+  const start = stop < 0 ? rest : rest.slice(0, stop);
   // Zeros from where a block or the batch begins to the end of that block or of the file.
-  const zerosFrom = from + firstZero;
-  const blockEnd = firstZero + blockBytes - (zerosFrom % blockBytes);
-  const lacksBlock =
-    firstZero >= 0 &&
-    (zerosFrom === batchFrom || zerosFrom % blockBytes === 0) &&
-    /^\0*$/.test(rest.slice(firstZero, blockEnd));
+  const zerosFrom = from + start.length;
+  const isAtBlock = zerosFrom === batchFrom || zerosFrom % blockBytes === 0;
+  const zeros = rest.slice(start.length, start.length + blockBytes - (zerosFrom % blockBytes));
+  const lacksBlock = isAtBlock && /^\0+$/.test(zeros);
   if (isNothingBefore) {
-    // It may be a file of something else, which begins otherwise, or with a whole line that no crash has touched.
-    const isOurs = (lacksBlock && firstZero === 0) || heads.some((head) => head.startsWith(rest.slice(0, head.length)));
-    const isWholeLine = firstLine.length < rest.length && firstZero < 0;
-    if (!isOurs || isWholeLine || goesOnAfterObject(firstLine)) return false;
+    // It may be a file of something else: with another beginning, a whole first line, or our lines without newlines.
+    const isOurs = start === '' ? lacksBlock : heads.some((head) => head.startsWith(start.slice(0, head.length)));
+    if (!isOurs || rest[stop] === '\n' || joined.test(start)) return false;
   }
   const commit = commitPattern.exec(rest);
   if (commit === null) return true;
@@ -116,17 +103,5 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
 /** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
 const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
-
-/** Whether text other than zeros follows a line's first object: somebody took the newlines out. */
-function goesOnAfterObject(line: string): boolean {
-  let depth = 0;
-  let isInString = false;
-  for (const { 0: sign, index } of line.matchAll(/\\.|["{}\0]/g)) {
-    if (sign === '\0') return false;
-    if (sign === '"') isInString = !isInString;
-    else if (isInString) continue;
-    else if (sign === '{') depth++;
-    else if (sign === '}' && --depth === 0) return index + 1 < line.length && line[index + 1] !== '\0';
-  }
-  return false;
-}
+/** Two lines of ours in one; no JSON text has that, be it cut short. */
+const joined = /\}\s*\{"[a-z]+":|,\{"commit":/;

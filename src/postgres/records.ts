@@ -5,7 +5,7 @@ import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
-import { CommitWatchers, GroupCommit } from '../journal/index.js';
+import { commitWatchers, GroupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
@@ -49,7 +49,7 @@ export function postgresRecords<Draft>(
     hung: 'The database does not answer.',
   });
   const keysUnderWay = new Set<string>();
-  const watchers = new CommitWatchers(log);
+  const watchers = commitWatchers(log);
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** What adding failed by last, until it is known to work. */

@@ -58,7 +58,6 @@ test('checkFile says what a file holds, also while a server has it', async () =>
   assert.deepEqual(torn, {
     verdict: 'torn',
     problem: {
-      kind: 'torn',
       line: 9,
       byte: committedBytes + 34,
       what: 'Not valid JSON: the text ends too early, at byte 6',

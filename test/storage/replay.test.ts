@@ -250,8 +250,10 @@ test('F3 one line of something else is no torn write of ours either, whatever it
 
 test('F3 a file whose newlines somebody took out or replaced is refused: all that was acknowledged stands in its one line', async () => {
   const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  for (const file of [String(sound), record + String(sound), petLine(1, 'a \\"}{\\" b') + petLine(2)]) {
-    for (const end of ['', ' ', ',', '\r', '\t']) {
+  const byHand = petLine(1, 'a \\"}{\\" b') + petLine(2);
+  for (const file of [String(sound), record + String(sound), byHand]) {
+    // What was never committed, a comma after each line, is no line that a server ever took.
+    for (const end of ['', ' ', '\r', '\t', ...(file === byHand ? [] : [','])]) {
       const joined = file.replaceAll('\n', end);
       for (const given of [joined, joined.slice(0, -20), `${joined}\n`])
         assert.equal(await outcome(Buffer.from(given)), 'refused', given.slice(0, 200));

@@ -56,6 +56,8 @@ export function keyedText(id: number, name: string): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
+/** Each start is later than the one before. */
+let now = 0;
 const noLock = { openFlags: 0, lock: async () => undefined };
 
 /**
@@ -71,7 +73,7 @@ export async function openTexts(
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
     texts.push(record + Buffer.from(json, 'latin1').toString());
   });
-  const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => 0 }, keep);
+  const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => ++now }, keep);
   return { texts, journal };
 }
 
