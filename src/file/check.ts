@@ -2,36 +2,19 @@
 import { constants } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { batchBytes, createFile, nodeDisk, offerLine, readLine, replay } from '../journal/index.js';
-import { unusable, wholeLines, withFile, type ReplayProblem } from '../journal/index.js';
-import type { PetStatus } from '../pet.js';
+import { unusable, wholeLines, withFile } from '../journal/index.js';
 import { petLines } from './record-lines.js';
 
 /** What a storage file holds. */
-export interface FileReport {
-  /** `sound` and `torn` start (F2); `damaged` does not (F3). */
-  readonly verdict: 'sound' | 'torn' | 'damaged';
-  /** Where and why it is not sound; all else counts what precedes that. */
-  readonly problem?: ReplayProblem;
-  readonly animals: number;
-  /** `none` for those without. */
-  readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
-  /** Of these animals, expired ones included. */
-  readonly idempotencyKeys: number;
-  /** How many commit lines, one a batch. */
-  readonly commits: number;
-  /** The file's size. */
-  readonly bytes: number;
-  /** How many bytes its sound commits cover and take. */
-  readonly committedBytes: number;
-  /** How many bytes a start would set aside. */
-  readonly tornBytes: number;
-}
+export type FileReport = Awaited<ReturnType<typeof checkFile>>;
 
 /**
- * Reads a file to its end, or to what is wrong. The last write of a server at work may look torn.
+ * Reads a file to its end, or to the problem, and counts what precedes that: animals, idempotency keys, expired ones
+ * included, and commits; then the bytes of the whole file, of its sound commits, and what a start would set aside.
+ * `sound` and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn.
  * @throws PetstoreError `storage_unusable` where it cannot be read.
  */
-export async function checkFile(path: string): Promise<FileReport> {
+export async function checkFile(path: string) {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
   let animals = 0;
   let idempotencyKeys = 0;
@@ -41,11 +24,11 @@ export async function checkFile(path: string): Promise<FileReport> {
     if (once) idempotencyKeys++;
   });
   const found = await withFileToRead(path, (descriptor) => replay(nodeDisk, descriptor, accept));
-  const { problem, commits, size: bytes, committedEnd: committedBytes } = found;
-  const tornBytes = found.tornTail?.length ?? 0;
-  const counts = { animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
-  if (!problem) return { verdict: 'sound', ...counts };
-  return { verdict: found.tornTail ? 'torn' : 'damaged', problem, ...counts };
+  const { problem, commits, size: bytes, committedEnd: committedBytes, tornTail } = found;
+  let verdict: 'sound' | 'torn' | 'damaged' = 'sound';
+  if (problem) verdict = tornTail ? 'torn' : 'damaged';
+  const tornBytes = tornTail?.length ?? 0;
+  return { verdict, problem, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
 }
 
 /** Opens a file to be read, and closes it in any case. @throws PetstoreError `storage_unusable` */
@@ -56,14 +39,7 @@ export function withFileToRead<Result>(path: string, use: (descriptor: number) =
 }
 
 /** What was saved, and what was not. */
-export interface SalvageReport {
-  /** How many the new file has. */
-  readonly animals: number;
-  /** Ids in no sound line, up to the greatest in any. */
-  readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
-  /** In order. */
-  readonly leftOut: readonly LeftOutLine[];
-}
+export type SalvageReport = Awaited<ReturnType<typeof salvageFile>>;
 
 /** A line that was left out. */
 export interface LeftOutLine {
@@ -77,10 +53,11 @@ export interface LeftOutLine {
 
 /**
  * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, wherever that
- * says that it began, and those after the last commit.
+ * says that it began, and those after the last commit. Answers how many, the ids in no sound line up to the greatest in
+ * any, and the lines that were left out.
  * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
  */
-export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
+export async function salvageFile(path: string, outPath: string) {
   const { batches, ...report } = await withFileToRead(path, soundPart);
   await createFile(nodeDisk, outPath, batches).catch((error: unknown) => Promise.reject(unusable(outPath, error)));
   return report;

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { PetstoreError, reasonOf, type Log } from '../errors.js';
+import { PetstoreError, type Log } from '../errors.js';
 import { nodeDisk, wholeLines } from '../journal/index.js';
-import { int64Max } from '../json.js';
+import { int64Max, parseJson } from '../json.js';
 import { isRecordName, textsOf } from '../memory/index.js';
-import { parsePet, petJson } from '../pet.js';
+import { parsePet } from '../pet.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
 import { withFileToRead } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
@@ -19,16 +19,6 @@ export interface CopyTarget {
   readonly openTarget: (records?: string) => Promise<TextTarget>;
 }
 
-/** What was copied. */
-export interface CopyReport {
-  /** How many animals, or records, both have now. */
-  readonly count: number;
-  /** How many of them were there before. */
-  readonly present: number;
-  /** The SHA-256 of all texts, each with a newline, in hexadecimal. */
-  readonly sha256: string;
-}
-
 /** Is told how many animals, or records, a step has come to. */
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
 
@@ -38,17 +28,23 @@ export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: n
  * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not, `storage_damaged` where in
  * the end they differ, and whatever opening, reading and writing them throws.
  */
-export async function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport> {
+export function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport> {
   return copyRecords(undefined, from, to, progress);
 }
 
-/** The same for a plugin's records by their name, or for animals. An open `from` hands out each name once. */
+/** What was copied. */
+export type CopyReport = Awaited<ReturnType<typeof copyRecords>>;
+
+/**
+ * The same for a plugin's records by their name, or for animals. An open `from` hands out each name once. Answers how
+ * many both have now, how many of them were present before, and the SHA-256 of all texts, each with a newline.
+ */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
   to: CopyTarget,
   progress: CopyProgress = () => undefined,
-): Promise<CopyReport> {
+) {
   const sumOfTarget = async (what: 'comparing' | 'checking') => {
     const sum = new Sum();
     const storage = await to.open();
@@ -65,7 +61,7 @@ export async function copyRecords(
   const present = await sumOfTarget('comparing');
   const sum = new Sum();
   for await (const page of pagesOf(source, 0n, present.lastId)) sum.add(page);
-  if (sum.text !== present.text) {
+  if (sum.sha256 !== present.sha256) {
     const what = `${name ?? 'animals'} that are not those to be copied; copy to an empty storage`;
     throw new PetstoreError('storage_unusable', `the storage to copy to holds ${what}`);
   }
@@ -81,8 +77,10 @@ export async function copyRecords(
   }
 
   const copied = await sumOfTarget('checking');
-  if (copied.text === sum.text) return { count: sum.count, present: present.count, sha256: sum.sha256 };
-  throw new PetstoreError('storage_damaged', `the copy is not the same: ${copied.text}, where ${sum.text} were read`);
+  const { count, sha256 } = sum;
+  if (copied.sha256 === sha256) return { count, present: present.count, sha256 };
+  const both = `${copied.count} of SHA-256 ${copied.sha256}, where ${count} of ${sha256} were read`;
+  throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
 }
 
 type Listed = Pick<Texts<never>, 'list'>;
@@ -111,10 +109,6 @@ class Sum {
   get sha256(): string {
     return this.#hash.copy().digest('hex');
   }
-
-  get text(): string {
-    return `${this.count} of SHA-256 ${this.sha256}`;
-  }
 }
 
 /** How many texts, and about how many bytes of them, share a commit. */
@@ -137,26 +131,25 @@ async function* pagesOf(texts: Listed, above = 0n, upTo = int64Max): AsyncGenera
 
 /**
  * The names under which plugins keep records beside a file, each in `FILE.NAME`. A file so named does not count where
- * its first line, commits aside, is no record, or is an animal, as in a copy of the storage file.
+ * its first line is no record, or is an animal, as in a copy of the storage file.
  * @param log Is told of other files named so that hold something.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
-  const files = (await readdir(folder)).filter((file) => file.startsWith(prefix));
-  const names = files.map((file) => file.slice(prefix.length)).filter(isRecordName);
+  const files = (await readdir(folder)).filter((file) => file.startsWith(prefix)).sort();
   const found: string[] = [];
-  for (const name of names.sort()) {
+  for (const name of files.map((file) => file.slice(prefix.length)).filter(isRecordName)) {
     const file = `${folder}/${prefix}${name}`;
     const line = await firstLineOf(file);
     if (line === undefined) continue;
-    const what = whyNoRecord(line);
-    if (what === undefined) found.push(name);
-    else log('warn', 'a file beside the storage file is not taken for the records of a plugin', { file, what });
+    // It may be damaged, which the copying will tell.
+    if (/^\s*\{.*"id"\s*:/.test(line) && !isAnimal(line)) found.push(name);
+    else log('warn', 'a file beside the storage file is not taken for the records of a plugin', { file });
   }
   return found;
 }
 
-/** The first line of a file, be it damaged, that is neither blank nor of the journal's own. */
+/** The first line of a file that is neither blank nor of the journal's own. */
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
@@ -169,17 +162,12 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   });
 }
 
-function whyNoRecord(line: string): string | undefined {
-  let record: ReturnType<typeof anyRecords.parse>;
+/** Whether a line has an animal's members and no more. */
+function isAnimal(line: string): boolean {
   try {
-    record = anyRecords.parse(line);
-  } catch (error) {
-    return `its first line is no record: ${reasonOf(error)}`;
-  }
-  try {
-    const isAnimal = petJson(record.id, parsePet(line)) === anyRecords.json(record.id, record.draft);
-    return isAnimal ? 'its first line is an animal' : undefined;
+    const value = parseJson(line);
+    return value instanceof Map && value.size === Object.keys(parsePet(line)).length;
   } catch {
-    return undefined;
+    return false;
   }
 }

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { checkNames, PetstoreError, type Log } from '../errors.js';
 import { int64Max } from '../json.js';
-import { commitWatchers, GroupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
+import { commitWatchers, groupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
 import { openJournal, untilClosed, type Disk, type OpenJournalOptions } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
@@ -73,11 +73,11 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
 
 /** Opens a storage's file, or that of the records of a name, to add at its end. @throws as `fileStorage` */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
+  const isPets = records === undefined;
+  const ownPath = isPets ? resolve(path) : `${resolve(path)}.${records}`;
   let lastId = 0n;
-  const ownPath = records === undefined ? resolve(path) : `${resolve(path)}.${records}`;
-  const acceptorFor = records === undefined ? petLines : recordLines(anyRecords);
-  const accept = acceptorFor((id) => (lastId = id));
-  const journal = await openJournal(ownPath, journalOptions({}), accept);
+  const accept = (isPets ? petLines : recordLines(anyRecords))((id) => (lastId = id));
+  const { append, close } = await openJournal(ownPath, journalOptions({}), accept);
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {
@@ -85,9 +85,9 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
           throw new PetstoreError('storage_unusable', `${ownPath} has an id of ${lastId}, which ${id} cannot follow`);
         lastId = id;
       }
-      await journal.append(texts.map(({ json }) => json));
+      await append(texts.map(({ json }) => json));
     },
-    close: () => journal.close(),
+    close,
   };
 }
 
@@ -119,7 +119,7 @@ async function openFileRecords<Draft>(
   const endUse = ({ use }: Add<Draft>) => {
     if (use) idempotencyKeys.drop(use);
   };
-  const commits = new GroupCommit<Add<Draft>, StoredText>({
+  const commits = groupCommit<Add<Draft>, StoredText>({
     commit: (adds) =>
       append(adds).catch((error: unknown) => {
         // Maybe long after the client was answered.

@@ -12,16 +12,14 @@ type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: I
 const beforeId = '{"id":';
 
 /**
- * What `petJson` writes for a name of such letters and numbers that fit a double: a start of 1,000,000 animals takes
+ * What `petJson` writes for a name without escapes and numbers that fit a double: a start of 1,000,000 animals takes
  * 1.1 s so, 6.6 s if each line is parsed.
  */
-const canonicalOf = (letters: string): RegExp =>
-  new RegExp(
-    `^${beforeId}[1-9][0-9]{0,14},"name":"[${letters}]*",` +
-      `"categoryId":(?:0|-?[1-9][0-9]{0,14})(?:,"status":"(?:${petStatuses.join('|')})")?\\}$`,
-  );
-const inAscii = canonicalOf(String.raw`\x20!#-[\]-\x7f`);
-const inUtf8 = canonicalOf(String.raw`\x20!#-[\]-\xff`);
+const canonical = new RegExp(
+  `^${beforeId}[1-9][0-9]{0,14},"name":"[\\x20!#-[\\]-\\xff]*",` +
+    `"categoryId":(?:0|-?[1-9][0-9]{0,14})(?:,"status":"(?:${petStatuses.join('|')})")?\\}$`,
+);
+const beyondAscii = /[\x80-\xff]/;
 
 /** The last letters of the statuses differ, and tell them apart fastest. */
 const byLastLetter = new Map(petStatuses.map((status) => [status.at(-1), status]));
@@ -30,7 +28,7 @@ const byLastLetter = new Map(petStatuses.map((status) => [status.at(-1), status]
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
   return (line, once) => {
-    if (inAscii.test(line) || (inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1')))) {
+    if (canonical.test(line) && (!beyondAscii.test(line) || isUtf8(Buffer.from(line, 'latin1')))) {
       let id = 0;
       for (let at = beforeId.length, digit = 0; (digit = line.charCodeAt(at) - 0x30) >= 0; at++) id = 10 * id + digit;
       // Only `"}` follows a status; without one, no letter stands there.

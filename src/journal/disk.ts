@@ -5,46 +5,24 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
+/** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /** A disk, by numeric descriptors. Each function rejects with Node's system error, whose `code` names the errno. */
-export interface Disk {
-  /** Opens with the `O_` flags of `fs.constants`; `mode` is for a new file. */
-  open(path: string, flags: number, mode: number): Promise<number>;
-  close(descriptor: number): Promise<void>;
-  /** Reads at most `into.length` bytes from an offset; 0 is the end. */
-  read(descriptor: number, into: Uint8Array, position: number): Promise<number>;
-  /** Writes where the descriptor stands and answers how many bytes went, maybe fewer. */
-  write(descriptor: number, bytes: Uint8Array): Promise<number>;
-  /** `O_` flags, beside `O_APPEND`, that `append` needs. */
-  readonly appendFlags: number;
-  /**
-   * Writes at the end and resolves, once bytes and size are on the medium, to how many went, maybe fewer. Where it
-   * rejects and the file has grown, the sync has failed.
-   */
-  append(descriptor: number, bytes: Uint8Array): Promise<number>;
-  /** Resolves once the file's bytes and size are on the medium. */
-  datasync(descriptor: number): Promise<void>;
-  /** As `datasync`, with all else of a file or folder. */
-  sync(descriptor: number): Promise<void>;
-  truncate(descriptor: number, size: number): Promise<void>;
-  factsOf(descriptor: number): Promise<FileFacts>;
-  /** Follows links. */
-  factsAt(path: string): Promise<FileFacts>;
-  makeFolder(path: string, mode: number): Promise<void>;
-  remove(path: string): Promise<void>;
-}
+export type Disk = typeof nodeDisk;
 
 const read = promisify(fs.read);
 const write = promisify(fs.write);
 
-const steps: Pick<Disk, 'write' | 'datasync'> = {
-  write: async (descriptor, bytes) => (await write(descriptor, bytes)).bytesWritten,
+const steps = {
+  /** Writes where the descriptor stands and answers how many bytes went, maybe fewer. */
+  write: async (descriptor: number, bytes: Uint8Array) => (await write(descriptor, bytes)).bytesWritten,
+  /** Resolves once the file's bytes and size are on the medium. */
   datasync: promisify(fs.fdatasync),
 };
 
 /** The `append` of a disk that has no one call for it. */
-export function appendInSteps(disk: typeof steps): Disk['append'] {
+export function appendInSteps(disk: typeof steps): typeof steps.write {
   return async (descriptor, bytes) => {
     const count = await disk.write(descriptor, bytes);
     await disk.datasync(descriptor);
@@ -53,28 +31,35 @@ export function appendInSteps(disk: typeof steps): Disk['append'] {
 }
 
 /**
- * How a platform appends. With `O_DSYNC` each write is as if followed by an fdatasync (open(2) of Linux), by one way to
- * a thread and back. macOS has the flag, but leaves in the disk's cache what fdatasync (F_FULLFSYNC) drives out.
+ * How a platform appends: by `append`, which writes at the end and resolves, once bytes and size are on the medium, to
+ * how many went, maybe fewer (where it rejects and the file has grown, the sync has failed), and the `O_` flags for it.
+ * With `O_DSYNC` each write is as if followed by an fdatasync (open(2) of Linux), by one way to a thread and back.
+ * macOS has the flag, but leaves in the disk's cache what fdatasync (F_FULLFSYNC) drives out.
  */
-export function appendingOn(platform: NodeJS.Platform): Pick<Disk, 'append' | 'appendFlags'> {
+export function appendingOn(platform: NodeJS.Platform) {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
   return { append: appendInSteps(steps), appendFlags: 0 };
 }
 
 /** The disk of this machine. */
-export const nodeDisk: Disk = {
+export const nodeDisk = {
   ...steps,
   ...appendingOn(process.platform),
-  open: promisify(fs.open),
+  /** By the `O_` flags of `fs.constants`; `mode` is for a new file. */
+  open: (path: string, flags: number, mode: number) => promisify(fs.open)(path, flags, mode),
   close: promisify(fs.close),
-  read: async (descriptor, into, position) => (await read(descriptor, into, 0, into.length, position)).bytesRead,
+  /** Reads at most `into.length` bytes from an offset; 0 is the end. */
+  read: async (descriptor: number, into: Uint8Array, position: number) =>
+    (await read(descriptor, into, 0, into.length, position)).bytesRead,
+  /** As `datasync`, with all else of a file or folder. */
   sync: promisify(fs.fsync),
-  truncate: promisify(fs.ftruncate),
+  truncate: (descriptor: number, size: number) => promisify(fs.ftruncate)(descriptor, size),
   // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes forty times as long.
-  factsOf: async (descriptor) => fs.fstatSync(descriptor),
-  factsAt: async (path) => fs.statSync(path),
-  makeFolder: async (path, mode) => promisify(fs.mkdir)(path, mode),
-  remove: promisify(fs.unlink),
+  factsOf: async (descriptor: number): Promise<FileFacts> => fs.fstatSync(descriptor),
+  /** Follows links. */
+  factsAt: async (path: string): Promise<FileFacts> => fs.statSync(path),
+  makeFolder: async (path: string, mode: number): Promise<void> => promisify(fs.mkdir)(path, mode),
+  remove: (path: string) => promisify(fs.unlink)(path),
 };
 
 /** The name of an error's errno; '' where it has none. libuv does not know EDQUOT: its `code` is a sentence. */
@@ -130,26 +115,21 @@ export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   if (process.platform !== 'win32') await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
 }
 
-const noRight = 'give this user the right to read and write the file and its folder';
-const noRoom = 'free some space, or raise the limit';
 const mends: Readonly<Record<string, string>> = {
-  EACCES: noRight,
-  EPERM: noRight,
+  EACCES: 'give this user the right to read and write the file and its folder',
+  EPERM: 'give this user the right to read and write the file and its folder',
   EROFS: 'the disk is read-only: name a file on another, or mount it for writing',
   ENOENT: 'there is no such file or folder: name one that exists',
   EISDIR: 'it is a folder: name a file',
   ENOTDIR: 'a part of its path is a file, not a folder: name another',
   EEXIST: 'something is there already: name another',
-  ENOSPC: noRoom,
-  EDQUOT: noRoom,
-  EFBIG: noRoom,
   EMFILE: 'too many files are open: raise the limit',
 };
 
 /** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
-  const mend = mends[errnoOf(thrown)] ?? 'see to the disk, or name another file';
+  const mend = mends[errnoOf(thrown)] ?? 'see to the disk and its free space, or name another file';
   const what = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
   return new PetstoreError('storage_unusable', what, { cause: thrown });
 }

@@ -29,92 +29,49 @@ const maxGatherTurns = 4;
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-type Caller<Item, Result> = {
-  readonly item: Item;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (reason: unknown) => void;
-};
+export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions<Item, Result>) {
+  type Caller = {
+    readonly item: Item;
+    readonly resolve: (result: Result) => void;
+    readonly reject: (reason: unknown) => void;
+  };
+  const waiting: Caller[] = [];
+  let waitingBytes = 0;
+  let oldestAt = 0;
+  let isRunning = false;
+  let isHung = false;
+  let isClosed = false;
+  // What the last caller gets, after all others.
+  let last: Promise<unknown> = Promise.resolve();
 
-export class GroupCommit<Item, Result extends {}> {
-  readonly #options: GroupCommitOptions<Item, Result>;
-  readonly #waiting: Caller<Item, Result>[] = [];
-  #waitingBytes = 0;
-  #oldestAt = 0;
-  #running = false;
-  #hung = false;
-  #closed = false;
-  /** What the last caller gets, after all others. */
-  #last: Promise<unknown> = Promise.resolve();
-
-  constructor(options: GroupCommitOptions<Item, Result>) {
-    this.#options = options;
-  }
-
-  /**
-   * Adds an item to the next batch and resolves to its result.
-   * @throws PetstoreError `unavailable` where too much waits, a commit hangs (F10), or after `close`; else whatever
-   * `bytesOf` or `commit` threw.
-   */
-  add(item: Item): Promise<Result> {
-    try {
-      this.#admit(item);
-    } catch (error) {
-      this.#options.abandoned(item);
-      return Promise.reject(error);
-    }
-    if (!this.#running) {
-      this.#running = true;
-      // What else arrives in this event-loop turn joins the batch.
-      setImmediate(() => void this.#run());
-    }
-    const result = new Promise<Result>((resolve, reject) => this.#waiting.push({ item, resolve, reject }));
-    this.#last = result;
-    return result;
-  }
-
-  get waiting(): number {
-    return this.#waiting.length;
-  }
-
-  get hung(): boolean {
-    return this.#hung;
-  }
-
-  /** Refuses from now on; resolves when all before are answered. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#last.catch(() => undefined);
-  }
-
-  #admit(item: Item): void {
-    if (this.#closed) throw closedError();
-    if (this.#hung) throw new PetstoreError('unavailable', this.#options.hung);
-    const bytes = this.#options.bytesOf(item);
-    const count = this.#waiting.length;
+  function admit(item: Item): void {
+    if (isClosed) throw closedError();
+    if (isHung) throw new PetstoreError('unavailable', options.hung);
+    const bytes = options.bytesOf(item);
     const now = performance.now();
-    if (count === 0) this.#oldestAt = now;
-    else if (count >= maxItems || this.#waitingBytes + bytes > maxBytes || now - this.#oldestAt > maxAgeMs)
+    if (waiting.length === 0) oldestAt = now;
+    else if (waiting.length >= maxItems || waitingBytes + bytes > maxBytes || now - oldestAt > maxAgeMs)
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
-    this.#waitingBytes += bytes;
+    waitingBytes += bytes;
   }
 
-  async #run(): Promise<void> {
+  async function run(): Promise<void> {
     do {
-      await this.#commit(this.#takeWaiting());
+      await commit(takeWaiting());
       await turn();
       // Callers just answered mostly add again, and a full batch costs hardly more than a half.
-      for (let before = -1, turns = 0; this.#waiting.length > before && turns < maxGatherTurns; turns++) {
-        before = this.#waiting.length;
+      for (let before = -1, turns = 0; waiting.length > before && turns < maxGatherTurns; turns++) {
+        before = waiting.length;
         await turn();
       }
-    } while (this.#waiting.length > 0);
-    this.#running = false;
+    } while (waiting.length > 0);
+    isRunning = false;
   }
 
-  async #commit(batch: readonly Caller<Item, Result>[]): Promise<void> {
-    const timer = setTimeout(() => this.#giveUp(batch), commitTimeoutMs).unref();
+  async function commit(batch: readonly Caller[]): Promise<void> {
+    const timer = setTimeout(() => giveUp(batch), commitTimeoutMs).unref();
     try {
-      const results = await this.#options.commit(batch.map(({ item }) => item));
+      const results = await options.commit(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) {
         const result = results[index];
         if (result === undefined) throw new TypeError('commit must answer one result an item');
@@ -124,23 +81,58 @@ export class GroupCommit<Item, Result extends {}> {
       for (const { reject } of batch) reject(error);
     } finally {
       clearTimeout(timer);
-      this.#hung = false;
+      isHung = false;
     }
   }
 
   /** Answers everyone while the commit goes on. */
-  #giveUp(batch: readonly Caller<Item, Result>[]): void {
-    this.#hung = true;
-    const error = new PetstoreError('unavailable', this.#options.hung);
-    const waiting = this.#takeWaiting();
-    for (const { item } of waiting) this.#options.abandoned(item);
-    for (const { reject } of [...batch, ...waiting]) reject(error);
+  function giveUp(batch: readonly Caller[]): void {
+    isHung = true;
+    const error = new PetstoreError('unavailable', options.hung);
+    const refused = takeWaiting();
+    for (const { item } of refused) options.abandoned(item);
+    for (const { reject } of [...batch, ...refused]) reject(error);
   }
 
-  #takeWaiting() {
-    this.#waitingBytes = 0;
-    return this.#waiting.splice(0);
+  function takeWaiting(): readonly Caller[] {
+    waitingBytes = 0;
+    return waiting.splice(0);
   }
+
+  return {
+    /**
+     * Adds an item to the next batch and resolves to its result.
+     * @throws PetstoreError `unavailable` where too much waits, a commit hangs (F10), or after `close`; else whatever
+     * `bytesOf` or `commit` threw.
+     */
+    add: (item: Item): Promise<Result> => {
+      try {
+        admit(item);
+      } catch (error) {
+        options.abandoned(item);
+        return Promise.reject(error);
+      }
+      if (!isRunning) {
+        isRunning = true;
+        // What else arrives in this event-loop turn joins the batch.
+        setImmediate(() => void run());
+      }
+      const result = new Promise<Result>((resolve, reject) => waiting.push({ item, resolve, reject }));
+      last = result;
+      return result;
+    },
+    get waiting() {
+      return waiting.length;
+    },
+    get hung() {
+      return isHung;
+    },
+    /** Refuses from now on; resolves when all before are answered. */
+    close: async (): Promise<void> => {
+      isClosed = true;
+      await last.catch(() => undefined);
+    },
+  };
 }
 
 /** Who is called back after each commit of a storage; `tell` never throws, for the records are kept. */

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, errnoOf, syncFolder, transferAll, unless, unusable, type Disk, type FileFacts } from './disk.js';
+import { createFile, errnoOf, syncFolder, transferAll, unless, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, type lockingOn } from './lock.js';
 import { replay } from './replay.js';
@@ -22,11 +22,14 @@ export interface OpenJournalOptions {
   readonly mend?: string;
 }
 
+const probeMs = 1000;
+const nothing = (): void => undefined;
+
 /**
- * Opens a journal, making it where missing, and hands each of its lines to `accept`.
+ * Opens a journal, making it where missing (F8), and hands each of its lines to `accept`.
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3)
  */
-export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine): Promise<Journal> {
+export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine) {
   const { disk, locking } = options;
   const folder = dirname(path);
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | locking.openFlags;
@@ -34,15 +37,14 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
   try {
     if (!(await unless('ENOENT', disk.factsAt(path)))) {
       await makeFolder(disk, folder);
-      // Not at the end of a link, where another folder than this one would have to be synced (F8).
+      // Not at the end of a link, where another folder than this one would have to be synced.
       flags |= constants.O_CREAT | constants.O_NOFOLLOW;
     }
     descriptor = await disk.open(path, flags, 0o600);
     await locking.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, folder);
-    const file = { ...options, path, descriptor };
-    return new Journal(file, await recover(file, accept));
+    return journalOn(path, descriptor, options, await recover(path, descriptor, options, accept));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
     throw isHeldElsewhere(error) ? inUse(path) : unusable(path, error);
@@ -60,26 +62,25 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 }
 
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
-async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
-  const { path, descriptor, disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = file;
-  const found = await replay(disk, descriptor, accept);
-  const { problem, end, committedEnd, tornTail } = found;
+async function recover(path: string, descriptor: number, options: OpenJournalOptions, accept: AcceptLine) {
+  const { disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = options;
+  const { problem, end, committedEnd, sum, lacksNewline, tornTail } = await replay(disk, descriptor, accept);
   if (problem) {
     const { line, byte, what } = problem;
     const where = `${path} line ${line}, byte ${byte}: ${what}`;
     if (!tornTail) throw new PetstoreError('storage_damaged', `${where}; nothing was changed: ${mend}`);
-    const bytes = tornTail.length;
     const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
     // Where an earlier tail has that name this fails, for it may be the only copy; a moment later it has another.
     await createFile(disk, copy, [tornTail]);
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
+    const bytes = tornTail.length;
     log('warn', 'a torn tail was cut off the storage file', { file: path, line, byte, bytes, what, copy });
   }
   let commit = '';
   if (end > committedEnd) {
-    const newline = found.lacksNewline ? '\n' : '';
-    commit = newline + commitLine(committedEnd, crc32(newline, found.sum));
+    const newline = lacksNewline ? '\n' : '';
+    commit = newline + commitLine(committedEnd, crc32(newline, sum));
     await transferAll(Buffer.from(commit, 'latin1'), (rest) => disk.write(descriptor, rest));
   }
   // In any case: the process that wrote it may have died before its fdatasync.
@@ -87,136 +88,117 @@ async function recover(file: JournalFile, accept: AcceptLine): Promise<number> {
   return end + commit.length;
 }
 
-type JournalFile = OpenJournalOptions & { readonly path: string; readonly descriptor: number };
-
-const probeMs = 1000;
-const nothing = (): void => undefined;
-
 /** An open journal; takes one batch at a time. */
-export class Journal {
-  readonly #file: JournalFile;
-  #end: number;
-  #failure: PetstoreError | undefined;
-  /** Whether the failure may pass; any other lasts until a restart. */
-  #isFull = false;
-  /** Resolves after the last use of the file: a probe and a batch must not write at once. */
-  #turn: Promise<void> = Promise.resolve();
-  #appends = 0;
-  #probe: NodeJS.Timeout | undefined;
-  #closing: Promise<void> | undefined;
+function journalOn(path: string, descriptor: number, { disk, log }: OpenJournalOptions, sizeAtStart: number) {
+  let end = sizeAtStart;
+  let failure: PetstoreError | undefined;
+  // Whether the failure may pass; any other lasts until a restart.
+  let isFull = false;
+  // Resolves after the last use of the file: a probe and a batch must not write at once.
+  let turn: Promise<void> = Promise.resolve();
+  let appends = 0;
+  let probe: NodeJS.Timeout | undefined;
+  let closing: Promise<void> | undefined;
 
-  constructor(file: JournalFile, end: number) {
-    this.#file = file;
-    this.#end = end;
-  }
-
-  /** Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws PetstoreError `unavailable` */
-  append(lines: readonly string[]): Promise<number> {
-    this.#appends++;
-    return this.#inTurn(() => this.#append(lines).finally(() => this.#appends--));
-  }
-
-  /** Looks at the file too. @throws PetstoreError `unavailable` */
-  async checkReady(): Promise<void> {
-    if (this.#failure) throw this.#failure;
-    // The append under way checks the file too, and may be waiting for a disk that hangs.
-    if (this.#appends > 0) return;
-    await this.#inTurn(async () => {
-      if (this.#failure) throw this.#failure;
-      await this.#orBroken(this.#checkUntouched());
-    });
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#inTurn(async () => {
-      this.#failure = closedError();
-      this.#isFull = false;
-      clearTimeout(this.#probe);
-      await this.#file.disk.close(this.#file.descriptor);
-    });
-    return this.#closing;
-  }
-
-  #inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
-    const used = this.#turn.then(use);
-    this.#turn = used.then(nothing, nothing);
+  function inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
+    const used = turn.then(use);
+    turn = used.then(nothing, nothing);
     return used;
   }
 
-  async #append(lines: readonly string[]): Promise<number> {
-    if (this.#failure && !this.#isFull) throw this.#failure;
-    const { disk, descriptor, path, log } = this.#file;
-    const bytes = batchBytes(lines, this.#end);
-    await this.#orBroken(this.#checkUntouched());
+  /** Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws PetstoreError `unavailable` */
+  function append(lines: readonly string[]): Promise<number> {
+    appends++;
+    return inTurn(() => appendNow(lines).finally(() => appends--));
+  }
+
+  async function appendNow(lines: readonly string[]): Promise<number> {
+    if (failure && !isFull) throw failure;
+    const bytes = batchBytes(lines, end);
+    await orBroken(checkUntouched(end));
     const startedAt = performance.now();
-    let end = this.#end;
-    const writing = transferAll(bytes, async (rest) => {
-      const count = await disk.append(descriptor, rest);
-      end += count;
-      return count;
-    });
-    await writing.catch(async (error: unknown) => {
-      throw await this.#undo(error, end);
-    });
-    await this.#orBroken(this.#checkSize(end));
-    this.#end = end;
-    if (this.#isFull) {
-      this.#isFull = false;
-      this.#failure = undefined;
-      clearTimeout(this.#probe);
+    let grown = end;
+    try {
+      await transferAll(bytes, async (rest) => {
+        const count = await disk.append(descriptor, rest);
+        grown += count;
+        return count;
+      });
+    } catch (error) {
+      throw await undo(error, grown);
+    }
+    await orBroken(checkUntouched(grown));
+    end = grown;
+    if (isFull) {
+      isFull = false;
+      failure = undefined;
+      clearTimeout(probe);
       log('info', 'the disk has room again', { file: path });
     }
     return performance.now() - startedAt;
   }
 
   /** Cuts off what a failed append wrote; `expected` is the file's size if the call that failed wrote nothing. */
-  async #undo(error: unknown, expected: number): Promise<PetstoreError> {
-    const { disk, descriptor } = this.#file;
+  async function undo(error: unknown, expected: number): Promise<PetstoreError> {
     const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
-    if (size !== expected) {
-      // It was the sync that failed, or nobody knows. A second fdatasync would report success, and the next start would
-      // serve what is in the kernel's memory alone.
-      await disk.truncate(descriptor, this.#end).catch(nothing);
-      return this.#fail(error);
+    // With another size it was the sync that failed, or nobody knows.
+    if (size === expected && ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errnoOf(error))) {
+      await orBroken(disk.truncate(descriptor, end));
+      return fail(error, true);
     }
-    // Only these may pass by themselves.
-    if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errnoOf(error))) return this.#fail(error);
-    await this.#orBroken(disk.truncate(descriptor, this.#end));
-    return this.#fail(error, true);
+    // A second fdatasync would report success, and the next start would serve what is in the kernel's memory alone.
+    await disk.truncate(descriptor, end).catch(nothing);
+    return fail(error);
   }
 
-  /** Our file must stand at its path, as we wrote it, or a backup would miss animals. */
-  async #checkUntouched(): Promise<void> {
-    const { disk, path } = this.#file;
-    const [ours, atPath] = await Promise.all([this.#checkSize(this.#end), disk.factsAt(path)]);
+  /** Before and after a batch: with another program's bytes, or its file at our path, a backup would miss animals. */
+  async function checkUntouched(expected: number): Promise<void> {
+    const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
+    if (ours.size !== expected)
+      throw new Error(`another program changed its size from ${expected} to ${ours.size} bytes`);
     if (atPath.dev !== ours.dev || atPath.ino !== ours.ino)
       throw new Error('another program put another file in its place');
   }
 
-  /** Before and after a batch: with another program's bytes in between the file would not start again. */
-  async #checkSize(expected: number): Promise<FileFacts> {
-    const facts = await this.#file.disk.factsOf(this.#file.descriptor);
-    if (facts.size === expected) return facts;
-    throw new Error(`another program changed its size from ${expected} to ${facts.size} bytes`);
+  function orBroken(step: Promise<unknown>): Promise<unknown> {
+    return step.catch((error: unknown) => Promise.reject(fail(error)));
   }
 
-  #orBroken(step: Promise<unknown>): Promise<unknown> {
-    return step.catch((error: unknown) => Promise.reject(this.#fail(error)));
-  }
-
-  #fail(cause: unknown, isFull = false): PetstoreError {
-    const { log, path } = this.#file;
+  function fail(cause: unknown, mayPass = false): PetstoreError {
     const fields = { file: path, error: reasonOf(cause) };
-    clearTimeout(this.#probe);
-    if (!isFull) {
+    clearTimeout(probe);
+    if (!mayPass) {
       log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
     } else {
-      if (!this.#isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
+      if (!isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
       // An empty commit, for readiness to come back by itself. If it fails, that arms the next.
-      this.#probe = setTimeout(() => void this.append([]).catch(nothing), probeMs).unref();
+      probe = setTimeout(() => void append([]).catch(nothing), probeMs).unref();
     }
-    this.#isFull = isFull;
+    isFull = mayPass;
     const reason = isFull ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    return (this.#failure = new PetstoreError('unavailable', reason, { cause }));
+    return (failure = new PetstoreError('unavailable', reason, { cause }));
   }
+
+  return {
+    append,
+    /** Looks at the file too. @throws PetstoreError `unavailable` */
+    checkReady: async (): Promise<void> => {
+      if (failure) throw failure;
+      // The append under way checks the file too, and may be waiting for a disk that hangs.
+      if (appends > 0) return;
+      await inTurn(async () => {
+        if (failure) throw failure;
+        await orBroken(checkUntouched(end));
+      });
+    },
+    close: (): Promise<void> => {
+      closing ??= inTurn(async () => {
+        failure = closedError();
+        isFull = false;
+        clearTimeout(probe);
+        await disk.close(descriptor);
+      });
+      return closing;
+    },
+  };
 }

@@ -56,8 +56,7 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
     return undefined;
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
-    const what = reasonOf(error).replace(/\.$/, '');
-    return once ? `no animal behind an idempotency record: ${what}` : what;
+    return reasonOf(error).replace(/\.$/, '');
   }
 }
 

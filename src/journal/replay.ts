@@ -3,20 +3,11 @@ import { crc32 } from 'node:zlib';
 import { transferAll, type Disk } from './disk.js';
 import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 
-/** Where and why a journal is not sound. */
-export interface ReplayProblem {
-  /** Counted from 1. */
-  readonly line: number;
-  /** The offset of the line's first byte. */
-  readonly byte: number;
-  /** A sentence without its full stop. */
-  readonly what: string;
-}
-
 /**
  * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
  * after them. Answers where the last sound commit and the accepted lines end, the CRC-32 of what is between, and what
- * follows, where it is the rest of a write that a crash cut short (F2) and no damage (F3).
+ * follows, where it is the rest of a write that a crash cut short (F2) and no damage (F3). A problem has its line from
+ * 1, the offset of that, and a sentence without its full stop.
  */
 export async function replay(disk: Disk, descriptor: number, accept: AcceptLine) {
   const facts = await disk.factsOf(descriptor);
@@ -27,7 +18,7 @@ export async function replay(disk: Disk, descriptor: number, accept: AcceptLine)
   let end = 0;
   let sum = 0;
   let lacksNewline = false;
-  let problem: ReplayProblem | undefined;
+  let problem: { readonly line: number; readonly byte: number; readonly what: string } | undefined;
   let isNothingBefore = true;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     let next = 0;

@@ -5,7 +5,7 @@ import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
-import { commitWatchers, GroupCommit } from '../journal/index.js';
+import { commitWatchers, groupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
@@ -41,7 +41,7 @@ export function postgresRecords<Draft>(
   const writer = writerInto(table, connections);
   // A writer has one batch at a time, and whether one would be stored is tried while another may be under way.
   const trialWriter = writerInto(table, connections);
-  const commits = new GroupCommit<Unnumbered, Added>({
+  const commits = groupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     // As a text, as bytes and as hexadecimal digits.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GroupCommit, type GroupCommitOptions } from '../../dist/journal/index.js';
+import { groupCommit, type GroupCommitOptions } from '../../dist/journal/index.js';
 import { gate } from '../support/waiting.js';
 
 const unavailable = { code: 'unavailable' };
@@ -14,7 +14,7 @@ const nextCommit = async (): Promise<void> => {
 function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   const batches: (readonly string[])[] = [];
   const gates: ReturnType<typeof gate>[] = [];
-  const group = new GroupCommit<string, string>({
+  const group = groupCommit<string, string>({
     commit: async (items) => {
       batches.push(items);
       const end = gate();

@@ -1,6 +1,6 @@
 /** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
 import { hash } from 'node:crypto';
-import { openJournal, type Journal, type Disk } from '../../dist/journal/index.js';
+import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
 import { commitOf } from '../storage/commit-line.js';
 import type { InsertOnce } from '../../dist/index.js';
@@ -67,7 +67,7 @@ const noLock = { openFlags: 0, lock: async () => undefined };
 export async function openTexts(
   disk: Disk,
   path: string,
-): Promise<{ readonly texts: readonly string[]; readonly journal: Journal }> {
+): Promise<{ readonly texts: readonly string[]; readonly journal: Awaited<ReturnType<typeof openJournal>> }> {
   const texts: string[] = [];
   const keep = petLines((_id, _status, json, once) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;

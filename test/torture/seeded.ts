@@ -36,8 +36,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a failed sync taken for a full disk',
     file: 'journal/journal.ts',
-    text: 'if (size !== expected) {',
-    becomes: 'if (size === undefined || size < expected) {',
+    text: 'if (size === expected && [',
+    becomes: 'if (size !== undefined && size >= expected && [',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F6 after a full disk found by fdatasync',
   },
@@ -52,8 +52,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'sync tried again after failure',
     file: 'journal/journal.ts',
-    text: 'await disk.truncate(descriptor, this.#end).catch(nothing);\n      return this.#fail(error);',
-    becomes: 'await disk.datasync(descriptor);\n      return this.#fail(error, true);',
+    text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return fail(error);',
+    becomes: 'await disk.datasync(descriptor);\n    return fail(error, true);',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F6 after',
   },
@@ -68,7 +68,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'no undo after a full disk',
     file: 'journal/journal.ts',
-    text: 'await this.#orBroken(disk.truncate(descriptor, this.#end));',
+    text: 'await orBroken(disk.truncate(descriptor, end));',
     becomes: '',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F5 ',
@@ -85,8 +85,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a bad line skipped',
     file: 'journal/lines.ts',
-    text: "const what = reasonOf(error).replace(/\\.$/, '');",
-    becomes: 'const what = reasonOf(error) === "" ? "" : undefined;',
+    text: "return reasonOf(error).replace(/\\.$/, '');",
+    becomes: 'return reasonOf(error) === "" ? "" : undefined;',
     test: 'storage/start.test.ts',
     caughtBy: 'F3 what no crash explains',
   },
