@@ -79,14 +79,11 @@ async function soundPart(descriptor: number) {
   };
   const save = (lines: readonly FoundLine[]) => {
     const texts: string[] = [];
-    for (const found of lines) {
-      if (found.animal <= lastId) {
-        leaveOut([found], `after animal ${lastId}`);
-        continue;
-      }
-      if (found.animal > lastId + 1n) missing.push({ from: lastId + 1n, to: found.animal - 1n });
-      lastId = found.animal;
-      texts.push(found.text);
+    for (const { line, animal, text } of lines) {
+      if (animal > lastId + 1n) missing.push({ from: lastId + 1n, to: animal - 1n });
+      if (animal <= lastId) leftOut.push({ line, animal, what: `after animal ${lastId}` });
+      else texts.push(text);
+      if (animal > lastId) lastId = animal;
     }
     animals += texts.length;
     for (let from = 0; from < texts.length; from += maxBatch) {

@@ -2,7 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
 import type { AcceptLine } from '../journal/index.js';
-import { int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString, type JsonValue } from '../json.js';
+import { int64Max, int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString } from '../json.js';
+import type { JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
@@ -60,8 +61,6 @@ function inOrder(take: TakePet): TakePet {
   };
 }
 
-const rule = 'a record must be an object with an id from 1 to 9223372036854775807, and more';
-const noRecord = new PetstoreError('invalid_body', rule);
 /** What we and plugins write: on one line, the id first. */
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
@@ -73,18 +72,17 @@ export const anyRecords: RecordKind<string> = {
     const members = value instanceof Map ? value : new Map<string, JsonValue>();
     const number = members.get('id');
     const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
-    if (id === undefined || id < 1n || members.size < 2) throw noRecord;
+    if (id === undefined || id < 1n || members.size < 2)
+      throw new PetstoreError('invalid_body', `a record must be an object with an id from 1 to ${int64Max}, and more`);
     if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
     const others = [...members].filter(([name]) => name !== 'id');
     return { id, draft: toByteString(`,${membersText(others)}}`) };
   },
 };
 
-/** The id of a text as we write it. @throws PetstoreError `invalid_body` */
+/** The id of a text as we write it; 0 of any other, which no storage takes. */
 export function idOfText(json: string): bigint {
-  const id = parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '');
-  if (id === undefined) throw noRecord;
-  return id;
+  return parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '') ?? 0n;
 }
 
 function membersText(members: Iterable<readonly [string, JsonValue]>): string {

@@ -23,7 +23,6 @@ const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
 const commitTimeoutMs = 8000;
-const closeTimeoutMs = 1000;
 /** How many event-loop turns may bring more. */
 const maxGatherTurns = 4;
 
@@ -150,7 +149,7 @@ export function commitWatchers(log: Log) {
   return { add: (watcher: (commit: Commit) => void) => void watchers.push(watcher), tell };
 }
 
-/** Waits until a disk or a database is closed, but not for one that hangs. */
+/** Waits until a disk or a database is closed, but for no more than a second, as it may hang. */
 export async function untilClosed(closing: Promise<void>): Promise<void> {
-  await Promise.race([closing, wait(closeTimeoutMs, undefined, { ref: false })]);
+  await Promise.race([closing, wait(1000, undefined, { ref: false })]);
 }

@@ -22,7 +22,6 @@ export interface OpenJournalOptions {
   readonly mend?: string;
 }
 
-const probeMs = 1000;
 const nothing = (): void => undefined;
 
 /**
@@ -171,8 +170,8 @@ function journalOn(path: string, descriptor: number, { disk, log }: OpenJournalO
       log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
     } else {
       if (!isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
-      // An empty commit, for readiness to come back by itself. If it fails, that arms the next.
-      probe = setTimeout(() => void append([]).catch(nothing), probeMs).unref();
+      // An empty commit in a second, for readiness to come back by itself. If it fails, that arms the next.
+      probe = setTimeout(() => void append([]).catch(nothing), 1000).unref();
     }
     isFull = mayPass;
     const reason = isFull ? 'The disk is full.' : 'The storage file cannot be written any more.';

@@ -56,7 +56,8 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
     return undefined;
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
-    return reasonOf(error).replace(/\.$/, '');
+    const what = reasonOf(error).replace(/\.$/, '');
+    return once ? `no animal behind an idempotency record: ${what}` : what;
   }
 }
 
@@ -87,6 +88,5 @@ export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFac
 function endOfWholeLines(bytes: Buffer): number {
   const end = bytes.lastIndexOf(0x0a) + 1;
   const lastFrom = end < 2 ? 0 : bytes.lastIndexOf(0x0a, end - 2) + 1;
-  if (end - lastFrom > maxIdempotencyBytes) return end;
   return idempotencyPattern.test(bytes.toString('latin1', lastFrom, end)) ? lastFrom : end;
 }

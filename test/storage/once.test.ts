@@ -230,7 +230,7 @@ test('F3 a line taken out, doubled or swapped with the next is refused, or no an
 test('F3 under a sound commit a record counts only in exactly our text and directly before an animal', async () => {
   const record = recordLine(onceOf('a'));
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['no animal before the commit', petLine(1) + record, /line 3, byte \d+: name must be a string/],
+    ['no animal before the commit', petLine(1) + record, /line 3, byte \d+: no animal behind an idempotency record/],
     ['alone', record, /line 2, byte \d+: no animal/],
     ['an empty line between', `${record}\n${petLine(1)}`, /line 2, byte \d+: nothing behind/],
     ['a second record', record + record + petLine(1), /line 2, byte \d+: no animal/],

@@ -85,8 +85,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a bad line skipped',
     file: 'journal/lines.ts',
-    text: "return reasonOf(error).replace(/\\.$/, '');",
-    becomes: 'return reasonOf(error) === "" ? "" : undefined;',
+    text: "const what = reasonOf(error).replace(/\\.$/, '');",
+    becomes: 'const what = reasonOf(error) === "" ? "" : undefined;',
     test: 'storage/start.test.ts',
     caughtBy: 'F3 what no crash explains',
   },
