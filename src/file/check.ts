@@ -41,15 +41,8 @@ export function withFileToRead<Result>(path: string, use: (descriptor: number) =
 /** What was saved, and what was not. */
 export type SalvageReport = Awaited<ReturnType<typeof salvageFile>>;
 
-/** A line that was left out. */
-export interface LeftOutLine {
-  /** From 1. */
-  readonly line: number;
-  /** Its animal's id, where that can be told. */
-  readonly animal?: bigint;
-  /** Why, without a full stop. */
-  readonly what: string;
-}
+/** A line that was left out, by its number from 1: its animal's id, where that can be told, and why. */
+export type LeftOutLine = SalvageReport['leftOut'][number];
 
 /**
  * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, wherever that
@@ -70,7 +63,7 @@ const maxBatch = 1_000;
 async function soundPart(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];
-  const leftOut: LeftOutLine[] = [];
+  const leftOut: { readonly line: number; readonly animal?: bigint; readonly what: string }[] = [];
   let outSize = 0;
   let animals = 0;
   let lastId = 0n;

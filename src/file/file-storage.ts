@@ -1,9 +1,9 @@
 /** The storage that lasts: animals in their file, what plugins keep in files beside it. */
 import { resolve } from 'node:path';
-import { checkNames, PetstoreError, type Log } from '../errors.js';
+import { checkNames, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
-import { commitWatchers, groupCommit, idempotencyLine, lockingOn, nodeDisk } from '../journal/index.js';
-import { openJournal, untilClosed, type Disk, type OpenJournalOptions } from '../journal/index.js';
+import { commitWatchers, groupCommit, idempotencyLine, openJournal, untilClosed } from '../journal/index.js';
+import type { JournalOptions } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
 import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
@@ -11,14 +11,7 @@ import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarg
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 /** What a file storage may be given. */
-export interface FileStorageOptions {
-  /** Is told of a torn tail and of changes of state. @defaultValue nobody */
-  readonly log?: Log;
-  /** Milliseconds since the epoch: names a torn tail's copy. @defaultValue `Date.now` */
-  readonly clock?: () => number;
-  /** The file functions, for tests of faults. @defaultValue this machine's */
-  readonly disk?: Disk;
-}
+export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
 
 /**
  * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all its
@@ -28,8 +21,7 @@ export interface FileStorageOptions {
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
   const petsPath = resolve(path);
-  const journal = journalOptions(options);
-  const pets = await openFileRecords(petsPath, journal, petKind, petLines);
+  const pets = await openFileRecords(petsPath, options, petKind, petLines);
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
@@ -50,7 +42,7 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
         names.take(name);
         if (closing) throw closedError();
         const mend = 'put a copy from before in its place';
-        return openFileRecords(`${petsPath}.${name}`, { ...journal, mend }, keptKindOf(kind), recordLines(kind));
+        return openFileRecords(`${petsPath}.${name}`, { ...options, mend }, keptKindOf(kind), recordLines(kind));
       };
       const opening = open();
       beside.push(opening);
@@ -77,7 +69,7 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   const ownPath = isPets ? resolve(path) : `${resolve(path)}.${records}`;
   let lastId = 0n;
   const accept = (isPets ? petLines : recordLines(anyRecords))((id) => (lastId = id));
-  const { append, close } = await openJournal(ownPath, journalOptions({}), accept);
+  const { append, close } = await openJournal(ownPath, {}, accept);
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {
@@ -91,10 +83,6 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   };
 }
 
-function journalOptions({ disk = nodeDisk, log = () => undefined, clock = Date.now }: FileStorageOptions) {
-  return { disk, locking: lockingOn(process.platform), log, clock };
-}
-
 const noAnswer = 'The disk does not answer.';
 const keyUseBytes = 512;
 
@@ -103,7 +91,7 @@ type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 /** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
 async function openFileRecords<Draft>(
   path: string,
-  options: OpenJournalOptions,
+  options: JournalOptions,
   kind: KeptKind<Draft>,
   acceptorFor: typeof petLines,
 ) {

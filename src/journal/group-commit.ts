@@ -135,7 +135,7 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
 }
 
 /** Who is called back after each commit of a storage; `tell` never throws, for the records are kept. */
-export function commitWatchers(log: Log) {
+export function commitWatchers(log: Log = () => undefined) {
   const watchers: ((commit: Commit) => void)[] = [];
   const tell = (commit: Commit): void => {
     for (const watch of watchers) {

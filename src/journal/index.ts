@@ -2,7 +2,7 @@
 export { appendingOn, appendInSteps, createFile, nodeDisk, unusable, withFile } from './disk.js';
 export type { Disk, FileFacts } from './disk.js';
 export { commitWatchers, groupCommit, untilClosed, type GroupCommitOptions } from './group-commit.js';
-export { openJournal, type OpenJournalOptions } from './journal.js';
+export { openJournal, type JournalOptions } from './journal.js';
 export { batchBytes, idempotencyLine, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 export { isHeldElsewhere, lockingOn } from './lock.js';
 export { replay } from './replay.js';

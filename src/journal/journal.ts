@@ -7,29 +7,35 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, errnoOf, syncFolder, transferAll, unless, unusable, type Disk } from './disk.js';
+import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, unless, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
-import { inUse, isHeldElsewhere, type lockingOn } from './lock.js';
+import { inUse, isHeldElsewhere, lockingOn } from './lock.js';
 import { replay } from './replay.js';
 
-export interface OpenJournalOptions {
-  readonly disk: Disk;
-  readonly locking: ReturnType<typeof lockingOn>;
-  readonly log: Log;
-  /** Milliseconds since the epoch. */
-  readonly clock: () => number;
+/** How to open a journal. */
+export interface JournalOptions {
+  /** Is told of a torn tail and of changes of state. @defaultValue nobody */
+  readonly log?: Log;
+  /** Milliseconds since the epoch: names a torn tail's copy. @defaultValue `Date.now` */
+  readonly clock?: () => number;
+  /** The file functions, for tests of faults. @defaultValue this machine's */
+  readonly disk?: Disk;
+  /** @defaultValue this platform's */
+  readonly locking?: ReturnType<typeof lockingOn>;
   /** What to do about damage. @defaultValue the command `check` */
   readonly mend?: string;
 }
 
 const nothing = (): void => undefined;
 
+type Opening = JournalOptions & { readonly disk: Disk; readonly log: Log };
+
 /**
  * Opens a journal, making it where missing (F8), and hands each of its lines to `accept`.
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3)
  */
-export async function openJournal(path: string, options: OpenJournalOptions, accept: AcceptLine) {
-  const { disk, locking } = options;
+export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine) {
+  const { disk = nodeDisk, locking = lockingOn(process.platform), log = nothing } = options;
   const folder = dirname(path);
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | locking.openFlags;
   let descriptor: number | undefined;
@@ -43,7 +49,8 @@ export async function openJournal(path: string, options: OpenJournalOptions, acc
     await locking.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, folder);
-    return journalOn(path, descriptor, options, await recover(path, descriptor, options, accept));
+    const end = await recover(path, descriptor, { ...options, disk, log }, accept);
+    return journalOn(path, descriptor, disk, log, end);
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
     throw isHeldElsewhere(error) ? inUse(path) : unusable(path, error);
@@ -61,8 +68,8 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 }
 
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
-async function recover(path: string, descriptor: number, options: OpenJournalOptions, accept: AcceptLine) {
-  const { disk, log, clock, mend = `see \`node dist/server.js check ${path}\`` } = options;
+async function recover(path: string, descriptor: number, options: Opening, accept: AcceptLine) {
+  const { disk, log, clock = Date.now, mend = `see \`node dist/server.js check ${path}\`` } = options;
   const { problem, end, committedEnd, sum, lacksNewline, tornTail } = await replay(disk, descriptor, accept);
   if (problem) {
     const { line, byte, what } = problem;
@@ -88,7 +95,7 @@ async function recover(path: string, descriptor: number, options: OpenJournalOpt
 }
 
 /** An open journal; takes one batch at a time. */
-function journalOn(path: string, descriptor: number, { disk, log }: OpenJournalOptions, sizeAtStart: number) {
+function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeAtStart: number) {
   let end = sizeAtStart;
   let failure: PetstoreError | undefined;
   // Whether the failure may pass; any other lasts until a restart.
