@@ -117,13 +117,11 @@ export async function syncFolder(disk: Disk, folder: string): Promise<void> {
 
 const mends: Readonly<Record<string, string>> = {
   EACCES: 'give this user the right to read and write the file and its folder',
-  EPERM: 'give this user the right to read and write the file and its folder',
   EROFS: 'the disk is read-only: name a file on another, or mount it for writing',
   ENOENT: 'there is no such file or folder: name one that exists',
   EISDIR: 'it is a folder: name a file',
   ENOTDIR: 'a part of its path is a file, not a folder: name another',
   EEXIST: 'something is there already: name another',
-  EMFILE: 'too many files are open: raise the limit',
 };
 
 /** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */
