@@ -75,7 +75,7 @@ async function traceFailingSync(share: Share, errno: string, when: number): Prom
   return trace.failedSyncs;
 }
 
-/** Lets the `when`th write of some thread fail: broken too, but a full disk that took nothing is undone and tried again. */
+/** Lets the `when`th write of some thread fail: cut off and broken too, but a full disk that took nothing is undone and tried again. */
 async function traceFailingWrite(share: Share, errno: string, when: number): Promise<number> {
   const trace = new Trace(share);
   const { server, client } = await trace.start({ failingWrite: `inject=write:error=${errno}:when=${when}` });
@@ -88,7 +88,7 @@ async function traceFailingWrite(share: Share, errno: string, when: number): Pro
   const names = calls.map(({ name, result }) => (result.startsWith('-1') ? `failed ${name}` : name));
   hold(names.includes('failed write'), 'no write failed');
   const order = names.slice(names.indexOf('failed write')).join(', ');
-  const expected = errno === 'EIO' ? /^failed write$/ : /^(failed write, ftruncate, )+write$/;
+  const expected = errno === 'EIO' ? /^failed write, ftruncate$/ : /^(failed write, ftruncate, )+write$/;
   hold(expected.test(order), `a write that fails by ${errno} is followed so: ${order}`);
   const written = new Set(calls.filter(isWhole).flatMap(({ args }) => idsIn(args)));
   hold(
