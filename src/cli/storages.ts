@@ -52,8 +52,7 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   };
   const open: NamedStorage['open'] = async (use, log) => {
     if (use === 'dev') await migrate();
-    const opening = use === 'copy' ? postgres.postgresSource(url, { log }) : postgres.postgresStorage(url, { log });
-    return opening.catch((error: unknown) => {
+    return postgres.postgresStorage(url, { log }, use === 'copy').catch((error: unknown) => {
       if (!(error instanceof postgres.MissingTables)) throw error;
       const mend = 'make them with `petstore migrate --storage URL`';
       throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);

@@ -2,23 +2,8 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
-import {
-  connectMs,
-  ignore,
-  poolFor,
-  Session,
-  type PostgresClient,
-  type PostgresConnection,
-  type PostgresPool,
-  type PostgresQuery,
-  type Row,
-} from './driver.js';
-
-const messages = new Map([
-  ['22003', 'There are no ids left.'],
-  ['25006', 'The database takes no writes.'],
-  ['53100', 'The database is full.'],
-]);
+import { closedError } from '../memory/index.js';
+import { connectMs, poolFor, type Notice, type PostgresClient, type PostgresPool, type Row } from './driver.js';
 
 /** A statement that is not known to have been carried out; `cause` is what the driver threw. */
 export class DatabaseFailure extends PetstoreError {
@@ -26,14 +11,13 @@ export class DatabaseFailure extends PetstoreError {
   readonly isUnknown: boolean;
 
   constructor(cause: unknown, isUnknown: boolean) {
-    super('unavailable', messages.get(stateOf(cause)) ?? 'The database cannot be used now.', { cause });
+    const isOutOfRange = stateOf(cause) === '22003';
+    super('unavailable', isOutOfRange ? 'There are no ids left.' : 'The database cannot be used now.', { cause });
     this.isUnknown = isUnknown;
   }
 }
 
-class TimeoutError extends Error {
-  readonly code = 'ETIMEDOUT';
-}
+const ignore = () => undefined;
 
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
@@ -68,50 +52,34 @@ export async function again<Value>(
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 /** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-/** A pooler lacks a prepared statement, or has it already. */
-const statesOfPoolers = ['26000', '42P05'];
 
-const asText: PostgresQuery['types'] = { getTypeParser: () => (text) => text };
+const asText = { getTypeParser: () => (text: string) => text };
 
 /**
- * What a session begins with: commits last, or a warning comes; who waited for the counter need not try again; no
- * statement outlasts our patience. Set though it be right already, against a reload of the configuration; not in the
- * words of the connection's start, which a PgBouncer refuses.
+ * Of a session: commits last, or a warning comes; who waited for the counter need not try again; no statement outlasts
+ * our patience. Set though it be right already, against a reload of the configuration; not as the connection starts,
+ * which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
   set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local') THEN 'on'
     ELSE current_setting('synchronous_commit', true) END, false),
   set_config('default_transaction_isolation', 'read committed', false),
-  set_config('statement_timeout', CASE
-    WHEN extract(epoch FROM current_setting('statement_timeout', true)::interval) * 1000 BETWEEN 1 AND $1::int8
-    THEN current_setting('statement_timeout', true) ELSE CAST($1::int8 AS text) END, false)`;
+  set_config('statement_timeout', $1::text, false)`;
 
 /** For a statement: a server's end within a group commit's 8 s. */
 export const servingMs = 3_000;
 export const copyingMs = 20_000;
 /** The database itself is to answer first. */
 const graceMs = 500;
-const renewMs = 1_000;
-/** How many large answers are read at once, and how long one waits for that. */
-const maxLarge = 3;
-const turnMs = 5_000;
-const tellMs = 60_000;
 
 interface Asking {
-  /** For few texts. */
   readonly isPrepared?: boolean;
+  /** A warning leaves it open what became of it. */
+  readonly isWrite?: boolean;
   readonly statementMs?: number | undefined;
-  /** Megabytes, perhaps: few are read at once, or they would fill the memory. */
-  readonly isLarge?: boolean;
 }
 
-interface Answer {
-  readonly rows: readonly Row[];
-  readonly warning: string | undefined;
-}
-
-/** The connections of one storage. */
 export type Connections = Awaited<ReturnType<typeof connectionsTo>>;
 
 /** To the database of a URL, or those of somebody's pool. @throws as `poolFor` */
@@ -122,45 +90,31 @@ export async function connectionsTo(
   log: Log = ignore,
 ) {
   const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, maxConnections, log) : database;
-  const sessions = new Map<PostgresConnection, Session>();
+  const pool = isOurs ? await poolFor(database, maxConnections) : database;
+  const sessions = new Map<PostgresClient, ReturnType<typeof sessionIn>>();
   const underWay = new Set<Promise<unknown>>();
-  let trustedSince = 0;
-  let renewedAt = Number.NEGATIVE_INFINITY;
-  /** Not where a pooler forbids it. */
+  let trustedSince = Number.NEGATIVE_INFINITY;
   let mayPrepare = true;
-  let freeTurns = maxLarge;
-  const waiting: (() => void)[] = [];
   /** Until then a storage opens, and what that fails by is thrown. */
   let hasAnswered = false;
   const failing = new Set<string>();
-  const toldAt = new Map<string, number>();
   let isClosed = false;
   // The pool takes an idle connection out that is lost.
   pool.on('error', ignore);
   // At once, for what says that it is connected may say in the same breath that it ends.
   pool.on('connect', sessionOf);
 
-  /**
-   * Carries out one statement that writes, as one transaction. Rows prove that it is committed: a warning may say that
-   * a synchronous standby was not waited for.
-   * @throws DatabaseFailure
-   */
+  /** Carries out a statement that writes, as a transaction; rows prove that it is committed. @throws DatabaseFailure */
   async function ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
-    const { rows, warning } = await send(text, values, asking);
-    if (warning !== undefined) throw new DatabaseFailure(new Error(warning), true);
-    return rows;
+    return send(text, values, { ...asking, isWrite: true });
   }
 
   /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
   async function read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
-    const { isLarge } = asking;
-    if (isLarge) await within(turnMs, takeTurn(), giveTurn).catch(throwUnsent);
     const since = trustedSince;
     try {
-      const { rows } = await send(text, values, asking).catch((error: unknown) => {
-        const isRenewed = trustedSince > since;
-        if (!isRenewed || causeOf(error) instanceof TimeoutError) throw error;
+      const rows = await send(text, values, asking).catch((error: unknown) => {
+        if (trustedSince <= since || stateOf(error) === 'ETIMEDOUT') throw error;
         return send(text, values, asking);
       });
       hasAnswered = true;
@@ -169,38 +123,29 @@ export async function connectionsTo(
     } catch (error) {
       tell('be read', error);
       throw error;
-    } finally {
-      if (isLarge) giveTurn();
     }
   }
 
   /** Tells the log when the database stops doing what is asked, or does it again. */
   function tell(what: 'be read' | 'be written to', failure?: unknown) {
-    const isFailing = failure !== undefined;
-    if (!hasAnswered || failing.has(what) === isFailing) return;
-    const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
-    const now = performance.now();
-    if (now - (toldAt.get(line) ?? Number.NEGATIVE_INFINITY) < tellMs) return;
-    toldAt.set(line, now);
-    if (isFailing) {
+    if (failure === undefined) {
+      if (failing.delete(what)) log('info', `the database can ${what} again`);
+    } else if (hasAnswered && !failing.has(what)) {
       failing.add(what);
-      log('error', line, { error: reasonOf(causeOf(failure)) });
-    } else {
-      failing.delete(what);
-      log('info', line);
+      log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
     }
   }
 
-  /** What was changed may be right for new sessions. */
+  /** What was changed may be right for new sessions; at most once a second. */
   function renew() {
     const now = performance.now();
-    if (now - renewedAt >= renewMs) trustedSince = renewedAt = now;
+    if (now - trustedSince >= 1_000) trustedSince = now;
   }
 
   /** Ends the pool where it is ours, else lets go of it once nothing is under way. */
   async function close() {
     isClosed = true;
-    // It keeps its listeners: its last connections end later, and may still be lost.
+    // It keeps its listeners: its last connections may still be lost.
     if (isOurs) return pool.end();
     // A connection in use that is lost while nobody listens ends the process.
     await Promise.allSettled(underWay);
@@ -210,76 +155,92 @@ export async function connectionsTo(
     sessions.clear();
   }
 
-  async function send(text: string, values: unknown[], asking: Asking): Promise<Answer> {
-    if (isClosed) return throwUnsent(new Error('the storage is closed'));
+  async function send(text: string, values: unknown[], asking: Asking): Promise<readonly Row[]> {
+    if (isClosed) throw closedError();
     const answer = carryOut(text, values, asking).finally(() => underWay.delete(answer));
     underWay.add(answer);
     return answer;
   }
 
-  async function carryOut(text: string, values: unknown[], asking: Asking): Promise<Answer> {
+  async function carryOut(text: string, values: unknown[], asking: Asking): Promise<readonly Row[]> {
     const name = asking.isPrepared && mayPrepare ? nameOf(text) : undefined;
-    const { client, session } = await checkOut().catch(throwUnsent);
-    session.severity = undefined;
-    session.warning = undefined;
+    const client = await checkOut().catch((error: unknown) => {
+      throw new DatabaseFailure(error, false);
+    });
+    const session = sessionOf(client);
+    session.warning = '';
     try {
       const query = { text, values, types: asText, ...(name !== undefined && { name }) };
       const { rows } = await within((asking.statementMs ?? statementMs) + graceMs, client.query(query));
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
+      // That a synchronous standby was not waited for, perhaps: its outcome is unknown.
+      if (asking.isWrite && session.warning)
+        throw Object.assign(new Error(session.warning), { severity: 'ERROR', code: '40003' });
       client.release();
-      return { rows, warning: session.warning };
+      return rows;
     } catch (error) {
       const state = stateOf(error);
-      // All else ends the connection, and mostly others with it.
-      const isLost = (session.severity ?? severityOf(error)) !== 'ERROR';
+      // All else ends the connection, and mostly others with it; so it seems where messages are in another language.
+      const isLost = !(error instanceof Error && 'severity' in error && error.severity === 'ERROR');
       if (isLost) trustedSince = performance.now();
       else if (statesOfSessions.includes(state)) renew();
       client.release(isLost);
+      // A pooler lacks the prepared statement, or has it already.
+      if (name !== undefined && ['26000', '42P05'].includes(state)) {
+        mayPrepare = false;
+        return send(text, values, asking);
+      }
       // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit.
-      const failure = new DatabaseFailure(error, isLost || doubtfulStates.test(state));
-      if (name === undefined || failure.isUnknown || !statesOfPoolers.includes(state)) throw failure;
-      mayPrepare = false;
-      return send(text, values, asking);
+      throw new DatabaseFailure(error, isLost || doubtfulStates.test(state));
     }
   }
 
   /** Not known to be dead or outdated. */
-  async function checkOut(): Promise<{ readonly client: PostgresClient; readonly session: Session }> {
+  async function checkOut(): Promise<PostgresClient> {
     const client = await within(connectMs, pool.connect(), (late) => late.release());
     const session = sessionOf(client);
     if (session.since < trustedSince) {
       client.release(true);
       return checkOut();
     }
-    if (session.isSetUp) return { client, session };
+    if (session.isSetUp) return client;
     const setting = client.query({ text: settings, values: [statementMs], types: asText });
     await within(connectMs, setting).catch((error: unknown) => {
       client.release(true);
       throw error;
     });
     session.isSetUp = true;
-    return { client, session };
+    return client;
   }
 
-  function sessionOf(client: PostgresConnection): Session {
-    const session = sessions.get(client) ?? new Session(client, () => sessions.delete(client));
+  function sessionOf(client: PostgresClient) {
+    const session = sessions.get(client) ?? sessionIn(client, () => sessions.delete(client));
     sessions.set(client, session);
     return session;
   }
 
-  async function takeTurn() {
-    if (freeTurns > 0) freeTurns--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-  }
+  return { ask, read, tell, renew, close };
+}
 
-  function giveTurn() {
-    const next = waiting.shift();
-    if (next === undefined) freeTurns++;
-    else next();
-  }
-
-  return { ask, read, tell, renew, close, isClosed: () => isClosed };
+/** What is known of one connection, and listened for on it. */
+function sessionIn(client: PostgresClient, ended: () => void) {
+  const hear = ({ severity = '', message, routine }: Notice) => {
+    const isWarning = !/^(NOTICE|INFO|LOG|DEBUG\d?)$/.test(severity);
+    // Those of PL/pgSQL functions do not count.
+    if (isWarning && routine !== 'exec_stmt_raise') session.warning = message || 'a warning';
+  };
+  // An error that nobody listens for ends the process.
+  client.on('error', ignore);
+  client.on('end', ended);
+  client.on('notice', hear);
+  const leave = () => {
+    client.removeListener('error', ignore);
+    client.removeListener('end', ended);
+    client.removeListener('notice', hear);
+  };
+  const session = { since: performance.now(), isSetUp: false, warning: '', leave };
+  return session;
 }
 
 /** For a prepared statement of this very text: another version of ours may have prepared another. */
@@ -287,28 +248,13 @@ function nameOf(text: string): string {
   return `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
-function throwUnsent(error: unknown): never {
-  throw new DatabaseFailure(error, false);
-}
-
 /** What comes later goes to `late`. */
 function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   return new Promise((resolve, reject) => {
-    let isOverdue = false;
-    const giveUp = () => {
-      isOverdue = true;
-      reject(new TimeoutError(`no answer within ${ms} ms`));
-    };
-    // After a busy turn of the event loop the answer may be there, but not read yet.
-    const timer = setTimeout(() => setImmediate(giveUp), ms);
-    promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
+    const timer = setTimeout(() => {
+      promise.then(late, ignore);
+      reject(Object.assign(new Error(`no answer within ${ms} ms`), { code: 'ETIMEDOUT' }));
+    }, ms);
+    promise.finally(() => clearTimeout(timer)).then(resolve, reject);
   });
-}
-
-/**
- * Field S of an error, which will do where there is no field V (a pooler, CockroachDB, a client whose bytes cannot be
- * read). It is in the language of the server, and no translation of PostgreSQL calls a FATAL or a PANIC `ERROR`.
- */
-function severityOf(error: unknown): string | undefined {
-  return error instanceof Error && 'severity' in error ? String(error.severity) : undefined;
 }

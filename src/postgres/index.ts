@@ -3,7 +3,7 @@ import { checkNames, type Log } from '../errors.js';
 import { checkDraft, petJson, type PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
-import { closedError, keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
+import { keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
@@ -12,7 +12,7 @@ import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
 export { wantedUrl } from './driver.js';
-export type { PostgresClient, PostgresConnection, PostgresNotice, PostgresPool, PostgresQuery } from './driver.js';
+export type { PostgresPool } from './driver.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
@@ -25,28 +25,13 @@ export interface PostgresStorageOptions {
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
  * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its owner's to end.
- * @throws PetstoreError `storage_unusable` in one line: no `pg`, no database, no tables, no right to read them;
- * TypeError for what is no URL.
+ * @param isSource To be copied from (see `copyPets`): lists may take long, and fail by a `storage_unusable`.
+ * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for what is no URL.
  */
-export function postgresStorage(
+export async function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
-): Promise<PetStorage> {
-  return openStorage(database, options, false);
-}
-
-/**
- * The same to be copied from, or compared with a copy (see `copyPets`): lists may take long, nothing waits for a
- * database that is away, and what reading fails by is a `storage_unusable`.
- */
-export function postgresSource(url: string, options: PostgresStorageOptions = {}): Promise<PetStorage> {
-  return openStorage(url, options, true);
-}
-
-async function openStorage(
-  database: string | PostgresPool,
-  options: PostgresStorageOptions,
-  isSource: boolean,
+  isSource = false,
 ): Promise<PetStorage> {
   checkNames('option of postgresStorage', options, ['log', 'maxConnections']);
   const { log = () => undefined, maxConnections = 10 } = options;
@@ -65,19 +50,6 @@ async function openStorage(
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
-  async function keep<Draft>(name: string, kind: RecordKind<Draft>) {
-    names.take(name);
-    if (closing !== undefined) throw closedError();
-    const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
-    kinds.push(records);
-    return records;
-  }
-
-  async function close() {
-    await Promise.all(kinds.map((records) => records.close()));
-    await untilClosed(connections.close());
-  }
-
   return {
     ...petsOf(pets.texts),
     texts: pets.texts,
@@ -87,16 +59,18 @@ async function openStorage(
     },
     onCommit: pets.onCommit,
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const kept = keep(name, kind);
-      const opened = kept.then((records) => {
-        const open = () => records.open().catch(throwUnusable);
-        return isSource ? open() : untilThere(open, log);
-      });
-      opened.catch(() => undefined);
-      return { ...recordsWhenOpen<Draft>(kept.then(({ texts }) => texts)), opened };
+      const opening = async () => {
+        names.take(name);
+        const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
+        kinds.push(records);
+        await untilThere(() => records.open().catch(throwUnusable), log);
+        return records.texts;
+      };
+      return recordsWhenOpen<Draft>(opening());
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
-    close: () => (closing ??= close()),
+    close: () =>
+      (closing ??= Promise.all(kinds.map((records) => records.close())).then(() => untilClosed(connections.close()))),
   };
 }
 

@@ -6,7 +6,7 @@ import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
 import { commitWatchers, groupCommit } from '../journal/index.js';
-import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
+import { checkOnce, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
@@ -14,7 +14,7 @@ import * as sql from './tables.js';
 /** A record that has no id yet. */
 export interface Unnumbered {
   readonly status: PetStatus | undefined;
-  /** What stands after the id in its JSON text, a byte string. */
+  /** What comes after the id in its JSON text. */
   readonly rest: string;
   readonly once?: InsertOnce;
 }
@@ -22,25 +22,24 @@ export interface Unnumbered {
 /** Where the rest begins after an id of one digit. */
 export const restAt = '{"id":0'.length;
 
-/** Its text, or why its idempotency key does not allow it. */
+/** Or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
 const againMs = 2_000;
 const readyMs = 4_000;
-const maxLimit = 1_000_000;
 /** Few, for each connection keeps a plan of each. */
 const preparedLimits = [20, 50, 100];
 
-/** One kind of records in one database, with the members of a `PetStorage` for it. */
+/** One kind of records, with the members of a `PetStorage` for it. */
 export function postgresRecords<Draft>(
   connections: Connections,
   unnumbered: (draft: Draft) => Unnumbered,
   table: sql.Table,
   log: Log,
 ) {
-  const writer = writerInto(table, connections);
-  // A writer has one batch at a time, and whether one would be stored is tried while another may be under way.
-  const trialWriter = writerInto(table, connections);
+  const store = writerInto(table, connections);
+  // A writer has one batch at a time.
+  const storeByAnother = writerInto(table, connections);
   const commits = groupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
@@ -52,12 +51,9 @@ export function postgresRecords<Draft>(
   const watchers = commitWatchers(log);
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
-  /** What adding failed by last, until it is known to work. */
-  let failure: unknown;
-  /** What was stored last, or else what failed first. */
-  let sample: Unnumbered | undefined;
+  /** Whether adding failed, until a batch is stored. */
+  let hasFailed = false;
   let readiness: Promise<void> | undefined;
-  let isClosed = false;
 
   async function add(record: Unnumbered) {
     const added = await commits.add(record);
@@ -68,7 +64,6 @@ export function postgresRecords<Draft>(
   /** For animals alone. What is under way in another server is waited for. */
   async function insertOnce(draft: Draft, once: InsertOnce) {
     checkOnce(once);
-    checkOpen();
     if (keysUnderWay.has(once.key)) throw inFlight;
     const record = { ...unnumbered(draft), once };
     keysUnderWay.add(once.key);
@@ -81,14 +76,13 @@ export function postgresRecords<Draft>(
 
   /** Together with all ids of this event-loop turn, never with those before: 2.5 to 3.4 times as many a second. */
   async function get(id: bigint): Promise<string | undefined> {
-    checkOpen();
     if (!isInt64(id)) return undefined;
     const { ids, found } = (together ??= newTogether());
     ids.add(id);
     if (ids.size === sql.maxIds) together = undefined;
     const text = (await found).get(String(id));
     // Long ones one by one: together they would fill the memory.
-    return text === null ? ((await findTexts([id], true)).get(String(id)) ?? undefined) : text;
+    return text === null ? ((await findTexts([id])).get(String(id)) ?? undefined) : text;
   }
 
   function newTogether() {
@@ -101,70 +95,62 @@ export function postgresRecords<Draft>(
   }
 
   /** By the digits of their ids; null for a long one. */
-  async function findTexts(ids: readonly bigint[], isLarge = false): Promise<ReadonlyMap<string, string | null>> {
+  async function findTexts(ids: readonly bigint[]): Promise<ReadonlyMap<string, string | null>> {
     // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in place of one it kept.
     const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
-    const rows = await connections.read(statement, [value], { isPrepared: true, isLarge });
+    const rows = await connections.read(statement, [value], { isPrepared: true });
     return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
   }
 
   /** Once for all who ask for this page in this turn: 2.8 times as many a second, by `pages.ts same`. */
   async function list(query: PetQuery): Promise<TextPage> {
     checkQuery(query);
-    checkOpen();
     const { status, after = 0n } = query;
-    const limit = Math.min(query.limit, maxLimit);
+    const limit = Math.min(query.limit, 1_000_000);
     // No text of a caller's comes into a statement.
     if (after > int64Max || (status !== undefined && !isPetStatus(status))) return { texts: [] };
     const from = after < 0n ? 0n : after;
     const name = `${limit} ${from} ${status}`;
-    const known = pages.get(name);
-    if (known !== undefined) return known;
-    const page = nextTurn().then(() => {
+    const ask = () => {
       pages.delete(name);
       return pageOf(from, limit, status);
-    });
+    };
+    const page = pages.get(name) ?? nextTurn().then(ask);
     pages.set(name, page);
     return page;
   }
 
   async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+    const isPrepared = preparedLimits.includes(limit);
     // One more says whether there is a next page.
-    const statement = table.selectPage(limit + 1, status);
-    const [row] = await connections.read(statement, [from], { isPrepared: preparedLimits.includes(limit) });
-    const texts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
-    const isWhole = !texts.includes(sql.tooLong);
-    if (isWhole && texts.length <= limit) return { texts };
-    const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
-    // Some may have been changed by hand.
-    if (!isWhole || lastId === undefined) return longPageOf(from, limit, status);
-    return { texts: texts.slice(0, limit), next: BigInt(lastId) };
-  }
-
-  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
-    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from], { isLarge: true });
-    const texts: string[] = [];
-    for (const { json } of rows.slice(0, limit)) {
-      if (typeof json !== 'string') break;
-      texts.push(sql.textOfHex(json));
+    const [row] = await connections.read(table.selectPage(limit + 1, status), [from], { isPrepared });
+    const shorts = row?.['page'] ? sql.textOfHex(row['page']).split('\n') : [];
+    if (!shorts.includes(sql.tooLong)) {
+      if (shorts.length <= limit) return { texts: shorts };
+      const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(shorts[limit - 1] ?? '')?.[1];
+      // It may have been changed by hand.
+      if (lastId !== undefined) return { texts: shorts.slice(0, limit), next: BigInt(lastId) };
     }
+    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from]);
+    const texts = rows.slice(0, limit).flatMap(({ json }) => (typeof json === 'string' ? sql.textOfHex(json) : []));
     const last = rows[texts.length - 1]?.['id'];
-    return rows.length > texts.length && typeof last === 'string' ? { texts, next: BigInt(last) } : { texts };
+    return rows.length > texts.length && last ? { texts, next: BigInt(last) } : { texts };
   }
 
   async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
     const startedAt = performance.now();
-    const { added, count } = await writer.store(records).catch((error: unknown) => {
-      failure = error;
-      sample ??= records[0];
+    try {
+      const { added, count } = await store(records);
+      if (count === 0) return added;
+      hasFailed = false;
+      connections.tell('be written to');
+      watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
+      return added;
+    } catch (error) {
+      hasFailed = true;
+      connections.tell('be written to', error);
       throw error;
-    });
-    if (count === 0) return added;
-    failure = undefined;
-    sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
-    connections.tell('be written to');
-    watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
-    return added;
+    }
   }
 
   async function counter(): Promise<Row> {
@@ -173,51 +159,32 @@ export function postgresRecords<Draft>(
   }
 
   async function askReadiness() {
-    let found = await counter();
-    if (found['read_only'] !== 'off') {
-      // That may be true of the session alone.
-      connections.renew();
-      found = await counter();
-    }
-    // A plugin's is made with its first record.
-    const isMissing = found['last_id'] === null && table === sql.petTable;
-    if (found['read_only'] !== 'off' || isMissing)
+    const { read_only: readOnly, last_id: lastId } = await counter();
+    // That may be true of the session alone: who asks again gets another.
+    if (readOnly !== 'off') connections.renew();
+    // A plugin's counter is made with its first record.
+    if (readOnly !== 'off' || (lastId === null && table === sql.petTable))
       throw new PetstoreError('unavailable', 'The database takes no writes.');
-    if (found['last_id'] === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    const failed = failure;
-    if (failed === undefined || sample === undefined) return;
-    await trialWriter.tryOut(sample);
-    await list({ limit: 1 });
-    // It may be another by now.
-    if (failure === failed) failure = undefined;
-  }
-
-  function checkOpen() {
-    if (isClosed) throw closedError();
+    if (lastId === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
+    if (hasFailed) await storeByAnother([]);
+    hasFailed = false;
   }
 
   return {
     texts: { insert: async (draft: Draft) => add(unnumbered(draft)), insertOnce, get, list },
-    open: async () => {
-      checkOpen();
-      await counter();
-    },
+    open: counter,
     get waiting() {
       return commits.waiting;
     },
     onCommit: watchers.add,
     ready: async () => {
-      checkOpen();
       const late = new PetstoreError('unavailable', 'The database does not answer.');
       if (commits.hung) throw late;
       readiness ??= askReadiness().finally(() => (readiness = undefined));
       await Promise.race([readiness, wait(readyMs, undefined, { ref: false }).then(() => Promise.reject(late))]);
     },
-    close: async () => {
-      isClosed = true;
-      // What this turn has asked for is sent in the next.
-      await Promise.all([commits.close(), nextTurn()]);
-    },
+    // What this turn has asked for is sent in the next.
+    close: () => Promise.all([commits.close(), nextTurn()]),
   };
 }
 
@@ -227,20 +194,11 @@ function writerInto(table: sql.Table, connections: Connections) {
   let lastBatch = 0n;
 
   /**
-   * Stores records in their order, and answers how many. One whose key was used comes to what that use came to, after a
-   * commit of this very call: only then is that use on a synchronous standby too.
+   * Stores records in their order. One whose key was used comes to what that use came to, after a commit of this very
+   * call: only then is that use on a synchronous standby too.
    * @throws DatabaseFailure where none is there, now or later, or nobody can say
    */
   async function store(records: readonly Unnumbered[]) {
-    try {
-      return await again(() => storeUnused(records), mayPass, againMs);
-    } catch (error) {
-      connections.tell('be written to', error);
-      throw error;
-    }
-  }
-
-  async function storeUnused(records: readonly Unnumbered[]) {
     const used = await usesOf(records);
     const unused = records.filter((_, index) => used[index] === undefined);
     let id = (await insert(unused)) - BigInt(unused.length);
@@ -254,55 +212,31 @@ function writerInto(table: sql.Table, connections: Connections) {
   }
 
   function mayPass(error: unknown): boolean {
+    // By the words, for the state alone may be a trigger's.
+    const reason = stateOf(error) === '22P02' ? reasonOf(causeOf(error)) : '';
     // Its row is not as we left it, as after a restore.
-    const isOfWriter = endedItself(error, sql.notNextWords);
+    const isOfWriter = reason.includes(sql.notNextWords);
     if (isOfWriter) writerId = randomUUID();
     // Or another server has used a key since we looked.
-    return isOfWriter || ['40001', '40P01'].includes(stateOf(error)) || endedItself(error, sql.keyTakenWords);
-  }
-
-  /** Stores a record and undoes that, and commits an empty batch. @throws DatabaseFailure as an add */
-  async function tryOut({ status, rest }: Unnumbered) {
-    const values = valuesOf([{ status, rest }], randomUUID(), 1n);
-    const prove = (knowsDeferred: boolean) => connections.ask(sql.proofOf(table.insertBatch, values, knowsDeferred));
-    await prove(true)
-      .catch((error: unknown) => {
-        if (!['42601', '0A000'].includes(stateOf(error))) throw error;
-        return prove(false);
-      })
-      .catch((error: unknown) => {
-        if (!endedItself(error, sql.provenWords)) throw error;
-      });
-    await store([]);
+    return isOfWriter || reason.includes(sql.keyTakenWords) || ['40001', '40P01'].includes(stateOf(error));
   }
 
   /** Adds one batch, which may be empty, and answers its last id. */
   async function insert(records: readonly Unnumbered[]): Promise<bigint> {
     const batch = ++lastBatch;
-    const values = valuesOf(records, writerId, batch);
-    const isKeyed = records.some(({ once }) => once !== undefined);
-    if (isKeyed) {
-      values.push(
-        records.map(({ once }) => once?.key ?? ''),
-        records.map(({ once }) => once?.body ?? ''),
-        records.map(({ once }) => once?.at ?? 0),
-      );
-    }
-    const statement = isKeyed ? table.insertKeyedBatch : table.insertBatch;
+    const statuses = records.map(({ status }) => status ?? '');
+    const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
+    const uses = records.flatMap(({ once }, index) => (once === undefined ? [] : { ...once, n: index + 1 }));
+    const keys = [uses.map(({ key }) => key), uses.map(({ body }) => body), uses.map(({ at }) => at)];
+    const values = [writerId, batch, records.length, table.counter, statuses, rests, ...keys, uses.map(({ n }) => n)];
     try {
-      return lastIdIn(await connections.ask(statement, values, { isPrepared: true }));
+      return lastIdIn(await connections.ask(table.insertBatch, values, { isPrepared: true }));
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // Now, for the search may take as long as the database is away.
       connections.tell('be written to', error);
       return settle(batch, error);
     }
-  }
-
-  function valuesOf(records: readonly Unnumbered[], by: string, batch: bigint): unknown[] {
-    const statuses = records.map(({ status }) => status ?? '');
-    const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
-    return [by, batch, records.length, table.counter, statuses, rests];
   }
 
   /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
@@ -312,7 +246,7 @@ function writerInto(table: sql.Table, connections: Connections) {
       if (rows.length === 0 || rows[0]?.['last_id'] === '-1') throw failure;
       return lastIdIn(rows);
     };
-    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure && !connections.isClosed());
+    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure);
   }
 
   /** What the key of each record was used for; undefined for a new one, or none. */
@@ -325,7 +259,7 @@ function writerInto(table: sql.Table, connections: Connections) {
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
 
-  return { store, tryOut };
+  return (records: readonly Unnumbered[]) => again(() => store(records), mayPass, againMs);
 }
 
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
@@ -338,15 +272,9 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   return { id: BigInt(id), json: sql.textOfHex(json) };
 }
 
-/** Whether a statement ended itself with these words; its state alone may be a trigger's. */
-function endedItself(error: unknown, words: string): boolean {
-  return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
-}
-
 /** @throws DatabaseFailure for a reply that was damaged on its way */
 function lastIdIn([row]: readonly Row[]): bigint {
   const digits = row?.['last_id'] ?? '';
-  if (!/^[0-9]{1,19}$/.test(digits))
-    throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
-  return BigInt(digits);
+  if (/^[0-9]{1,19}$/.test(digits)) return BigInt(digits);
+  throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
 }

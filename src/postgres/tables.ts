@@ -1,14 +1,8 @@
-/**
- * The statements that make the tables, and all that are asked of them, in the SQL that CockroachDB and YugabyteDB have
- * too. Free text is never part of a statement but one of its values; {@link proofOf} alone writes it out, as digits.
- */
+/** All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among their values. */
 import type { PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
-/**
- * Each brings the tables to the next version, and may be run again. None of them ever changes; new ones come last, and
- * only add, for servers of the version before are at work.
- */
+/** Each may be run again. None ever changes; new ones only add, for servers of the version before are at work. */
 export const migrations: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
   // As bytes, which no setting converts.
@@ -27,9 +21,8 @@ export const migrations: readonly string[] = [
     '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
 ];
 
-export const setVersion =
-  "INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8) " +
-  'ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)';
+export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)
+ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
 
 export const selectVersion = "SELECT version FROM petstore_schema WHERE name = 'petstore'";
 
@@ -40,9 +33,8 @@ export function textOfHex(digits: string): string {
   return Buffer.from(digits, 'hex').toString('latin1');
 }
 
-/** In a page of long texts: more than 100 animals of the default `maxBodyBytes`. */
-const maxPageBytes = 2 ** 24;
-/** In an answer of which any number may come at once. */
+/** In a page of long texts, one for each connection: 100 animals of the default length. */
+const maxPageBytes = 2 ** 23;
 const maxQuickBytes = 2 ** 21;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
@@ -51,7 +43,6 @@ export const tooLong = '\xff';
 /** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
-export const provenWords = 'a batch could be stored';
 
 /** Ends a statement by an error 22P02: a count with words after it is no number. */
 function failing(count: string, words: string): string {
@@ -66,47 +57,38 @@ export const petTable: Table = tableOf(
   (status) => `petstore_pets WHERE${status === undefined ? '' : ` status = '${status}' AND`}`,
 );
 
-export const kindPrefix = 'records.';
-
 /** @param name Of small letters. */
 export function recordTable(name: string): Table {
-  const kind = `${kindPrefix}${name}`;
+  const kind = `records.${name}`;
   // The first of a kind makes its counter.
-  const taking =
-    'INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8) ' +
-    'ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id';
+  const taking = `INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8)
+  ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id`;
   const target = `petstore_records (kind, id, json) SELECT '${kind}', id, json`;
   return tableOf(kind, taking, target, () => `petstore_records WHERE kind = '${kind}' AND`);
 }
 
 export type Table = ReturnType<typeof tableOf>;
 
-/**
- * The statements of one kind of records.
- * @param taking Raises the counter, $4, by $3.
- * @param target Into which columns which ones of a batch go.
- * @param rowsOf To be followed by a condition.
- */
+/** @param taking Raises the counter, $4, by $3. @param rowsOf To be followed by a condition. */
 function tableOf(counter: string, taking: string, target: string, rowsOf: (status?: PetStatus) => string) {
   const rows = rowsOf();
   return {
     counter,
-    insertBatch: insertInto(taking, target, false),
-    insertKeyedBatch: insertInto(taking, target, true),
+    insertBatch: insertInto(taking, target),
     /** Adds texts, $5, of ids, $3, and statuses, $4: raises the counter from $1 to $2, else does nothing. */
     adoptBatch: `WITH taken AS (
-  UPDATE petstore_counters SET last_id = $2::int8 WHERE name = '${counter}' AND last_id = $1::int8 RETURNING last_id
+  INSERT INTO petstore_counters (name, last_id) VALUES ('${counter}', $2::int8)
+  ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id WHERE petstore_counters.last_id = $1::int8
+  RETURNING last_id
 ), stored AS (
   INSERT INTO ${target} FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
 )
 SELECT last_id FROM taken`,
-    selectLast: `SELECT last_id, (SELECT ${hex} FROM ${rows} id = last_id) AS json
-FROM petstore_counters WHERE name = '${counter}'`,
     selectOne: `SELECT id, ${hex} AS json FROM ${rows} id = $1::int8`,
     /** Null for a long text. */
     selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
 FROM ${rows} id = ANY($1::int8[])`,
-    /** In one text, with newlines between; {@link tooLong} in the place of what is. */
+    /** In one text, with newlines between. */
     selectPage: (limit: number, status?: PetStatus) => `SELECT array_to_string(ARRAY(
   SELECT CASE WHEN length(json) <= ${Math.floor(maxQuickBytes / limit)} THEN ${hex} END
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
@@ -122,30 +104,18 @@ FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`,
 export const selectCounter = `SELECT current_setting('transaction_read_only') AS read_only,
   (SELECT last_id FROM petstore_counters WHERE name = $1::text) AS last_id`;
 
-/** Makes the counter $1 where there is none. */
-export const addCounter =
-  'INSERT INTO petstore_counters (name, last_id) VALUES ($1::text, 0) ON CONFLICT (name) DO NOTHING';
-
-export const selectCounters = 'SELECT name FROM petstore_counters WHERE last_id > 0 ORDER BY name';
+export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
+WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
 
 /**
  * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
- * $5 their statuses, $6 their texts after the id; $7 their keys, $8 the bodies and $9 the times of those. '' is for
- * none: `array_nulls = off` makes a text of a null. The counter's row stays locked until the commit: ids become visible
- * in their order. It ends itself where a key was used within its time, where the writer has had a batch of this number
- * or a later one, and where a row is missing.
+ * $5 their statuses, '' for none (`array_nulls = off` makes a text of a null), $6 their texts after the id; $7 the keys
+ * used, $8 the bodies, $9 the times, $10 by which records, from 1. The counter's row stays locked until the commit: ids
+ * become visible in order. It ends itself where a key was used, the writer has had such a batch, or a row is missing.
  */
-function insertInto(taking: string, target: string, hasKeys: boolean): string {
-  const [names, arrays] = hasKeys ? [', key, body, sent_at', ', $7::text[], $8::text[], $9::int8[]'] : ['', ''];
-  const wanted = hasKeys ? "$3::int8 + (SELECT count(*) FROM batch WHERE key <> '')" : '$3::int8';
-  const kept = `(SELECT count(*) FROM stored)${hasKeys ? ' + (SELECT count(*) FROM kept)' : ''}`;
-  const keeping = `, kept AS (
-  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, id FROM batch WHERE key <> ''
-  ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
-    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
-      ELSE ${failing('petstore_idempotency.sent_at', keyTakenWords)} END
-  RETURNING key
-)`;
+function insertInto(taking: string, target: string): string {
+  const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
+  const kept = '(SELECT count(*) FROM stored) + (SELECT count(*) FROM kept)';
   return `WITH taken AS (
   ${taking} RETURNING last_id
 ), noted AS (
@@ -155,34 +125,24 @@ function insertInto(taking: string, target: string, hasKeys: boolean): string {
   RETURNING batch
 ), batch AS (
   SELECT last_id - $3::int8 + n AS id, status,
-    convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json${names}
-  FROM taken, unnest($5::text[], $6::bytea[]${arrays}) WITH ORDINALITY AS drafts (status, rest${names}, n)
+    convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
+  FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
 ), stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
-)${hasKeys ? keeping : ''}
+), kept AS (
+  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, last_id - $3::int8 + n
+  FROM taken, unnest($7::text[], $8::text[], $9::int8[], $10::int8[]) AS used (key, body, sent_at, n)
+  ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
+    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
+      ELSE ${failing('petstore_idempotency.sent_at', keyTakenWords)} END
+  RETURNING key
+)
 SELECT CASE
   WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted) THEN (SELECT last_id FROM taken)
-  WHEN NOT EXISTS (SELECT 1 FROM taken) THEN ${failing('(SELECT count(*) FROM taken)', 'counters for these records')}
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
     THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
-  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no writer`)}
+  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
 END AS last_id`;
-}
-
-/**
- * Adds a batch with all that its commit would do, in one transaction that always ends by an error, where all went well
- * by one with {@link provenWords}.
- * @param values Those of `insertBatch`, which become part of the text: from outside are only bytes, as digits.
- */
-export function proofOf(insertBatch: string, values: readonly unknown[], knowsDeferred: boolean): string {
-  const inserting = insertBatch.replaceAll(/\$([1-9])/g, (_, number) => literalOf(values[Number(number) - 1]));
-  const checking = knowsDeferred ? 'SET CONSTRAINTS ALL IMMEDIATE;' : '';
-  return `${inserting};${checking} SELECT ${failing('count(*)', provenWords)} FROM petstore_counters`;
-}
-
-function literalOf(value: unknown): string {
-  if (Array.isArray(value)) return `ARRAY[${value.map(literalOf).join(', ')}]`;
-  return Buffer.isBuffer(value) ? `decode('${value.toString('hex')}', 'hex')` : `'${String(value)}'`;
 }
 
 /**
@@ -195,7 +155,7 @@ ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   WHERE petstore_writers.batch <= excluded.batch
 RETURNING last_id`;
 
-/** The uses of the keys $1, with their animals only where the bodies are those of $2: others may be long. */
+/** The uses of the keys $1, with their animals, which may be long, only where the bodies are those of $2. */
 export const selectKeys = `SELECT key, used.body, sent_at, pet_id, ${hex} AS json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
 LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = asked.body`;

@@ -42,6 +42,8 @@ export class TcpProxy {
   accepted = 0;
   /** The fields of an error that stands in the place of each reply; one whose severity is not ERROR ends the connection. */
   fault: Readonly<Record<string, string>> | undefined;
+  /** A word of replies, and what stands in its place, of the same length. */
+  translated: readonly [string, string] | undefined;
 
   private constructor(to: number, host: string) {
     this.#to = to;
@@ -153,6 +155,10 @@ export class TcpProxy {
         setImmediate(() => client.write(bytes.subarray(at, at + crumbBytes)));
       return;
     }
+    const [word, other] = this.translated ?? ['', ''];
+    // The field V of an error stays as it is in every language.
+    for (let at = word ? bytes.indexOf(`S${word}\0`) : -1; at >= 0; at = bytes.indexOf(`S${word}\0`, at))
+      bytes.write(other, at + 1);
     if (mode === 'garbling') bytes[0] = Math.floor(Math.random() * 256);
     if (mode === 'halving') client.write(bytes.subarray(0, bytes.length / 2));
     else if (mode !== 'deaf') client.write(bytes);

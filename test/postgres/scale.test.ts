@@ -4,13 +4,11 @@ import { describe, test } from 'node:test';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { petStatuses, type PetQuery, type PetStorage, type PetTexts } from '../../dist/index.js';
-import {
-  postgresStorage,
-  type PostgresClient,
-  type PostgresPool,
-  type PostgresQuery,
-} from '../../dist/postgres/index.js';
+import { postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
+
+type PostgresClient = Awaited<ReturnType<PostgresPool['connect']>>;
+type PostgresQuery = Parameters<PostgresClient['query']>[0];
 
 const count = 200_000;
 
@@ -164,7 +162,7 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     assert.ok(names.size < 20, `${names.size} names`);
   });
 
-  test('of long animals few bytes are under way at once, however many ask', async (t) => {
+  test('of long animals an answer has few bytes, and each connection has one under way, however many ask', async (t) => {
     const url = await newDatabase();
     await query(
       url,
@@ -188,7 +186,7 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       pages.map(({ texts, next }) => [texts.length, next]),
       pages.map((_, index) => [50, BigInt(index + 50)]),
     );
-    assert.equal(mostAtOnce(answers.filter(({ length }) => length > 2 ** 22)), 3, 'large answers at once');
+    assert.ok(mostAtOnce(answers) <= 10, 'answers at once');
   });
 
   test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {

@@ -35,7 +35,7 @@ describe('PostgreSQL', { skip }, () => {
     );
   });
 
-  test('it is ready though a connection from before stays read-only', async (t) => {
+  test('it is ready at the second question though a connection from before stays read-only', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
@@ -43,6 +43,7 @@ describe('PostgreSQL', { skip }, () => {
     const client = await pool.connect();
     await client.query('SET default_transaction_read_only = on');
     client.release();
+    await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
     await storage.ready?.();
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 1n);
   });
@@ -184,23 +185,14 @@ describe('PostgreSQL', { skip }, () => {
     });
   }
 
-  for (const [theirs, kept] of [
-    ['0', '3s'],
-    ['1s', '1s'],
-    ['2999ms', '2999ms'],
-    ['3s', '3s'],
-    ['3001ms', '3s'],
-    ['60s', '3s'],
-    ['36h', '3s'],
-    ['7d', '3s'],
-  ] as const) {
+  for (const theirs of ['0', '1s', '60s', '7d']) {
     test(`no statement lasts longer than it is waited for, where a role or database has set its limit to ${theirs}`, async (t) => {
       const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
       atEnd(t, () => pool.end());
       await pool.query("SELECT set_config('statement_timeout', $1, false)", [theirs]);
       const storage = await postgresStorage(pool);
       atEnd(t, () => storage.close());
-      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [{ statement_timeout: kept }]);
+      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [{ statement_timeout: '3s' }]);
     });
   }
 

@@ -53,21 +53,15 @@ async function isReady(storage: PetStorage): Promise<boolean> {
 }
 
 describe('what became of a batch', { skip: withoutDatabase() }, () => {
-  for (const [severity, field] of [
-    ['PANIC', 'V'],
-    ['FATAL', 'V'],
-    ['PANIC', 'S'],
-    ['PANIK', 'S'],
-  ] as const) {
-    test(`a ${severity} (53100, field ${field}) after the commit: the animals are found, and their number is not given again`, async (t) => {
+  for (const severity of ['PANIC', 'FATAL', 'PANIK']) {
+    test(`a ${severity} (53100) after the commit: the animals are found, and their number is not given again`, async (t) => {
       const url = await newDatabase();
       const { hostname, port } = new URL(url);
       const proxy = await TcpProxy.start(Number(port || 5432), hostname);
       atEnd(t, () => proxy.close());
       const { storage } = await scene(t, proxy.urlFor(url));
       assert.equal((await storage.insert(rex)).id, 1n);
-      proxy.fault =
-        field === 'V' ? { S: 'ERROR', V: severity, C: '53100', M: 'full' } : { S: severity, C: '53100', M: 'full' };
+      proxy.fault = { S: severity, C: '53100', M: 'full' };
       const names = ['a', 'b'];
       const first = Promise.all(names.map((name) => storage.insert({ name, categoryId: 1n })));
       await until('a fault', () => proxy.repliesLost > 0);
@@ -82,22 +76,21 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
     });
   }
 
-  test('the severity is read whatever the language of the server: an ERROR is one, and drops no connection', async (t) => {
+  test('an ERROR in the language of the server: refused, nothing is there, and the next add works', async (t) => {
     const url = await newDatabase();
     const { hostname, port } = new URL(url);
     const proxy = await TcpProxy.start(Number(port || 5432), hostname);
     atEnd(t, () => proxy.close());
     const { storage } = await scene(t, proxy.urlFor(url));
+    await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id > 1)');
     const before = proxy.accepted;
-    // As one byte after the other, too.
-    for (const mode of ['open', 'crumbling'] as const) {
-      proxy.mode = mode;
-      proxy.fault = { S: 'FEHLER', V: 'ERROR', C: '23514', M: 'nein' };
-      await assert.rejects(storage.insert(rex), unavailable);
-      proxy.fault = undefined;
-    }
-    proxy.mode = 'open';
-    assert.equal(proxy.accepted, before);
+    proxy.translated = ['ERROR', 'FEHL!'];
+    await assert.rejects(storage.insert(rex), unavailable);
+    assert.ok(proxy.accepted > before, 'it costs a connection');
+    await assert.rejects(Promise.all([storage.insert(rex), storage.insert(rex)]), unavailable);
+    await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT none');
+    assert.equal((await storage.insert(rex)).id, 1n);
+    assert.deepEqual(await idsIn(url), [1]);
   });
 
   test('a trigger that warns: found, and answered as stored', async (t) => {
@@ -128,7 +121,8 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
       const { url, storage } = await scene(t);
       await trigger(url, 'RETURN NULL;', `BEFORE ${when} ON ${table} FOR EACH ROW`);
       await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
-      assert.equal(await isReady(storage), table === 'petstore_idempotency');
+      // Of what keeps no animal or no key, an empty batch knows nothing.
+      assert.equal(await isReady(storage), ['petstore_idempotency', 'petstore_pets'].includes(table));
       await query(url, `DROP TRIGGER meddling ON ${table}`);
       assert.deepEqual((await insertOnce(storage, rex, onceOf('a'))).id, 1n);
       assert.deepEqual(await idsIn(url), [1]);
@@ -159,14 +153,12 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
     ['divides by zero', 'PERFORM 1 / 0; RETURN NEW;'],
     ['raises a serialization failure', "RAISE 'no' USING ERRCODE = '40001';"],
   ] as const) {
-    test(`a trigger that ${what}: refused and told, and not ready until it is gone`, async (t) => {
+    test(`a trigger that ${what}: refused and told, until it is gone`, async (t) => {
       const { url, storage, logged } = await scene(t);
       await trigger(url, body, 'BEFORE INSERT ON petstore_pets FOR EACH ROW');
       await assert.rejects(storage.insert(rex), unavailable);
       assert.deepEqual(logged, ['error the database cannot be written to']);
-      assert.equal(await isReady(storage), false);
       await query(url, 'DROP TRIGGER meddling ON petstore_pets');
-      assert.equal(await isReady(storage), true);
       assert.equal((await storage.insert(rex)).id, 1n);
     });
   }
@@ -192,29 +184,17 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
 
 describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
   const troubles: Readonly<Record<string, readonly [string, string]>> = {
-    'a failing trigger': [
-      "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE TRIGGER failing BEFORE INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION fail()",
-      'DROP TRIGGER failing ON petstore_pets',
-    ],
-    'a failing trigger after the row': [
-      "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE TRIGGER failing AFTER INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION fail()",
-      'DROP TRIGGER failing ON petstore_pets',
-    ],
-    'a failing trigger at the commit': [
-      "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE CONSTRAINT TRIGGER failing AFTER INSERT ON petstore_pets DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()",
-      'DROP TRIGGER failing ON petstore_pets',
-    ],
     'a table that is renamed': [
       'ALTER TABLE petstore_pets RENAME TO petstore_gone',
       'ALTER TABLE petstore_gone RENAME TO petstore_pets',
     ],
-    'a counter that is set back': [
-      'UPDATE petstore_counters SET last_id = 0',
-      'UPDATE petstore_counters SET last_id = 1',
+    'a counter that is gone': [
+      'ALTER TABLE petstore_counters RENAME TO petstore_gone',
+      'ALTER TABLE petstore_gone RENAME TO petstore_counters',
     ],
-    'a constraint': [
-      'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 2)',
-      'ALTER TABLE petstore_pets DROP CONSTRAINT none',
+    'writers that nobody may keep': [
+      'ALTER TABLE petstore_writers ADD CONSTRAINT none CHECK (batch > 1000) NOT VALID',
+      'ALTER TABLE petstore_writers DROP CONSTRAINT none',
     ],
   };
   for (const [what, [break_, mend]] of Object.entries(troubles)) {
@@ -231,31 +211,16 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
     });
   }
 
-  test('a constraint that some animals break makes no server unready: what was stored last is proof', async (t) => {
+  test('a constraint that some animals break makes no server unready, and nothing that is tried stays', async (t) => {
     const { url, storage } = await scene(t);
     await query(
       url,
       `ALTER TABLE petstore_pets ADD CONSTRAINT named CHECK (convert_from(json, 'UTF8')::jsonb ->> 'name' <> '')`,
     );
     await assert.rejects(storage.insert({ name: '', categoryId: 1n }), unavailable);
-    assert.equal(await isReady(storage), false, 'nothing else is known to work');
-    assert.equal((await storage.insert({ name: "O'Neil \\ ü", categoryId: 1n, status: 'sold' })).id, 1n);
-    await assert.rejects(storage.insert({ name: '', categoryId: 1n }), unavailable);
     assert.equal(await isReady(storage), true);
+    assert.equal((await storage.insert(rex)).id, 1n);
     assert.deepEqual(await idsIn(url), [1]);
-  });
-
-  test('the proof is not an animal without a name, which a constraint may forbid', async (t) => {
-    const { url, storage } = await scene(t);
-    await query(
-      url,
-      `ALTER TABLE petstore_pets ADD CONSTRAINT named CHECK (convert_from(json, 'UTF8')::jsonb ->> 'name' <> '')`,
-    );
-    await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 1)');
-    await assert.rejects(storage.insert(rex), unavailable);
-    assert.equal(await isReady(storage), false);
-    await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT none');
-    assert.equal(await isReady(storage), true);
   });
 
   test('a counter that somebody holds: not ready while it is held', async (t) => {
@@ -361,7 +326,7 @@ describe('sessions', { skip: withoutServer() }, () => {
 });
 
 describe('a failing statement among others', { skip: withoutDatabase() }, () => {
-  test('drops no connection, and the log has one line a state', async (t) => {
+  test('drops no connection, and the log has one line a change', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 4, connectionTimeoutMillis: 30_000 });
     atEnd(t, () => pool.end());
     let connected = 0;
@@ -387,7 +352,8 @@ describe('a failing statement among others', { skip: withoutDatabase() }, () => 
       assert.equal((await storage.get(8n))?.name, '8');
     }
     assert.ok(connected - before <= 4, `${connected - before} connections were made anew`);
-    assert.deepEqual(logged, ['error the database cannot be read', 'info the database can be read again']);
+    const changes = ['error the database cannot be read', 'info the database can be read again'];
+    assert.deepEqual(logged, Array.from({ length: 50 }, () => changes).flat());
   });
 
   test('only a stored batch says that the database can be written to', async (t) => {
@@ -398,11 +364,7 @@ describe('a failing statement among others', { skip: withoutDatabase() }, () => 
       await isReady(storage);
     }
     assert.deepEqual(logged, ['error the database cannot be written to']);
-    for (let count = 0; count < 5; count++) {
-      await Promise.allSettled([storage.insert(rex)]);
-      await query(url, 'UPDATE petstore_counters SET last_id = last_id + 1');
-      await Promise.allSettled([storage.insert(rex), storage.insert(rex)]);
-    }
+    await storage.insert(rex);
     assert.deepEqual(logged, ['error the database cannot be written to', 'info the database can be written to again']);
   });
 });
@@ -515,7 +477,7 @@ describe('long animals', { skip: withoutDatabase() }, () => {
       ids,
       Array.from({ length: 40 }, (_, index) => index + 1),
     );
-    assert.ok(longest < 64 * 2 ** 20, `${longest} bytes came for one page`);
+    assert.ok(longest < 32 * 2 ** 20, `${longest} bytes came for one page`);
   });
 
   test('a page goes on after an animal that was rewritten by hand', async (t) => {
