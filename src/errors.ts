@@ -27,9 +27,8 @@ export const statuses = {
 export type ReplyErrorCode = keyof typeof statuses;
 
 /**
- * Every code. Opening, copying or importing into a storage rejects with `storage_damaged`: it holds what no crash
- * explains (F3), or a copy differs; `storage_in_use`: another process owns it (F4); `storage_unusable`: it cannot be
- * created, read or written (F7).
+ * Every code. A storage that is opened or copied has `storage_damaged`: what no crash explains (F3), or a copy that
+ * differs; `storage_in_use`: another process owns it (F4); `storage_unusable`: no creating, reading or writing (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -54,13 +53,14 @@ export class PetstoreError extends Error {
   readonly headers: readonly string[];
   #body: string | undefined;
 
-  /** @param message A sentence for people, the client's included. */
+  /** @param message A sentence for people, the client's included. @throws TypeError for headers that are none. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details);
     this.code = code;
     const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
-    this.status = Object.hasOwn(statuses, code) ? statusOf[code] : undefined;
+    this.status = statusOf[code];
     this.headers = Object.freeze([...(details.headers ?? [])]);
+    checkHeaders(this.headers);
   }
 
   /** The Error body, a byte string of JSON. */
@@ -68,6 +68,21 @@ export class PetstoreError extends Error {
     const { code, message, status } = this;
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
     return this.#body;
+  }
+}
+
+/** @throws TypeError for headers that are none, or that are written where a reply is sent: two could contradict. */
+export function checkHeaders(headers: readonly unknown[]): void {
+  const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name, value] = [headers[i], headers[i + 1]];
+    if (typeof name !== 'string' || typeof value !== 'string')
+      throw new TypeError('headers must be strings, names and values alternating');
+    // RFC 9110 sections 5.1 and 5.5.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw new TypeError(`${JSON.stringify(name)} and its value are no header`);
+    if (writtenByUs.test(name))
+      throw new TypeError(`a reply must not have the header ${name}: it is written where it is sent`);
   }
 }
 
@@ -100,6 +115,17 @@ export function detailOf(thrown: unknown): string {
     return inspect(thrown);
   } catch {
     return reasonOf(thrown);
+  }
+}
+
+/** Calls what is not ours; what it throws, or rejects with, goes to `failed` alone. */
+export function guarded(call: () => unknown, failed?: (error: unknown) => void): Promise<unknown> | undefined {
+  try {
+    const result = call();
+    return result instanceof Promise ? result.catch((error) => failed?.(error)) : undefined;
+  } catch (error) {
+    failed?.(error);
+    return undefined;
   }
 }
 

@@ -1,13 +1,13 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
-import { detailOf, PetstoreError, reasonOf, type Log } from './errors.js';
+import { detailOf, guarded, PetstoreError, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
 import { textsOf } from './memory/index.js';
 import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import { checkReply, internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type HeadFields, type Message } from './request.js';
 import { Routes, type Params } from './router.js';
 import type { PetStorage } from './storage.js';
@@ -18,15 +18,15 @@ const closeTimeoutMs = 8_000;
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
-   * Answers one request; fits `http.createServer`, Express and the like. Where the body was read before, `next` gets
-   * the error; without `next` the answer is 500 and the log says how to mend it.
+   * Answers one request of `http.createServer`, Express and the like. Where somebody read the body before, `next` gets
+   * the error; without `next` the answer is 500, and the log says how to mend it.
    */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
   /** Answers one request without a port, as the platform's `fetch`, its TypeErrors included. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /**
    * Opens another port once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`), a TypeError for
-   * options that are none, and `unavailable` once the petstore is closed.
+   * wrong options, and `unavailable` once closed.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
@@ -43,10 +43,11 @@ export interface Petstore {
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
-  const log = harmless(given.log);
+  // A log that fails must not take the answer away too.
+  const log: Log = (...line) => void guarded(() => given.log(...line));
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
-  const openings: PromiseLike<unknown>[] = [];
+  let opened: Promise<unknown> = Promise.resolve();
   let closing: Promise<void> | undefined;
   let isDraining = false;
   let answering = 0;
@@ -57,9 +58,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     ...hooks.host,
     route: (route) => routes.add(checkedRoute(route)),
     waitFor: (opening) => {
-      openings.push(opening);
+      opened = Promise.all([opened, opening]);
       // `listen` reports it; until then it is no unhandled rejection.
-      opening.then(undefined, () => undefined);
+      opened.catch(() => undefined);
     },
     storage,
     clock,
@@ -67,18 +68,15 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   };
   for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready)]) routes.add(route);
   routes.add(openApiRoute(routes, baseUrls, hooks));
-  for (const plugin of plugins) {
-    const made = plugin(host);
-    if (made !== undefined && typeof Object(made).then === 'function') host.waitFor(made);
-  }
+  for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
 
   /** The path of every request, in the order of checks of docs/contract.md; what it throws is the answer. */
   async function answer(message: Message): Promise<Answer> {
     const result: Answer = { reply: internalErrorReply, resource: undefined, keyName: undefined };
     try {
       const head = message.readHead();
-      const target = splitTarget(message.target);
-      const { value: resource, params } = routes.find(message.method, target.path);
+      const { path, query } = splitTarget(message.target);
+      const { resource, params } = routes.find(message.method, path);
       result.resource = resource;
       const operation = resource.operationOf(message.method);
       const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
@@ -86,8 +84,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       if (operation.needsKey && !result.keyName) return dressed(refusalOf(head.authorization), result, message);
       checkExpectation(head);
       const body = operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
-      const query = new Query(target.query);
-      const asked = askedOf(message, head, params, query, body, result.keyName);
+      const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
       return dressed(await hooks.carryOut(operation, asked, message), result, message);
     } catch (error) {
       return dressed(failureReply(error), result, message);
@@ -95,9 +92,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   function askedOf(message: Message, head: HeadFields, params: Params, query: Query, body: string, keyName?: string) {
-    const { method } = message;
     const { idempotencyKey } = head;
-    return { method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
+    return { method: message.method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
   }
 
   function basePathOf({ mountPath }: Message): string {
@@ -114,14 +110,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** The reply to a failure (C49). */
   function failureReply(thrown: unknown): Reply {
-    let fault = thrown;
-    try {
-      // Its headers may be a plugin's.
-      if (thrown instanceof PetstoreError && thrown.status !== undefined) return checkReply(replyTo(thrown));
-    } catch (error) {
-      fault = error;
-    }
-    log('error', 'internal error', { error: detailOf(fault) });
+    if (thrown instanceof PetstoreError && thrown.status !== undefined) return replyTo(thrown);
+    log('error', 'internal error', { error: detailOf(thrown) });
     return internalErrorReply;
   }
 
@@ -161,25 +151,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     handler: (request, response, next) => void endpoint.handle(request, response, next),
     fetch: (request, init) => endpoint.fetch(request, init),
     listen: async (listenOptions = {}) => {
-      await Promise.all(openings);
+      await opened;
       return endpoint.listen(listenOptions);
     },
     drain: () => void (isDraining = true),
     close: () => (closing ??= closeAll()),
     storage,
-  };
-}
-
-/** A log that never throws: where fields cannot be written, the message is, and says so. */
-function harmless(log: Log, isLast = false): Log {
-  return (level, message, fields) => {
-    try {
-      const logged: unknown = log(level, message, fields);
-      if (logged instanceof Promise) logged.catch(() => undefined);
-    } catch (error) {
-      const unwritten = `the fields could not be logged: ${reasonOf(error)}`;
-      // A log that takes nothing must not take the answer away too.
-      if (!isLast) harmless(log, true)(level, message, { unwritten });
-    }
   };
 }

@@ -1,5 +1,5 @@
 /** What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the process. */
-import { reasonOf, type Log } from './errors.js';
+import { guarded, reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';
@@ -15,10 +15,7 @@ export interface PluginHost {
   route(route: Route): void;
   /** Adds headers to each reply: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
-  /**
-   * Wraps each operation that is carried out: what the wrapper answers is the reply, what it throws the error. The
-   * first plugin is the outermost.
-   */
+  /** Wraps each operation that is carried out; the first plugin is the outermost. */
   around(wrapper: Wrapper): void;
   /** Calls back after each reply, even to what was no HTTP. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
@@ -36,7 +33,7 @@ export interface PluginHost {
   readonly log: Log;
 }
 
-/** Put around an operation, which `next` carries out. */
+/** Put around an operation, which `next` carries out: what it answers is the reply, what it throws the error. */
 export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
@@ -88,10 +85,10 @@ export function checkedRoute(route: Route): Route {
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
-  readonly #makers: ((request: RequestHead) => readonly string[])[] = [];
-  readonly #watchers: ((event: ReplyEvent, source: ReplySource) => void)[] = [];
-  readonly #describers: ((document: OpenApiDocument) => void)[] = [];
-  readonly #closers: (() => void | PromiseLike<void>)[] = [];
+  readonly #makers: Parameters<PluginHost['addHeaders']>[0][] = [];
+  readonly #watchers: Parameters<PluginHost['onReply']>[0][] = [];
+  readonly #describers: Parameters<PluginHost['describe']>[0][] = [];
+  readonly #closers: Parameters<PluginHost['onClose']>[0][] = [];
 
   constructor(log: Log) {
     this.#log = log;
@@ -120,7 +117,7 @@ export class Hooks {
     const request = headOf(message);
     let completed = reply;
     for (const make of this.#makers) {
-      void this.#guard('add headers', () => {
+      this.#guard('add headers', () => {
         const made: unknown = make(request);
         if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
         completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
@@ -138,11 +135,11 @@ export class Hooks {
     const route = path !== undefined && { route: path };
     const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
     const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
-    for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
+    for (const watcher of this.#watchers) this.#guard('watch a reply', () => watcher(event, source));
   }
 
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
+    for (const change of this.#describers) this.#guard('describe itself', () => change(document));
     return document;
   }
 
@@ -151,14 +148,7 @@ export class Hooks {
   }
 
   #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
-    const failed = (error: unknown) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
-    try {
-      const result = call();
-      return result instanceof Promise ? result.catch(failed) : undefined;
-    } catch (error) {
-      failed(error);
-      return undefined;
-    }
+    return guarded(call, (error) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) }));
   }
 }
 

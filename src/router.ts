@@ -27,8 +27,6 @@ export interface OperationRequest {
 export interface Operation {
   /** Answers the request, or throws the `PetstoreError` that becomes the answer. */
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
-  /** Whether it needs no key even below `/v1`, as OPTIONS (C17). */
-  readonly isPublic?: boolean;
   /** Whether it takes a JSON body, of checked media type and size. */
   readonly readsBody?: boolean;
   /** What the OpenAPI document says of it, if anything. */
@@ -39,7 +37,7 @@ export interface Operation {
 export interface Route {
   /** Such as `/v1/pets/{petId}`. */
   readonly path: string;
-  /** By method; HEAD comes with GET (C16), OPTIONS and 405 by themselves (C15, C17). */
+  /** By method; HEAD comes with GET (C16), OPTIONS, which needs no key, and 405 by themselves (C15, C17). */
   readonly methods: Readonly<Record<string, Operation>>;
   /** Absent where no end is announced. */
   readonly deprecation?: Deprecation;
@@ -69,7 +67,7 @@ export interface Resource extends Route {
 }
 
 export type Params = Readonly<Record<string, string>>;
-type Match<Value> = { readonly value: Value; readonly params: Params };
+type Match = { readonly resource: Resource; readonly params: Params };
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 
@@ -78,20 +76,43 @@ const notImplemented = new PetstoreError('not_implemented', 'This method is not 
 
 /** `OPTIONS *` (C17), with the methods of the specification. */
 const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
-const wholeServer = { value: resourceOf({ path: '*', methods: allMethods }, notFound), params: {} };
+const wholeServer: Match = { resource: resourceOf({ path: '*', methods: allMethods }), params: {} };
+
+/** In the tree of paths, what a segment leads to. */
+interface Place {
+  /** The fixed segment, or the param. */
+  readonly name: string;
+  readonly below: Map<string, Place>;
+  param?: Place;
+  resource?: Resource;
+}
 
 export class Routes {
   readonly #routes: Route[] = [];
-  readonly #paths = new PathTree<Resource>();
+  readonly #root: Place = { name: '', below: new Map() };
   readonly #clock: () => number;
 
   constructor(clock: () => number) {
     this.#clock = clock;
   }
 
-  /** @throws TypeError for a path that is malformed or taken, and for no or unknown methods. */
+  /** @throws TypeError for a path that is taken, or that no request could match, and for no or unknown methods. */
   add(route: Route): void {
-    this.#paths.add(route.path, resourceOf(route));
+    const { path } = route;
+    if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
+      throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
+    let place = this.#root;
+    for (const segment of path.split('/')) {
+      const name = segment.replace(/[{}]/g, '');
+      const isParam = name !== segment;
+      const next = (isParam ? place.param : place.below.get(name)) ?? { name, below: new Map() };
+      if (next.name !== name) throw new TypeError(`route ${path} says {${name}} where another says {${next.name}}`);
+      if (isParam) place.param = next;
+      else place.below.set(name, next);
+      place = next;
+    }
+    if (place.resource !== undefined) throw new TypeError(`route ${path} is taken`);
+    place.resource = resourceOf(route);
     this.#routes.push(route);
   }
 
@@ -101,35 +122,54 @@ export class Routes {
   }
 
   /** @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
-  find(method: string, path: string): Match<Resource> {
+  find(method: string, path: string): Match {
     if (!knownMethods.has(method)) throw notImplemented;
-    const match = path === '*' ? wholeServer : this.#paths.find(path);
+    const match = method === 'OPTIONS' && path === '*' ? wholeServer : this.#match(path);
     if (match === undefined) throw notFound;
-    const { deprecation } = match.value;
+    const { deprecation } = match.resource;
     if (deprecation !== undefined && isGone(deprecation, this.#clock()))
       throw new PetstoreError('not_found', `This path is no longer available; use GET ${deprecation.successor}.`);
     return match;
   }
+
+  /**
+   * A path is split, then decoded (C12), and not normalised (C11): an empty segment matches the slash at an end alone.
+   * No param is tried where a fixed segment fits.
+   */
+  #match(path: string): Match | undefined {
+    let place = this.#root;
+    const params: Record<string, string> = {};
+    for (const encoded of path.split('/')) {
+      const segment = decoded(encoded);
+      if (segment === undefined || segment === '.' || segment === '..') return undefined;
+      const fixed = place.below.get(segment);
+      if (fixed !== undefined) place = fixed;
+      else if (place.param === undefined || segment === '') return undefined;
+      else {
+        params[place.param.name] = segment;
+        place = place.param;
+      }
+    }
+    return place.resource && { resource: place.resource, params };
+  }
 }
 
-/** @param refusal The answer to any other method. @defaultValue a 405 */
-function resourceOf(route: Route, refusal?: PetstoreError): Resource {
-  const { path, methods, deprecation } = route;
-  const { GET, HEAD, OPTIONS, ...others } = methods;
-  // Beside a GET, a HEAD of the route's own does not count (C16).
-  const head = GET ?? HEAD;
-  const given = new Map(Object.entries({ ...(GET && { GET }), ...(head && { HEAD: head }), ...others }));
-  for (const method of given.keys())
-    if (!knownMethods.has(method)) throw new TypeError(`route ${path} has an unknown method ${method}`);
-  if (given.size === 0 && OPTIONS === undefined) throw new TypeError(`route ${path} has no methods`);
-  const allow = [...given.keys(), 'OPTIONS'].join(', ');
-  given.set('OPTIONS', OPTIONS ?? optionsOperation(allow));
+function resourceOf(route: Route): Resource {
+  const { path, deprecation } = route;
+  const { GET, OPTIONS, ...others } = route.methods;
+  const methods: Route['methods'] = { ...(GET && { GET, HEAD: GET }), ...others };
+  const unknown = Object.keys(methods).find((method) => !knownMethods.has(method));
+  if (unknown !== undefined) throw new TypeError(`route ${path} has an unknown method ${unknown}`);
+  if (Object.keys(route.methods).length === 0) throw new TypeError(`route ${path} has no methods`);
+  const allow = [...Object.keys(methods), 'OPTIONS'].join(', ');
   const isBelowV1 = path === '/v1' || path.startsWith('/v1/');
   const operations = new Map(
-    Array.from(given, ([method, each]) => [method, { ...each, needsKey: isBelowV1 && each.isPublic !== true }]),
+    Object.entries(methods).map(([method, operation]) => [method, { ...operation, needsKey: isBelowV1 }]),
   );
-  const headers = ['Allow', allow];
-  const notAllowed = refusal ?? new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers });
+  operations.set('OPTIONS', { ...(OPTIONS ?? optionsOperation(allow)), needsKey: false });
+  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
+    headers: ['Allow', allow],
+  });
   return {
     ...route,
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
@@ -148,64 +188,5 @@ function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly
 
 function optionsOperation(allow: string): Operation {
   const reply = emptyReply(204, ['Allow', allow]);
-  return { isPublic: true, handler: () => reply };
-}
-
-interface Node<Value> {
-  readonly children: Map<string, Node<Value>>;
-  param?: { readonly name: string; readonly node: Node<Value> };
-  value?: Value;
-}
-
-/** A tree of path segments. */
-export class PathTree<Value> {
-  readonly #root: Node<Value> = { children: new Map() };
-
-  /** Puts a value at a path. @throws TypeError for one that is taken, or that no request could match. */
-  add(path: string, value: Value): void {
-    if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
-      throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
-    let node = this.#root;
-    for (const segment of path.slice(1).split('/'))
-      node = segment.startsWith('{') ? paramOf(node, segment.slice(1, -1)) : childOf(node, segment);
-    if (node.value !== undefined) throw new TypeError(`route ${path} is taken`);
-    node.value = value;
-  }
-
-  /**
-   * What stands at a request's path, which is split, then decoded (C12), and not normalised (C11): an empty segment
-   * matches the slash at an end alone. No param is tried where a fixed segment fits.
-   */
-  find(path: string): Match<Value> | undefined {
-    let node = this.#root;
-    const params: Record<string, string> = {};
-    for (let at = 0; at < path.length; ) {
-      if (path[at] !== '/') return undefined;
-      const slashAt = path.indexOf('/', at + 1);
-      const end = slashAt < 0 ? path.length : slashAt;
-      const segment = decoded(path.slice(at + 1, end));
-      if (segment === undefined || segment === '.' || segment === '..') return undefined;
-      const fixed = node.children.get(segment);
-      if (fixed !== undefined) node = fixed;
-      else if (node.param === undefined || segment === '') return undefined;
-      else {
-        params[node.param.name] = segment;
-        node = node.param.node;
-      }
-      at = end;
-    }
-    return node.value === undefined ? undefined : { value: node.value, params };
-  }
-}
-
-function childOf<Value>({ children }: Node<Value>, segment: string): Node<Value> {
-  const child = children.get(segment) ?? { children: new Map() };
-  children.set(segment, child);
-  return child;
-}
-
-function paramOf<Value>(node: Node<Value>, name: string): Node<Value> {
-  node.param ??= { name, node: { children: new Map() } };
-  if (node.param.name !== name) throw new TypeError(`a route names {${node.param.name}} where another says {${name}}`);
-  return node.param.node;
+  return { handler: () => reply };
 }
