@@ -20,6 +20,9 @@ export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValu
 
 const maxDepth = 64;
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
+/** What stops short of a digit is a number cut off there. */
+const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
 
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): string {
@@ -119,29 +122,22 @@ class Reader {
     }
   }
 
+  /** An escape, or the two of a surrogate pair. */
   #escaped(): string {
-    const letter = this.#bytes.charAt(this.#at + 1);
-    if (letter === 'u') return this.#unicodeEscape();
-    const text = escapes[letter];
-    if (text === undefined) this.#fail('an unknown escape', letter === '' ? this.#bytes.length : this.#at);
-    this.#at += 2;
-    return text;
-  }
-
-  #unicodeEscape(): string {
-    const first = this.#codeUnit(this.#at);
-    const isPair = first >= 0xd800 && first <= 0xdbff && this.#bytes.startsWith('\\u', this.#at + 6);
-    const text = isPair ? String.fromCharCode(first, this.#codeUnit(this.#at + 6)) : String.fromCharCode(first);
-    if (!text.isWellFormed()) this.#fail('a lone surrogate');
-    this.#at += isPair ? 12 : 6;
-    return text;
-  }
-
-  #codeUnit(at: number): number {
-    const digits = this.#bytes.slice(at + 2, at + 6);
-    if (/^[0-9A-Fa-f]{4}$/.test(digits)) return Number.parseInt(digits, 16);
-    const isCutOff = /^[0-9A-Fa-f]*$/.test(digits);
-    return this.#fail('an escape without four hexadecimal digits', isCutOff ? this.#bytes.length : at);
+    const character = escapes[this.#bytes.charAt(this.#at + 1)];
+    if (character !== undefined) {
+      this.#at += 2;
+      return character;
+    }
+    const start = this.#at;
+    const text = this.#token(unicodeEscape);
+    if (text === '') {
+      const isCutOff = /^\\(?:u[0-9A-Fa-f]{0,3})?$/.test(this.#bytes.slice(start, start + 6));
+      this.#fail('an unknown escape', isCutOff ? this.#bytes.length : start);
+    }
+    const decoded: string = JSON.parse(`"${text}"`);
+    if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
+    return decoded;
   }
 
   /** By the table of RFC 3629 section 4. */
@@ -162,26 +158,17 @@ class Reader {
   }
 
   #number(): JsonNumber {
-    const start = this.#at;
-    if (this.#byte() === 0x2d) this.#at++;
-    if (this.#byte() === 0x30) this.#at++;
-    else this.#digits(start);
-    if (this.#byte() === 0x2e) {
-      this.#at++;
-      this.#digits(start);
-    }
-    if ((this.#byte() | 0x20) === 0x65) {
-      this.#at++;
-      if (this.#byte() === 0x2b || this.#byte() === 0x2d) this.#at++;
-      this.#digits(start);
-    }
-    return new JsonNumber(this.#bytes.slice(start, this.#at));
+    const text = this.#token(number);
+    if (!/[0-9]$/.test(text)) this.#fail(text === '' ? 'expected a value' : 'expected a digit');
+    return new JsonNumber(text);
   }
 
-  #digits(numberStart: number): void {
+  /** Reads as far as a pattern goes. */
+  #token(pattern: RegExp): string {
     const start = this.#at;
-    while (this.#byte() >= 0x30 && this.#byte() <= 0x39) this.#at++;
-    if (this.#at === start) this.#fail(start === numberStart ? 'expected a value' : 'expected a digit');
+    pattern.lastIndex = start;
+    if (pattern.test(this.#bytes)) this.#at = pattern.lastIndex;
+    return this.#bytes.slice(start, this.#at);
   }
 
   #word(word: string, value: null | boolean): JsonValue {
@@ -225,17 +212,15 @@ export function parseInt64(text: string): bigint | undefined {
  */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
-  const [mantissa = '', exponent = '0'] = number.split(/[eE]/);
-  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
+  const grammar = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?$/;
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = grammar.exec(number) ?? [];
   const digits = whole + fraction;
-  let from = 0;
-  while (digits[from] === '0') from++;
-  if (from === digits.length) return 0n;
   let to = digits.length;
   while (digits[to - 1] === '0') to--;
+  if (to === 0) return 0n;
+  const significant = digits.slice(0, to).replace(/^0+/, '');
   const zeros = Number(exponent) - fraction.length + digits.length - to;
-  if (zeros < 0 || to - from + zeros > 19) return undefined;
-  const magnitude = BigInt(digits.slice(from, to) + '0'.repeat(zeros));
-  const value = number.startsWith('-') ? -magnitude : magnitude;
+  if (zeros < 0 || significant.length + zeros > 19) return undefined;
+  const value = BigInt(sign + significant + '0'.repeat(zeros));
   return isInt64(value) ? value : undefined;
 }

@@ -9,10 +9,7 @@ import { memoryStorage } from './memory/index.js';
 export interface PetstoreOptions {
   /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
-  /**
-   * Where the animals are kept, open; the petstore closes it when it closes. Where `createPetstore` throws, it is still
-   * the caller's to close. @defaultValue `memoryStorage()`
-   */
+  /** Open; the petstore closes it, unless `createPetstore` throws. @defaultValue `memoryStorage()` */
   readonly storage?: PetStorage;
   /** Milliseconds since the epoch. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -22,10 +19,7 @@ export interface PetstoreOptions {
   readonly log?: Log;
   /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
-  /**
-   * Absolute address of the production deployment, `/v1` included, for the OpenAPI document; links in answers begin
-   * with its path (C56).
-   */
+  /** Absolute address of the production deployment, `/v1` included: the path of links (C56), and for the document. */
   readonly baseUrl?: string;
   /** That of the staging deployment, for the OpenAPI document alone. */
   readonly stagingBaseUrl?: string;
@@ -39,26 +33,30 @@ const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'ba
 /** @throws TypeError that names an option and its rule. */
 export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
-    throw new TypeError('createPetstore needs options, keys at least');
+    throw new TypeError('createPetstore needs options: keys at least');
   checkNames('option', options, known);
-  const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536, baseUrl } = options;
+  const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const { keys, storage = memoryStorage(), baseUrl, stagingBaseUrl } = options;
   check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
   check('log', typeof log === 'function', 'be a function');
   const arePlugins = Array.isArray(plugins) && plugins.every((plugin) => typeof plugin === 'function');
   check('plugins', arePlugins, 'be an array of functions');
   const isSize = Number.isInteger(maxBodyBytes) && maxBodyBytes >= 1 && maxBodyBytes <= largestBodyBytes;
   check('maxBodyBytes', isSize, `be an integer from 1 to ${largestBodyBytes}`);
-  const baseUrls: string[] = [];
-  for (const name of ['baseUrl', 'stagingBaseUrl'] as const) {
-    const url = options[name];
-    if (url === undefined) continue;
-    const isUrl = typeof url === 'string' && URL.canParse(url) && /^https?:\/\//i.test(url);
-    check(name, isUrl, 'be an absolute http or https URL');
-    baseUrls.push(url);
-  }
-  const verifyKey = resolveKeys(options.keys, clock);
+  check('baseUrl', isUrl(baseUrl), urlRule);
+  check('stagingBaseUrl', isUrl(stagingBaseUrl), urlRule);
+  check('storage', !(storage instanceof Promise), 'be open: await it first');
+  for (const method of ['insert', 'get', 'list', 'close'] as const)
+    check('storage', typeof storage?.[method] === 'function', `be a PetStorage; it has no method ${method}`);
   const basePath = baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, '');
-  return { verifyKey, storage: resolveStorage(options.storage), clock, plugins, log, maxBodyBytes, basePath, baseUrls };
+  const baseUrls = [baseUrl, stagingBaseUrl].filter((url) => url !== undefined);
+  return { verifyKey: resolveKeys(keys, clock), storage, clock, plugins, log, maxBodyBytes, basePath, baseUrls };
+}
+
+const urlRule = 'be an absolute http or https URL';
+
+function isUrl(url: unknown): boolean {
+  return url === undefined || (typeof url === 'string' && URL.canParse(url) && /^https?:\/\//i.test(url));
 }
 
 function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): void {
@@ -73,11 +71,4 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
   const entries = keys.map((key, index) => ({ name: `key-${index + 1}`, digest: digestOfKey(key) }));
   const ring = new KeyRing(entries, clock);
   return ring.verify.bind(ring);
-}
-
-function resolveStorage(storage: PetStorage = memoryStorage()): PetStorage {
-  check('storage', !(storage instanceof Promise), 'be open: await it first');
-  for (const method of ['insert', 'get', 'list', 'close'] as const)
-    check('storage', typeof storage?.[method] === 'function', `be a PetStorage; it has no method ${method}`);
-  return storage;
 }

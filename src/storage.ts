@@ -1,4 +1,4 @@
-/** The contract between the petstore and what keeps its animals. */
+/** The contract between the petstore and what keeps its animals; docs/extending.md has its rules at length. */
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
 /** A page; a member that is undefined counts as absent. */
@@ -26,9 +26,8 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals, by the rules of docs/extending.md. Every method may be called at any time; after `close` all reject
- * with PetstoreError `unavailable`, as does an insert while no writes are taken. An answer that is no animal (a status
- * of null counts as absent) is a 500.
+ * Keeps animals. Every method may be called at any time; after `close` all reject with PetstoreError `unavailable`, as
+ * does an insert while no writes are taken. An answer that is no animal (a status of null counts as absent) is a 500.
  */
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
@@ -40,16 +39,14 @@ export interface PetStorage {
   /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
   /**
-   * Keeps an animal under the next id and resolves once it is kept; no reader sees it before. Ids only grow and are
-   * never used twice, over restarts too (C31).
+   * Resolves once the animal is kept; no reader sees it before. Ids only grow, over restarts too (C31).
    * @throws TypeError for a draft against the rules; PetstoreError `unavailable` where it could not be kept.
    */
   insert(draft: PetDraft): Promise<Pet>;
   /**
-   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal of the key is answered
-   * again. Key and animal are kept in one step, or neither is. Absent where it keeps no keys.
-   * @throws besides, PetstoreError `idempotency_mismatch` where the first came with another body; while that is under
-   * way, `idempotency_in_flight` (or waits for it).
+   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is answered again. Key
+   * and animal are kept in one step, or neither is. Absent where it keeps no keys.
+   * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before the first is kept.
    */
   insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
   /** The animal of this id, or undefined. */
@@ -62,10 +59,7 @@ export interface PetStorage {
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
-  /**
-   * Opens a plugin's records under a name of small letters: kept, ready and closed with the animals. Absent where only
-   * animals are kept.
-   */
+  /** Opens a plugin's records under a name of small letters: kept, ready and closed with the animals. */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
 
@@ -77,10 +71,7 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/**
- * Records as their one JSON text each, a byte string; else as {@link PetStorage} says of animals. Each method may also
- * answer, or throw, synchronously.
- */
+/** Records as their one JSON text each, a byte string. Each method may also answer, or throw, synchronously. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
