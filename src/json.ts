@@ -51,22 +51,13 @@ class Reader {
   }
 
   #value(depth: number): JsonValue {
-    switch (this.#skipSpace()) {
-      case 0x7b:
-        return this.#object(depth + 1);
-      case 0x5b:
-        return this.#array(depth + 1);
-      case 0x22:
-        return this.#string();
-      case 0x74:
-        return this.#word('true', true);
-      case 0x66:
-        return this.#word('false', false);
-      case 0x6e:
-        return this.#word('null', null);
-      default:
-        return this.#number();
-    }
+    const byte = this.#skipSpace();
+    if (byte === 0x7b) return this.#object(depth + 1);
+    if (byte === 0x5b) return this.#array(depth + 1);
+    if (byte === 0x22) return this.#string();
+    if (byte === 0x74) return this.#word('true', true);
+    if (byte === 0x66) return this.#word('false', false);
+    return byte === 0x6e ? this.#word('null', null) : this.#number();
   }
 
   #object(depth: number): JsonValue {
@@ -178,13 +169,9 @@ class Reader {
 
   /** The byte after any white space, NaN at the end. */
   #skipSpace(): number {
-    let byte = this.#byte();
-    for (; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; byte = this.#byte()) this.#at++;
+    let byte = this.#bytes.charCodeAt(this.#at);
+    while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) byte = this.#bytes.charCodeAt(++this.#at);
     return byte;
-  }
-
-  #byte(): number {
-    return this.#bytes.charCodeAt(this.#at);
   }
 
   #fail(problem: string, at = this.#at): never {

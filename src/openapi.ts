@@ -5,9 +5,7 @@ import { petStatuses } from './pet.js';
 /** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
-interface OpenApiMap {
-  readonly [name: string]: OpenApiValue;
-}
+type OpenApiMap = { readonly [name: string]: OpenApiValue };
 
 /** An Operation Object. */
 export interface OpenApiOperation {

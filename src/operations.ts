@@ -132,17 +132,11 @@ export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
   ];
 }
 
-/** Serves the document, made anew only once a route has gone (C35) or below another path (C56). */
+/** Serves the document of the routes that are not gone (C35), below the path of the request (C56). */
 export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
-  let made: { readonly of: string; readonly reply: Reply } | undefined;
   const handler = ({ basePath }: OperationRequest) => {
-    const present = routes.present();
-    const of = `${present.length} ${basePath}`;
-    if (made?.of !== of) {
-      const document = hooks.described(openApiDocument(pathsOf(present, basePath), [basePath, ...baseUrls]));
-      made = { of, reply: jsonReply(200, toByteString(JSON.stringify(document))) };
-    }
-    return made.reply;
+    const document = openApiDocument(pathsOf(routes.present(), basePath), [basePath, ...baseUrls]);
+    return jsonReply(200, toByteString(JSON.stringify(hooks.described(document))));
   };
   return { path: '/openapi.json', methods: { GET: { handler } } };
 }

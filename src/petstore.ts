@@ -17,17 +17,11 @@ const closeTimeoutMs = 8_000;
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
-  /**
-   * Answers one request of `http.createServer`, Express and the like. Where somebody read the body before, `next` gets
-   * the error; without `next` the answer is 500, and the log says how to mend it.
-   */
+  /** Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the body before. */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
   /** Answers one request without a port, as the platform's `fetch`, its TypeErrors included. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
-  /**
-   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's (`EADDRINUSE`), a TypeError for
-   * wrong options, and `unavailable` once closed.
-   */
+  /** Opens another port once plugins are ready. Rejects with a plugin's error, Node's, or `unavailable` once closed. */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
@@ -37,10 +31,7 @@ export interface Petstore {
   readonly storage: PetStorage;
 }
 
-/**
- * Makes a petstore; nothing listens yet. Where it throws, the storage is still the caller's to close.
- * @throws TypeError for an option against its rules, by name; and whatever a plugin throws.
- */
+/** Makes a petstore; nothing listens yet. @throws TypeError that names an option, and whatever a plugin throws. */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
   // A log that fails must not take the answer away too.

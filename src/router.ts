@@ -74,6 +74,7 @@ const knownMethods: ReadonlySet<string> = new Set(METHODS);
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
+const optionsOperation = (allow: string): Operation => ({ handler: () => emptyReply(204, ['Allow', allow]) });
 /** `OPTIONS *` (C17), with the methods of the specification. */
 const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
 const wholeServer: Match = { resource: resourceOf({ path: '*', methods: allMethods }), params: {} };
@@ -167,9 +168,8 @@ function resourceOf(route: Route): Resource {
     Object.entries(methods).map(([method, operation]) => [method, { ...operation, needsKey: isBelowV1 }]),
   );
   operations.set('OPTIONS', { ...(OPTIONS ?? optionsOperation(allow)), needsKey: false });
-  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
-    headers: ['Allow', allow],
-  });
+  const headers = ['Allow', allow];
+  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers });
   return {
     ...route,
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
@@ -184,9 +184,4 @@ function resourceOf(route: Route): Resource {
 function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly string[] {
   const link = `<${successor}>; rel="successor-version"`;
   return ['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link];
-}
-
-function optionsOperation(allow: string): Operation {
-  const reply = emptyReply(204, ['Allow', allow]);
-  return { handler: () => reply };
 }
