@@ -95,19 +95,15 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** Whatever was thrown in one line. Never throws. */
+/** Whatever was thrown in one line. */
 export function reasonOf(thrown: unknown): string {
-  try {
-    // Of a host with several addresses, one for each.
-    if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
-    const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
-    return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
-  } catch {
-    return 'an error that cannot be read';
-  }
+  // Of a host with several addresses, one for each.
+  if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
+  const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
+  return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
 }
 
-/** Whatever was thrown, stack and causes included. Never throws. */
+/** Whatever was thrown, stack and causes included, where they can be read. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);

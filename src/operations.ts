@@ -123,22 +123,23 @@ function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
-/** `ready` resolves while reads and writes can be expected to succeed. */
-export function probeRoutes(ready: () => Promise<void>): readonly Route[] {
+/** Two probes (`ready` rejects while reads or writes cannot be expected to succeed), and the OpenAPI document. */
+export function publicRoutes(
+  ready: () => Promise<void>,
+  routes: Routes,
+  urls: readonly string[],
+  hooks: Hooks,
+): Route[] {
   const healthy = jsonReply(200, '{"status":"ok"}');
+  const describe = ({ basePath }: OperationRequest): Reply => {
+    const document = openApiDocument(pathsOf(routes.present(), basePath), [basePath, ...urls]);
+    return jsonReply(200, toByteString(JSON.stringify(hooks.described(document))));
+  };
   return [
     { path: '/healthz', methods: { GET: { handler: () => healthy } } },
     { path: '/readyz', methods: { GET: { handler: () => ready().then(() => healthy) } } },
+    { path: '/openapi.json', methods: { GET: { handler: describe } } },
   ];
-}
-
-/** Serves the document of the routes that are not gone (C35), below the path of the request (C56). */
-export function openApiRoute(routes: Routes, baseUrls: readonly string[], hooks: Hooks): Route {
-  const handler = ({ basePath }: OperationRequest) => {
-    const document = openApiDocument(pathsOf(routes.present(), basePath), [basePath, ...baseUrls]);
-    return jsonReply(200, toByteString(JSON.stringify(hooks.described(document))));
-  };
-  return { path: '/openapi.json', methods: { GET: { handler } } };
 }
 
 /** The Paths Object of the operations with a document; those below `/v1` leave that to `servers`. */

@@ -4,7 +4,7 @@ import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { detailOf, guarded, PetstoreError, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
 import { textsOf } from './memory/index.js';
-import { openApiRoute, petRoutes, probeRoutes } from './operations.js';
+import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
@@ -57,8 +57,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     clock,
     log,
   };
-  for (const route of [...petRoutes(textsOf(storage), clock), ...probeRoutes(ready)]) routes.add(route);
-  routes.add(openApiRoute(routes, baseUrls, hooks));
+  for (const route of petRoutes(textsOf(storage), clock)) routes.add(route);
+  for (const route of publicRoutes(ready, routes, baseUrls, hooks)) routes.add(route);
   for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
 
   /** The path of every request, in the order of checks of docs/contract.md; what it throws is the answer. */
