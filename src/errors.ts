@@ -112,14 +112,12 @@ export function detailOf(thrown: unknown): string {
   }
 }
 
-/** Calls what is not ours; what it throws, or rejects with, goes to `failed` alone. */
-export function guarded(call: () => unknown, failed?: (error: unknown) => void): Promise<unknown> | undefined {
+/** Calls what is not ours, at once; what it throws, or rejects with, goes to `failed` alone. */
+export async function guarded(call: () => unknown, failed: (error: unknown) => void): Promise<void> {
   try {
-    const result = call();
-    return result instanceof Promise ? result.catch((error) => failed?.(error)) : undefined;
+    await call();
   } catch (error) {
-    failed?.(error);
-    return undefined;
+    failed(error);
   }
 }
 

@@ -147,9 +147,8 @@ function pathsOf(routes: readonly Route[], basePath: string): Readonly<Record<st
   const paths: Record<string, OpenApiValue> = {};
   for (const { path, methods } of routes) {
     const operations: Record<string, OpenApiValue> = {};
-    for (const [method, { document }] of Object.entries(methods)) {
+    for (const [method, { document }] of Object.entries(methods))
       if (document !== undefined) operations[method.toLowerCase()] = document;
-    }
     if (Object.keys(operations).length === 0) continue;
     if (path.startsWith('/v1/')) paths[path.slice('/v1'.length)] = operations;
     else paths[path] = { servers: [{ url: basePath.replace(/\/v1$/, '') || '/' }], ...operations };

@@ -61,8 +61,7 @@ export function checkDraft(draft: PetDraft): void {
   // A lone surrogate has no UTF-8.
   if (typeof name !== 'string' || !name.isWellFormed()) throw new TypeError('name must be a well-formed string');
   if (name.length > maxNameLength) throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
-  if (typeof categoryId !== 'bigint' || !isInt64(categoryId))
-    throw new TypeError('categoryId must be a bigint of 64 bits');
+  if (typeof categoryId !== 'bigint' || !isInt64(categoryId)) throw new TypeError('categoryId must be a 64-bit bigint');
   if (status !== undefined && !isPetStatus(status)) throw new TypeError(statusRule);
 }
 

@@ -12,6 +12,7 @@ import { checkExpectation, Query, readJsonBody, splitTarget, type HeadFields, ty
 import { Routes, type Params } from './router.js';
 import type { PetStorage } from './storage.js';
 
+const ignore = (): void => undefined;
 /** For requests under way; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
 
@@ -35,7 +36,7 @@ export interface Petstore {
 export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
   // A log that fails must not take the answer away too.
-  const log: Log = (...line) => void guarded(() => given.log(...line));
+  const log: Log = (...line) => void guarded(() => given.log(...line), ignore);
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
   let opened: Promise<unknown> = Promise.resolve();
@@ -43,7 +44,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   let isDraining = false;
   let answering = 0;
   /** Called when no request is under way. */
-  let idled = (): void => undefined;
+  let idled = ignore;
 
   const host: PluginHost = {
     ...hooks.host,
@@ -51,7 +52,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     waitFor: (opening) => {
       opened = Promise.all([opened, opening]);
       // `listen` reports it; until then it is no unhandled rejection.
-      opened.catch(() => undefined);
+      opened.catch(ignore);
     },
     storage,
     clock,

@@ -117,7 +117,7 @@ export class Hooks {
     const request = headOf(message);
     let completed = reply;
     for (const make of this.#makers) {
-      this.#guard('add headers', () => {
+      void this.#guard('add headers', () => {
         const made: unknown = make(request);
         if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
         completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
@@ -135,19 +135,19 @@ export class Hooks {
     const route = path !== undefined && { route: path };
     const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
     const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
-    for (const watcher of this.#watchers) this.#guard('watch a reply', () => watcher(event, source));
+    for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
   }
 
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers) this.#guard('describe itself', () => change(document));
+    for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
     return document;
   }
 
   async close(): Promise<void> {
-    for (const close of this.#closers) await this.#guard('close', async () => close());
+    for (const close of this.#closers) await this.#guard('close', close);
   }
 
-  #guard(what: string, call: () => unknown): Promise<unknown> | undefined {
+  #guard(what: string, call: () => unknown): Promise<void> {
     return guarded(call, (error) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) }));
   }
 }

@@ -39,8 +39,7 @@ export function splitTarget(target: string): { readonly path: string; readonly q
 export class Query {
   /** What follows the `?`, still encoded. */
   readonly text: string;
-  readonly #names: string[] = [];
-  readonly #values: string[] = [];
+  readonly #pairs: (readonly [name: string, value: string])[] = [];
 
   /** @throws PetstoreError `invalid_parameter` for a malformed escape (C12). */
   constructor(text: string) {
@@ -51,24 +50,20 @@ export class Query {
       const name = decoded(equals < 0 ? pair : pair.slice(0, equals));
       const value = equals < 0 ? '' : decoded(pair.slice(equals + 1));
       if (name === undefined || value === undefined) throw badEscape;
-      this.#names.push(name);
-      this.#values.push(value);
+      this.#pairs.push([name, value]);
     }
   }
 
   /** The value of a parameter. @throws PetstoreError `invalid_parameter` for two (C3). */
   get(name: string): string | undefined {
-    const at = this.#names.indexOf(name);
-    if (at >= 0 && this.#names.includes(name, at + 1))
-      throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
-    return this.#values[at];
+    const [first, second] = this.#pairs.filter(([own]) => own === name);
+    if (second !== undefined) throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
+    return first?.[1];
   }
 }
 
-const badEscape = new PetstoreError(
-  'invalid_parameter',
-  'The query has a percent sign that begins no escape of UTF-8.',
-);
+const escapeRule = 'The query has a percent sign that begins no valid escape of UTF-8.';
+const badEscape = new PetstoreError('invalid_parameter', escapeRule);
 
 /** RFC 3986 section 2.4; undefined for a malformed escape. */
 export function decoded(text: string): string | undefined {
