@@ -103,7 +103,7 @@ export class Routes {
     if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
       throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
     let place = this.#root;
-    for (const segment of path.split('/')) {
+    for (const segment of path.slice(1).split('/')) {
       const name = segment.replace(/[{}]/g, '');
       const isParam = name !== segment;
       const next = (isParam ? place.param : place.below.get(name)) ?? { name, below: new Map() };
@@ -140,8 +140,11 @@ export class Routes {
   #match(path: string): Match | undefined {
     let place = this.#root;
     const params: Record<string, string> = {};
-    for (const encoded of path.split('/')) {
-      const segment = decoded(encoded);
+    for (let at = 0; at < path.length; ) {
+      if (path[at] !== '/') return undefined;
+      const slashAt = path.indexOf('/', at + 1);
+      const end = slashAt < 0 ? path.length : slashAt;
+      const segment = decoded(path.slice(at + 1, end));
       if (segment === undefined || segment === '.' || segment === '..') return undefined;
       const fixed = place.below.get(segment);
       if (fixed !== undefined) place = fixed;
@@ -150,6 +153,7 @@ export class Routes {
         params[place.param.name] = segment;
         place = place.param;
       }
+      at = end;
     }
     return place.resource && { resource: place.resource, params };
   }
