@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { emptyReply, JsonNumber, type JsonValue, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
+import {
+  emptyReply,
+  JsonNumber,
+  type JsonValue,
+  parseDraft,
+  parseJson,
+  PetstoreError,
+  toByteString,
+} from '../../dist/index.js';
 import { Query, splitTarget } from '../../dist/request.js';
 import { Routes } from '../../dist/router.js';
 import { int64OfJsonNumber, parseInt64 } from '../../dist/json.js';
