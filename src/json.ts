@@ -62,8 +62,7 @@ class Reader {
 
   #object(depth: number): JsonValue {
     const members = new Map<string, JsonValue>();
-    if (!this.#begins(depth, 0x7d)) return members;
-    do {
+    for (let isMore = this.#begins(depth, 0x7d); isMore; isMore = this.#goesOn(0x7d, 'expected "," or "}"')) {
       if (this.#skipSpace() !== 0x22) this.#fail('expected a member name');
       const nameAt = this.#at;
       const name = this.#string();
@@ -71,15 +70,14 @@ class Reader {
       if (this.#skipSpace() !== 0x3a) this.#fail('expected ":"');
       this.#at++;
       members.set(name, this.#value(depth));
-    } while (this.#goesOn(0x7d, 'expected "," or "}"'));
+    }
     return members;
   }
 
   #array(depth: number): JsonValue {
     const items: JsonValue[] = [];
-    if (!this.#begins(depth, 0x5d)) return items;
-    do items.push(this.#value(depth));
-    while (this.#goesOn(0x5d, 'expected "," or "]"'));
+    for (let isMore = this.#begins(depth, 0x5d); isMore; isMore = this.#goesOn(0x5d, 'expected "," or "]"'))
+      items.push(this.#value(depth));
     return items;
   }
 
