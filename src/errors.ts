@@ -95,15 +95,19 @@ export function codeOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** Whatever was thrown in one line. */
+/** Whatever was thrown in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
-  // Of a host with several addresses, one for each.
-  if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
-  const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
-  return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
+  try {
+    // Of a host with several addresses, one for each.
+    if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
+    const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
+    return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
+  } catch {
+    return 'an error that cannot be read';
+  }
 }
 
-/** Whatever was thrown, stack and causes included, where they can be read. */
+/** Whatever was thrown, stack and causes included. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);
