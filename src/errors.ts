@@ -58,7 +58,7 @@ export class PetstoreError extends Error {
     super(message, details);
     this.code = code;
     const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
-    this.status = statusOf[code];
+    this.status = Object.hasOwn(statuses, code) ? statusOf[code] : undefined;
     this.headers = Object.freeze([...(details.headers ?? [])]);
     checkHeaders(this.headers);
   }

@@ -131,9 +131,15 @@ export function publicRoutes(
   hooks: Hooks,
 ): Route[] {
   const healthy = jsonReply(200, '{"status":"ok"}');
+  let made: { readonly of: string; readonly reply: Reply } | undefined;
+  /** Made anew only once a route has gone (C35) or below another path (C56). */
   const describe = ({ basePath }: OperationRequest): Reply => {
-    const document = openApiDocument(pathsOf(routes.present(), basePath), [basePath, ...urls]);
-    return jsonReply(200, toByteString(JSON.stringify(hooks.described(document))));
+    const present = routes.present();
+    const of = `${present.length} ${basePath}`;
+    if (made?.of === of) return made.reply;
+    const document = openApiDocument(pathsOf(present, basePath), [basePath, ...urls]);
+    made = { of, reply: jsonReply(200, toByteString(JSON.stringify(hooks.described(document)))) };
+    return made.reply;
   };
   return [
     { path: '/healthz', methods: { GET: { handler: () => healthy } } },

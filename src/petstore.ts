@@ -1,7 +1,7 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
-import { detailOf, guarded, PetstoreError, type Log } from './errors.js';
+import { detailOf, guarded, PetstoreError, reasonOf, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
 import { textsOf } from './memory/index.js';
 import { petRoutes, publicRoutes } from './operations.js';
@@ -35,8 +35,12 @@ export interface Petstore {
 /** Makes a petstore; nothing listens yet. @throws TypeError that names an option, and whatever a plugin throws. */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
-  // A log that fails must not take the answer away too.
-  const log: Log = (...line) => void guarded(() => given.log(...line), ignore);
+  /** A log that fails does no harm: where fields cannot be written, the message is, and says so. */
+  const log: Log = (level, message, fields) => {
+    const write = (these: typeof fields, failed: (error: unknown) => void) =>
+      void guarded(() => given.log(level, message, these), failed);
+    write(fields, (error) => write({ unwritten: `the fields could not be logged: ${reasonOf(error)}` }, ignore));
+  };
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
   let opened: Promise<unknown> = Promise.resolve();

@@ -16,7 +16,7 @@ import { replay } from './replay.js';
 export interface JournalOptions {
   /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch: names a torn tail's copy. @defaultValue `Date.now` */
+  /** Milliseconds since the epoch: names a torn tail's copy, paces a start's log. @defaultValue `Date.now` */
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
@@ -70,7 +70,13 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
 async function recover(path: string, descriptor: number, options: Opening, accept: AcceptLine) {
   const { disk, log, clock = Date.now, mend = `see \`node dist/server.js check ${path}\`` } = options;
-  const { problem, end, committedEnd, sum, lacksNewline, tornTail } = await replay(disk, descriptor, accept);
+  let toldAt = clock();
+  const found = await replay(disk, descriptor, accept, (read, size) => {
+    if (clock() - toldAt < 1_000) return;
+    toldAt = clock();
+    log('info', 'reading the storage file', { file: path, read, size });
+  });
+  const { problem, end, committedEnd, sum, lacksNewline, tornTail } = found;
   if (problem) {
     const { line, byte, what } = problem;
     const where = `${path} line ${line}, byte ${byte}: ${what}`;

@@ -7,9 +7,14 @@ import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from 
  * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
  * after them. Answers where the last sound commit and the accepted lines end, the CRC-32 of what is between, and what
  * follows, where it is the rest of a write that a crash cut short (F2) and no damage (F3). A problem has its line from
- * 1, the offset of that, and a sentence without its full stop.
+ * 1, the offset of that, and a sentence without its full stop. `onRead` is told each mebibyte how far it has read.
  */
-export async function replay(disk: Disk, descriptor: number, accept: AcceptLine) {
+export async function replay(
+  disk: Disk,
+  descriptor: number,
+  accept: AcceptLine,
+  onRead?: (read: number, size: number) => void,
+) {
   const facts = await disk.factsOf(descriptor);
   const { size, blksize } = facts;
   let lines = 0;
@@ -21,6 +26,7 @@ export async function replay(disk: Disk, descriptor: number, accept: AcceptLine)
   let problem: { readonly line: number; readonly byte: number; readonly what: string } | undefined;
   let isNothingBefore = true;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
+    onRead?.(at, size);
     let next = 0;
     // A checksum of many lines at once: a call for each would cost more than reading it.
     let sumFrom = 0;

@@ -98,6 +98,7 @@ export async function connectionsTo(
   /** Until then a storage opens, and what that fails by is thrown. */
   let hasAnswered = false;
   const failing = new Set<string>();
+  const silentUntil = new Map<string, number>();
   let isClosed = false;
   // The pool takes an idle connection out that is lost.
   pool.on('error', ignore);
@@ -128,12 +129,15 @@ export async function connectionsTo(
 
   /** Tells the log when the database stops doing what is asked, or does it again. */
   function tell(what: 'be read' | 'be written to', failure?: unknown) {
-    if (failure === undefined) {
-      if (failing.delete(what)) log('info', `the database can ${what} again`);
-    } else if (hasAnswered && !failing.has(what)) {
-      failing.add(what);
-      log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
-    }
+    const isFailing = failure !== undefined;
+    const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
+    const now = performance.now();
+    // One of each a minute.
+    if (!hasAnswered || failing.has(what) === isFailing || now < (silentUntil.get(line) ?? 0)) return;
+    silentUntil.set(line, now + 60_000);
+    if (isFailing) failing.add(what);
+    else failing.delete(what);
+    log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : {});
   }
 
   /** What was changed may be right for new sessions; at most once a second. */
@@ -251,10 +255,13 @@ function nameOf(text: string): string {
 /** What comes later goes to `late`. */
 function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      promise.then(late, ignore);
+    let isOverdue = false;
+    const giveUp = () => {
+      isOverdue = true;
       reject(Object.assign(new Error(`no answer within ${ms} ms`), { code: 'ETIMEDOUT' }));
-    }, ms);
-    promise.finally(() => clearTimeout(timer)).then(resolve, reject);
+    };
+    // After a busy turn of the event loop the answer may be there, but not read yet.
+    const timer = setTimeout(() => setImmediate(giveUp), ms);
+    promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });
 }

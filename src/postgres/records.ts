@@ -166,7 +166,9 @@ export function postgresRecords<Draft>(
     if (readOnly !== 'off' || (lastId === null && table === sql.petTable))
       throw new PetstoreError('unavailable', 'The database takes no writes.');
     if (lastId === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    if (hasFailed) await storeByAnother([]);
+    if (!hasFailed) return;
+    await storeByAnother([]);
+    await list({ limit: 1 });
     hasFailed = false;
   }
 

@@ -4,18 +4,7 @@ import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
-import {
-  batches,
-  damaged,
-  draft,
-  fileWith,
-  namesIn,
-  petLine,
-  tornTails,
-  unavailable,
-  unusable,
-  using,
-} from './scene.js';
+import { batches, damaged, draft, fileWith, namesIn, petLine, tornTails, unavailable, using } from './scene.js';
 
 test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
   const torn = '{"id":5,"na';
@@ -33,15 +22,12 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   assert.deepEqual(await checkFile(path).then(({ verdict, commits }) => [verdict, commits]), ['sound', 4]);
 });
 
-test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
+test('F2 a second torn tail of the same moment does not replace the first', async () => {
   const path = fileWith(batches(1));
-  const startAt = async (now: number) => (await fileStorage(path, { clock: () => now })).close();
-  appendFileSync(path, '{"a');
-  await startAt(0);
-  appendFileSync(path, '{"b');
-  await assert.rejects(startAt(0), unusable);
-  assert.deepEqual(tornTails(path).map(String), ['{"a']);
-  await startAt(1);
+  for (const torn of ['{"a', '{"b']) {
+    appendFileSync(path, torn);
+    await (await fileStorage(path, { clock: () => 0 })).close();
+  }
   assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
 });
 
@@ -154,4 +140,28 @@ test('F3 more than 256 MiB after the last sound line are no torn write of ours',
   truncateSync(path, petLine(1).length + 2 ** 28 + 1);
   await assert.rejects(fileStorage(path), { ...damaged, message: /line 2, byte 60/ });
   assert.equal(statSync(path).size, petLine(1).length + 2 ** 28 + 1);
+});
+
+test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
+  const file = batches(40_000);
+  for (const [msBetween, told] of [
+    [400, 1],
+    [0, 0],
+  ] as const) {
+    let now = 0;
+    const lines: unknown[][] = [];
+    const storage = await fileStorage(fileWith(file), {
+      clock: () => (now += msBetween),
+      log: (...line) => lines.push(line),
+    });
+    await storage.close();
+    const read = lines
+      .filter(([, message]) => message === 'reading the storage file')
+      .map(([level, , fields]) => [
+        level,
+        Object(fields).read > 0 && Object(fields).read < file.length,
+        Object(fields).size,
+      ]);
+    assert.deepEqual(read, Array(told).fill(['info', true, file.length]), `${file.length} bytes`);
+  }
 });
