@@ -17,7 +17,7 @@ export class DatabaseFailure extends PetstoreError {
   }
 }
 
-const ignore = () => undefined;
+export const ignore = () => undefined;
 
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;

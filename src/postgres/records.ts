@@ -7,7 +7,7 @@ import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
 import { commitWatchers, groupCommit } from '../journal/index.js';
 import { checkOnce, inFlight, isTooFar, mismatch } from '../memory/index.js';
-import { again, causeOf, DatabaseFailure, stateOf, type Connections } from './connections.js';
+import { again, causeOf, DatabaseFailure, ignore, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
 
@@ -27,6 +27,8 @@ type Added = StoredText | PetstoreError;
 
 const againMs = 2_000;
 const readyMs = 4_000;
+/** For a long page to begin. */
+const turnMs = 5_000;
 /** Few, for each connection keeps a plan of each. */
 const preparedLimits = [20, 50, 100];
 
@@ -51,6 +53,8 @@ export function postgresRecords<Draft>(
   const watchers = commitWatchers(log);
   let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> } | undefined;
   const pages = new Map<string, Promise<TextPage>>();
+  /** One after the other, or they would take all connections, and add up in memory. */
+  let lastLong: Promise<unknown> = Promise.resolve();
   /** Whether adding failed, until a batch is stored. */
   let hasFailed = false;
   let readiness: Promise<void> | undefined;
@@ -131,7 +135,13 @@ export function postgresRecords<Draft>(
       // It may have been changed by hand.
       if (lastId !== undefined) return { texts: shorts.slice(0, limit), next: BigInt(lastId) };
     }
-    const rows = await connections.read(table.selectLongPage(limit + 1, status), [from]);
+    const overdueAt = performance.now() + turnMs;
+    const reading = lastLong.then(() => {
+      if (performance.now() > overdueAt) throw new PetstoreError('unavailable', 'Too many long pages are asked for.');
+      return connections.read(table.selectLongPage(limit + 1, status), [from]);
+    });
+    lastLong = reading.then(ignore, ignore);
+    const rows = await reading;
     const texts = rows.slice(0, limit).flatMap(({ json }) => (typeof json === 'string' ? sql.textOfHex(json) : []));
     const last = rows[texts.length - 1]?.['id'];
     return rows.length > texts.length && last ? { texts, next: BigInt(last) } : { texts };
