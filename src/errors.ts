@@ -26,10 +26,7 @@ export const statuses = {
 /** A code of an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
-/**
- * Every code. A storage that is opened or copied has `storage_damaged`: what no crash explains (F3), or a copy that
- * differs; `storage_in_use`: another process owns it (F4); `storage_unusable`: no creating, reading or writing (F7).
- */
+/** Every code; of storages: damaged (F3) or another copy, in use (F4), not to be made, read or written (F7). */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
 /** What else a {@link PetstoreError} may carry. */

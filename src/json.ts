@@ -1,7 +1,4 @@
-/**
- * Reads JSON and int64s: strict RFC 8259 and RFC 7493 (I-JSON), exact numbers, byte offsets in errors (C26). Text is a
- * *byte string*: each character is one byte of UTF-8.
- */
+/** Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8; exact int64s (C23). */
 import { PetstoreError } from './errors.js';
 
 /** A number as it was written: a double would round an int64 past 2^53 (C23). */
@@ -191,10 +188,7 @@ export function parseInt64(text: string): bigint | undefined {
   return isInt64(value) ? value : undefined;
 }
 
-/**
- * The int64 that a JSON number stands for (C22). Undefined for a fraction and outside the range; neither `1e400` nor a
- * million digits ever become a bigint (C24).
- */
+/** The int64 that a JSON number is (C22), if any; neither `1e400` nor a million digits become a bigint (C24). */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
   const grammar = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?$/;

@@ -71,10 +71,7 @@ export function checkQuery({ limit, after }: { readonly limit: number; readonly 
   if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
 }
 
-/**
- * An animal's one JSON text, in the order of the specification, without white space: a byte string, as `jsonReply`
- * takes it; `Buffer.from(json, 'latin1')` has its bytes.
- */
+/** An animal's one JSON text, a byte string without white space: `Buffer.from(json, 'latin1')` has its bytes. */
 export function petJson(id: bigint, draft: PetDraft): string {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
   // Encoded, it is one piece of memory: V8 keeps a concatenation as a tree.

@@ -81,7 +81,6 @@ const wholeServer: Match = { resource: resourceOf({ path: '*', methods: allMetho
 
 /** In the tree of paths, what a segment leads to. */
 interface Place {
-  /** The fixed segment, or the param. */
   readonly name: string;
   readonly below: Map<string, Place>;
   param?: Place;
@@ -133,10 +132,7 @@ export class Routes {
     return match;
   }
 
-  /**
-   * A path is split, then decoded (C12), and not normalised (C11): an empty segment matches the slash at an end alone.
-   * No param is tried where a fixed segment fits.
-   */
+  /** By segments, decoded after splitting (C12), not normalised (C11). A fixed segment goes before a param. */
   #match(path: string): Match | undefined {
     let place = this.#root;
     const params: Record<string, string> = {};

@@ -38,10 +38,7 @@ export interface PetStorage {
   readonly waiting?: number | undefined;
   /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
-  /**
-   * Resolves once the animal is kept; no reader sees it before. Ids only grow, over restarts too (C31).
-   * @throws TypeError for a draft against the rules; PetstoreError `unavailable` where it could not be kept.
-   */
+  /** Resolves once it is kept, and visible. Ids only grow (C31). @throws TypeError for the draft; PetstoreError */
   insert(draft: PetDraft): Promise<Pet>;
   /**
    * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is answered again. Key

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { parseDraft, parseJson, PetstoreError, type Log, type PetDraft, type PetStorage } from '../index.js';
-import { logTo, orRefuse, print, Progress, Refusal, say } from './output.js';
+import { logTo, orRefuse, print, Refusal, say, showProgress } from './output.js';
 import { readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -22,22 +22,25 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
   let log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const file = await readWhole(path, after);
-  const progress = new Progress();
   let total = 0;
   try {
-    for (const { drafts, done } of piecesOf(file)) progress.show('checking', done, (total += drafts.length));
+    for (const { drafts, done } of piecesOf(file)) showBar('checking', done, (total += drafts.length));
     const storage = await named.open('import', (...line) => log(...line));
     // Once open, only `addAll` reports failures, with the count of animals.
     log = () => undefined;
-    await addAll(file, total, storage, progress).finally(() => storage.close());
+    await addAll(file, total, storage).finally(() => storage.close());
   } finally {
-    progress.clear();
+    showProgress('');
   }
   if (file.ignored.size > 0)
     say(
       `ignored: ${[...file.ignored].map((name) => JSON.stringify(name)).join(', ')}; an animal has ${members.join(', ')}`,
     );
   await print([`${total} animals added to ${named.text}`], `${total} animals were added to ${named.text}`);
+}
+
+function showBar(what: string, done: number, count: number): void {
+  showProgress(`${what} [${'#'.repeat(done * 30).padEnd(30, '-')}] ${Math.floor(done * 100)}% ${count} animals`);
 }
 
 /** Reads and checks the file; the function it returns adds the animals to a storage that is empty. @throws Refusal */
@@ -63,14 +66,14 @@ async function readWhole(path: string, after: number) {
 type DraftFile = Awaited<ReturnType<typeof readWhole>>;
 
 /** Adds piece after piece; a signal ends the process between two, with the exit code that a shell gives. */
-async function addAll(file: DraftFile, total: number, storage: PetStorage, progress: Progress): Promise<void> {
+async function addAll(file: DraftFile, total: number, storage: PetStorage): Promise<void> {
   let added = 0;
   let lastLine = file.after;
   let signal = 0;
   for (const each of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(each, (_, received: number) => (signal = received));
   for (const { drafts, done } of piecesOf(file)) {
     if (signal > 0) {
-      progress.clear();
+      showProgress('');
       say(`interrupted: ${added} of ${total} animals were added; the same command with --after ${lastLine} goes on`);
       process.exit(128 + signal);
     }
@@ -86,7 +89,7 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage, progr
       const message = `${added} of ${total} animals were added, then: ${failed.reason.message}`;
       throw new PetstoreError('storage_unusable', message, { cause: failed.reason });
     }
-    progress.show('adding', done, added);
+    showBar('adding', done, added);
   }
 }
 

@@ -66,9 +66,8 @@ function members(value: JsonValue, known: readonly string[], place: string): Rea
 }
 
 /**
- * The API keys that a server accepts: those of the environment, of the keys file, and of `--dev`. A file that changed
- * is read again within a second; where that fails the last good keys stay, and each second it is tried again.
- * @throws Refusal for a bad key or file, and where no key is active.
+ * The keys of the environment, the keys file and `--dev`. A file that changed is read within a second; where that fails
+ * the last good keys stay, and it is tried again. @throws Refusal for a bad key or file, or no active key.
  */
 export async function openApiKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
@@ -207,9 +206,8 @@ async function changeFile(path: string, next: (present: readonly StoredKey[]) =>
 }
 
 /**
- * Replaces a file by the text that `next` makes: as a whole, readable by its owner alone (mode 600), synced, and one
- * process after the other. The text is written to `FILE.lock`, which is renamed to the file.
- * @throws Refusal where the lock stays held, as after a crash; what `next` and the system throw. The file then stays.
+ * Replaces a file by what `next` makes: as a whole, mode 600, synced, by renaming `FILE.lock`, one process after the
+ * other. @throws Refusal where the lock stays held, and what `next` and the system throw; the file then stays.
  */
 export async function replaceFile(path: string, next: () => string, patienceMs = 5_000): Promise<void> {
   // Renaming to a symbolic link would replace the link; one that leads nowhere is refused here.

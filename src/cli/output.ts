@@ -41,20 +41,9 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
   throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
-/** Shows the progress of long work: one line on a terminal at standard error, and nothing elsewhere. */
-export class Progress {
-  show(what: string, done: number, count: number): void {
-    const bar = '#'.repeat(done * 30).padEnd(30, '-');
-    this.count(`${what} [${bar}] ${Math.floor(done * 100)}%`, count);
-  }
-
-  count(what: string, count: number, things = 'animals'): void {
-    if (process.stderr.isTTY) process.stderr.write(`\r${what} ${count} ${things}\u001b[K`);
-  }
-
-  clear(): void {
-    if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
-  }
+/** Shows how far long work has come, in one line on a terminal at standard error; nothing elsewhere. '' clears it. */
+export function showProgress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`);
 }
 
 /** Drops lines, and counts them, while 4 MiB wait for a reader. @throws TypeError for fields that JSON cannot write. */

@@ -6,8 +6,7 @@ import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reas
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
 import { openApiKeys } from './keys.js';
 import { logTo, Refusal } from './output.js';
-import { read, readTlsFiles, readWholeNumber, readWord, timeOf } from './settings.js';
-import type { Setting, Settings } from './settings.js';
+import { read, readTlsFiles, readWholeNumber, readWord, type Setting, type Settings, timeOf } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
 /** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */

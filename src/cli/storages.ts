@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget } from '../index.js';
 import type { CopyProgress, CopyReport, Log, PetStorage, TextTarget } from '../index.js';
-import { logTo, print, Progress, Refusal } from './output.js';
+import { logTo, print, Refusal, showProgress } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
 /** A storage that lasts. */
@@ -79,13 +79,12 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
   if (source.place === '') throw new Refusal(`--from ${source.text} is not there; name a storage that is`);
   if (source.place === target.place)
     throw new Refusal(`--from ${source.text} and --to ${target.text} are the same; name another to copy to`);
-  const progress = new Progress();
   const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const opened = await source.open('copy', log);
   const copied = { open: () => target.open('copy', log), openTarget: target.openTarget };
   const report = async (things: string, copying: (show: CopyProgress) => Promise<CopyReport>) => {
-    const { count, present, sha256 } = await copying((what, done) => progress.count(what, done, things));
-    progress.clear();
+    const { count, present, sha256 } = await copying((what, done) => showProgress(`${what} ${done} ${things}`));
+    showProgress('');
     const before = present === 0 ? '' : `, ${present} of them before`;
     await print([`${count} ${things} of ${source.text} are in ${target.text}${before}; SHA-256 of both ${sha256}`]);
   };
@@ -94,7 +93,7 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
     for (const name of await source.recordNames(log))
       await report(name, (show) => copyRecords(name, opened, copied, show));
   } finally {
-    progress.clear();
+    showProgress('');
     await opened.close();
   }
 }

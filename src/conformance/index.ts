@@ -17,9 +17,8 @@ const impossibleQueries: readonly unknown[] = [
 ];
 
 /**
- * Registers the tests with node:test, in the `describe` around the call, if any. `size`, `ready` and `texts` are tested
- * where the storage has them; `insertOnce`, `records` and what needs a restart are not tested.
- * @param options `open` answers another storage for each test, open and without animals; the suite closes it.
+ * Registers the tests with node:test. `insertOnce`, `records` and what needs a restart are not tested. @param options
+ * `open` answers another storage for each test, open and without animals; the suite closes it.
  */
 export function testStorage({ open }: { readonly open: () => PetStorage | Promise<PetStorage> }): void {
   /** One test, with a storage that holds these animals. */

@@ -9,10 +9,9 @@ import { petLines } from './record-lines.js';
 export type FileReport = Awaited<ReturnType<typeof checkFile>>;
 
 /**
- * Reads a file to its end, or to the problem, and counts what precedes that: animals, idempotency keys, expired ones
- * included, and commits; then the bytes of the whole file, of its sound commits, and what a start would set aside.
- * `sound` and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn.
- * @throws PetstoreError `storage_unusable` where it cannot be read.
+ * Counts what a file holds before its problem; bytes are all, those of sound commits, and what a start would set aside.
+ * `sound` and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn. @throws
+ * PetstoreError `storage_unusable` where it cannot be read.
  */
 export async function checkFile(path: string) {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
@@ -45,10 +44,9 @@ export type SalvageReport = Awaited<ReturnType<typeof salvageFile>>;
 export type LeftOutLine = SalvageReport['leftOut'][number];
 
 /**
- * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, wherever that
- * says that it began, and those after the last commit. Answers how many, the ids in no sound line up to the greatest in
- * any, and the lines that were left out.
- * @throws PetstoreError `storage_unusable` where the one cannot be read, or the other, which must not exist, written.
+ * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, and those
+ * after the last commit. Answers how many, the missing ids up to the greatest, and the lines left out. @throws
+ * PetstoreError `storage_unusable` where one cannot be read, or the other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string) {
   const { batches, ...report } = await withFileToRead(path, soundPart);

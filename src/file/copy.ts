@@ -35,10 +35,7 @@ export function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgre
 /** What was copied. */
 export type CopyReport = Awaited<ReturnType<typeof copyRecords>>;
 
-/**
- * The same for a plugin's records by their name, or for animals. An open `from` hands out each name once. Answers how
- * many both have now, how many of them were present before, and the SHA-256 of all texts, each with a newline.
- */
+/** The same for records by their name, which `from` hands out once. The SHA-256 is of all texts, newlines included. */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
@@ -99,7 +96,6 @@ class Sum {
   lastId = 0n;
   readonly #hash = createHash('sha256');
 
-  /** Answers how many there are then. */
   add(texts: readonly StoredText[]): number {
     for (const { json } of texts) this.#hash.update(`${json}\n`, 'latin1');
     this.lastId = texts.at(-1)?.id ?? this.lastId;
@@ -130,9 +126,8 @@ async function* pagesOf(texts: Listed, above = 0n, upTo = int64Max): AsyncGenera
 }
 
 /**
- * The names under which plugins keep records beside a file, each in `FILE.NAME`. A file so named does not count where
- * its first line is no record, or is an animal, as in a copy of the storage file.
- * @param log Is told of other files named so that hold something.
+ * The names under which plugins keep records beside a file, in `FILE.NAME`; not where the first line is no record, or
+ * is an animal, as in a copy of the storage file: `log` is told of those.
  */
 export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];

@@ -14,8 +14,7 @@ import { anyRecords, petLines, recordLines } from './record-lines.js';
 export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
 
 /**
- * Opens the storage in a file of JSON Lines, made where missing (F8), for this process alone, and resolves once all its
- * animals are read and on the disk. Records of a plugin's own are in `PATH.NAME`.
+ * Opens a file of JSON Lines, made where missing (F8), for this process alone; records of plugins are in `PATH.NAME`.
  * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3), in one line.
  */
 export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
@@ -84,7 +83,6 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
 }
 
 const noAnswer = 'The disk does not answer.';
-const keyUseBytes = 512;
 
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
 
@@ -115,7 +113,7 @@ async function openFileRecords<Draft>(
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ draft, use }) => kind.checkedBytes(draft) + (use ? keyUseBytes : 0),
+    bytesOf: ({ draft, use }) => kind.checkedBytes(draft) + (use ? 512 : 0),
     hung: noAnswer,
   });
 

@@ -8,10 +8,7 @@ import { headerOf, parseHead, type Head } from './head.js';
 /** How many bytes of a body that nobody has asked for are held; then its socket is read no further. */
 const heldBytes = 65_536;
 
-/**
- * Node's request without its stream, which flows, ends and is destroyed in five ticks after each answer: 0 to 20 % by
- * row (`make bench PARTS=speed` without it). A body is collected in one buffer, however small its chunks.
- */
+/** Node's request without its stream: 0 to 20 % by row (`make bench PARTS=speed` without). Its body is one buffer. */
 export class Exchange extends IncomingMessage implements Message {
   declare method: string;
   readonly startedAt = performance.now();

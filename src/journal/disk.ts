@@ -41,7 +41,6 @@ export function appendingOn(platform: NodeJS.Platform) {
   return { append: appendInSteps(steps), appendFlags: 0 };
 }
 
-/** The disk of this machine. */
 export const nodeDisk = {
   ...steps,
   ...appendingOn(process.platform),

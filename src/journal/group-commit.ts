@@ -1,7 +1,4 @@
-/**
- * Group commit, for slow storages: what is added during one commit goes together into the next, and each caller gets
- * its own result. 64 callers of a file storage's `insert` add 26,000 animals a second so, one 950.
- */
+/** Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second so, one 950. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
@@ -100,9 +97,7 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
 
   return {
     /**
-     * Adds an item to the next batch and resolves to its result.
-     * @throws PetstoreError `unavailable` where too much waits, a commit hangs (F10), or after `close`; else whatever
-     * `bytesOf` or `commit` threw.
+     * Adds an item to the next batch. @throws PetstoreError `unavailable` (C48, F10); what `bytesOf` or `commit` throws
      */
     add: (item: Item): Promise<Result> => {
       try {

@@ -1,7 +1,4 @@
-/**
- * A journal, lines that only grow, for storages in files. Opening locks the file, replays it, sets aside what a crash
- * tore and syncs the rest (F2); whatever goes wrong with appending (F1) turns it full (F5) or broken (F6).
- */
+/** A journal: opening replays it and cuts off what a crash tore (F2); appending fails full (F5) or broken (F6). */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -30,10 +27,7 @@ const nothing = (): void => undefined;
 
 type Opening = JournalOptions & { readonly disk: Disk; readonly log: Log };
 
-/**
- * Opens a journal, making it where missing (F8), and hands each of its lines to `accept`.
- * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3)
- */
+/** Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError `storage_…` (F3, F4, F7) */
 export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine) {
   const { disk = nodeDisk, locking = lockingOn(process.platform), log = nothing } = options;
   const folder = dirname(path);

@@ -62,9 +62,9 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
 }
 
 /**
- * Reads an open file by whole lines, a mebibyte at a time, more for a longer line: their bytes, whose memory is used
- * again, the same as a byte string, and their offset. An idempotency record comes with the line after it. Only a line
- * longer than `maxTextBytes` is cut, as a file of something else must not fill the memory. The last may lack a newline.
+ * Reads an open file by whole lines, a mebibyte or more at a time: bytes, whose memory is used again, the same as a
+ * byte string, and their offset. An idempotency record comes with the line after it. Longer than `maxTextBytes`, a line
+ * is cut.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
   if (!facts.isFile()) throw new Error('it is not a regular file');

@@ -9,10 +9,7 @@ const O_EXLOCK = 0x20;
 /** libuv's flag of this name is share mode 0 on Windows: nobody else may open the file, not even to read. */
 const UV_FS_O_EXLOCK = 0x1000_0000;
 
-/**
- * How a platform locks: by `O_` flags, with which opening fails as `isHeldElsewhere` says, or by `lock` of the open
- * file, which throws PetstoreError `storage_in_use` or `storage_unusable`. `flock` is the program for it on Linux.
- */
+/** By `openFlags`, with which opening fails as `isHeldElsewhere` says, or by `lock`, for which Linux has `flock`. */
 export function lockingOn(platform: NodeJS.Platform, flock = 'flock') {
   const isBsd = ['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform);
   const openFlags = isBsd ? O_EXLOCK | constants.O_NONBLOCK : platform === 'win32' ? UV_FS_O_EXLOCK : 0;

@@ -94,9 +94,7 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
   const checked = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
     if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
-      throw new TypeError(
-        `a record's JSON text must be one line of at most ${maxTextBytes} bytes, an object with id first`,
-      );
+      throw new TypeError(`a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`);
     return text;
   };
   return { json: checked, statusOf: () => undefined, checkedBytes: (draft) => checked(int64Max, draft).length };

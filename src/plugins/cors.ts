@@ -11,10 +11,7 @@ export interface CorsOptions {
 /** Every header of an answer that the contract gives a meaning. */
 const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
 
-/**
- * Lets pages of these origins alone send every method and header and read every answer, errors included.
- * @throws TypeError for what is no origin.
- */
+/** Lets pages of these origins alone send all methods and headers, and read all answers. @throws TypeError */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
     throw new TypeError('option origins must be an array of origins such as https://a.example');

@@ -58,10 +58,7 @@ async function versionIn(connections: Connections, statementMs?: number): Promis
   throw new PetstoreError('storage_unusable', `the database ${problem}; use the later program, or another database`);
 }
 
-/**
- * Makes the petstore's tables in a database, or brings them up to date; several may do so at once. Answers the versions
- * before and after, 0 for none. @throws PetstoreError `storage_unusable`
- */
+/** Makes the tables, or brings them up to date; answers the versions, 0 for none. @throws PetstoreError */
 export async function migratePostgres(
   database: string | PostgresPool,
 ): Promise<Readonly<Record<'from' | 'to', number>>> {

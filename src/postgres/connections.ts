@@ -45,10 +45,7 @@ export async function again<Value>(
   }
 }
 
-/**
- * SQLSTATEs that leave it open whether a statement was carried out, even where the severity is ERROR: a lost connection
- * (08), an unknown outcome (40003), a shutdown (57P), a failure of the system (58) or of PostgreSQL itself (XX), none.
- */
+/** Even an ERROR leaves it open then: lost (08), unknown (40003), shutdown (57P), system (58), a bug (XX), none. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 /** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
@@ -56,9 +53,8 @@ const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', 
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**
- * Of a session: commits last, or a warning comes; who waited for the counter need not try again; no statement outlasts
- * our patience. Set though it be right already, against a reload of the configuration; not as the connection starts,
- * which a PgBouncer refuses.
+ * Commits last, or a warning comes; no statement outlasts our patience. Set though it be right, against a reload of the
+ * configuration; not as the connection starts, which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
@@ -227,7 +223,6 @@ export async function connectionsTo(
   return { ask, read, tell, renew, close };
 }
 
-/** What is known of one connection, and listened for on it. */
 function sessionIn(client: PostgresClient, ended: () => void) {
   const hear = ({ severity = '', message, routine }: Notice) => {
     const isWarning = !/^(NOTICE|INFO|LOG|DEBUG\d?)$/.test(severity);

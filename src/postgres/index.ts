@@ -11,8 +11,7 @@ import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
-export { wantedUrl } from './driver.js';
-export type { PostgresPool } from './driver.js';
+export { type PostgresPool, wantedUrl } from './driver.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {

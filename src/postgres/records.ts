@@ -39,9 +39,9 @@ export function postgresRecords<Draft>(
   table: sql.Table,
   log: Log,
 ) {
-  const store = writerInto(table, connections);
+  const writer = writerInto(table, connections);
   // A writer has one batch at a time.
-  const storeByAnother = writerInto(table, connections);
+  const trialWriter = writerInto(table, connections);
   const commits = groupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
@@ -57,6 +57,8 @@ export function postgresRecords<Draft>(
   let lastLong: Promise<unknown> = Promise.resolve();
   /** Whether adding failed, until a batch is stored. */
   let hasFailed = false;
+  /** What was stored last, or else what failed first. */
+  let sample: Unnumbered | undefined;
   let readiness: Promise<void> | undefined;
 
   async function add(record: Unnumbered) {
@@ -150,14 +152,16 @@ export function postgresRecords<Draft>(
   async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
     const startedAt = performance.now();
     try {
-      const { added, count } = await store(records);
+      const { added, count } = await writer.store(records);
       if (count === 0) return added;
       hasFailed = false;
+      sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
       connections.tell('be written to');
       watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
       return added;
     } catch (error) {
       hasFailed = true;
+      sample ??= records[0];
       connections.tell('be written to', error);
       throw error;
     }
@@ -176,8 +180,9 @@ export function postgresRecords<Draft>(
     if (readOnly !== 'off' || (lastId === null && table === sql.petTable))
       throw new PetstoreError('unavailable', 'The database takes no writes.');
     if (lastId === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    if (!hasFailed) return;
-    await storeByAnother([]);
+    if (!hasFailed || sample === undefined) return;
+    await trialWriter.prove(sample);
+    await trialWriter.store([]);
     await list({ limit: 1 });
     hasFailed = false;
   }
@@ -206,9 +211,8 @@ function writerInto(table: sql.Table, connections: Connections) {
   let lastBatch = 0n;
 
   /**
-   * Stores records in their order. One whose key was used comes to what that use came to, after a commit of this very
-   * call: only then is that use on a synchronous standby too.
-   * @throws DatabaseFailure where none is there, now or later, or nobody can say
+   * Stores records in order. A repeat of a key is answered after a commit of this very call: only then is the first on
+   * a synchronous standby too. @throws DatabaseFailure where none is there, or nobody can say
    */
   async function store(records: readonly Unnumbered[]) {
     const used = await usesOf(records);
@@ -236,19 +240,30 @@ function writerInto(table: sql.Table, connections: Connections) {
   /** Adds one batch, which may be empty, and answers its last id. */
   async function insert(records: readonly Unnumbered[]): Promise<bigint> {
     const batch = ++lastBatch;
-    const statuses = records.map(({ status }) => status ?? '');
-    const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
-    const uses = records.flatMap(({ once }, index) => (once === undefined ? [] : { ...once, n: index + 1 }));
-    const keys = [uses.map(({ key }) => key), uses.map(({ body }) => body), uses.map(({ at }) => at)];
-    const values = [writerId, batch, records.length, table.counter, statuses, rests, ...keys, uses.map(({ n }) => n)];
     try {
-      return lastIdIn(await connections.ask(table.insertBatch, values, { isPrepared: true }));
+      return lastIdIn(await connections.ask(table.insertBatch, valuesOf(records, batch), { isPrepared: true }));
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // Now, for the search may take as long as the database is away.
       connections.tell('be written to', error);
       return settle(batch, error);
     }
+  }
+
+  function valuesOf(records: readonly Unnumbered[], batch: bigint, by = writerId): unknown[] {
+    const statuses = records.map(({ status }) => status ?? '');
+    const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
+    const uses = records.flatMap(({ once }, index) => (once === undefined ? [] : { ...once, n: index + 1 }));
+    const keys = [uses.map(({ key }) => key), uses.map(({ body }) => body), uses.map(({ at }) => at)];
+    return [by, batch, records.length, table.counter, statuses, rests, ...keys, uses.map(({ n }) => n)];
+  }
+
+  /** Stores a record, without its key, and undoes that. @throws DatabaseFailure as an add */
+  async function prove({ status, rest }: Unnumbered): Promise<void> {
+    const values = valuesOf([{ status, rest }], 0n, randomUUID());
+    await connections.ask(table.insertBatch, values, { isPrepared: true }).catch((error: unknown) => {
+      if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
+    });
   }
 
   /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
@@ -271,7 +286,7 @@ function writerInto(table: sql.Table, connections: Connections) {
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
 
-  return (records: readonly Unnumbered[]) => again(() => store(records), mayPass, againMs);
+  return { store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, againMs), prove };
 }
 
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {

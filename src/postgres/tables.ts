@@ -43,6 +43,7 @@ export const tooLong = '\xff';
 /** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
+export const provenWords = 'records could be stored';
 
 /** Ends a statement by an error 22P02: a count with words after it is no number. */
 function failing(count: string, words: string): string {
@@ -111,7 +112,8 @@ WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
  * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
  * $5 their statuses, '' for none (`array_nulls = off` makes a text of a null), $6 their texts after the id; $7 the keys
  * used, $8 the bodies, $9 the times, $10 by which records, from 1. The counter's row stays locked until the commit: ids
- * become visible in order. It ends itself where a key was used, the writer has had such a batch, or a row is missing.
+ * become visible in order. It ends itself where a key was used, the writer has had such a batch, or a row is missing;
+ * a batch of number 0 in any case, which proves that it could be stored.
  */
 function insertInto(taking: string, target: string): string {
   const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
@@ -138,17 +140,15 @@ function insertInto(taking: string, target: string): string {
   RETURNING key
 )
 SELECT CASE
-  WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted) THEN (SELECT last_id FROM taken)
+  WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted)
+    THEN CASE $2::int8 WHEN 0 THEN ${failing(kept, provenWords)} ELSE (SELECT last_id FROM taken) END
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
     THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
   ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
 END AS last_id`;
 }
 
-/**
- * The last id of a batch that is done, by its writer, $1, and its number, $2; else -1, and it never will be. Always
- * writes: the commit waits for the synchronous standby, for which the batch may not have.
- */
+/** The last id of batch $2 of writer $1, or -1 for good. It always writes: only a commit waits for the standby. */
 export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
