@@ -1,7 +1,7 @@
 /** Folders and files of many states, for the tests of the file storage. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { after } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
 import type { Disk } from '../../dist/journal/index.js';
@@ -24,6 +24,16 @@ export function fileWith(content: string | Uint8Array): string {
   return path;
 }
 
+let among = { folder: '', files: 0 };
+
+/** The same in a folder with others, for tests of a thousand files: making a folder costs more than a file's replay. */
+export function fileAmongOthers(content: Uint8Array): string {
+  if (among.files % 64 === 0) among = { folder: mkdtempSync(join(root, 'given-')), files: 0 };
+  const path = join(among.folder, `${++among.files}.jsonl`);
+  writeFileSync(path, content);
+  return path;
+}
+
 /** The line of an animal. */
 export function petLine(id: number, name = `pet ${id}`): string {
   return `{"id":${id},"name":"${name}","categoryId":5,"status":"available"}\n`;
@@ -42,8 +52,8 @@ export function batches(...sizes: readonly number[]): Buffer {
 
 /** The torn tails beside a data file. */
 export function tornTails(path: string): readonly Buffer[] {
-  const folder = join(path, '..');
-  const names = readdirSync(folder).filter((name) => name.includes('.torn-'));
+  const folder = dirname(path);
+  const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(path)}.torn-`));
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
 
