@@ -1,7 +1,7 @@
-/** Owns a real browser for one test: Debian's Chromium, which can reach this machine alone. */
+/** Owns a real browser for the tests of a file: Debian's Chromium, which can reach this machine alone. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import type { TestContext } from 'node:test';
+import { after, type TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { atEnd } from '../support/at-end.js';
 
@@ -20,7 +20,7 @@ export const inBrowser = {
   skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false),
 };
 
-/** A page of a browser that ends with the test, and all that it asked for and complained about. */
+/** A page of a profile of its own that ends with the test, and all that it asked for and complained about. */
 export interface Visit {
   readonly page: Page;
   /** Every address that it asked for. */
@@ -29,16 +29,21 @@ export interface Visit {
   readonly complaints: readonly string[];
 }
 
-/** Opens a browser. */
+/** One for all tests of the file, as its start costs more than most of them do. */
+let browser: Promise<Browser> | undefined;
+after(async () => (await browser)?.close());
+
+/** Opens a page in a profile without any history: no cache, no storage, no cookie of another test. */
 export async function openPage(t: TestContext): Promise<Visit> {
   assert.equal(missing, undefined, missing);
-  const browser: Browser = await chromium.launch({
+  browser ??= chromium.launch({
     executablePath,
     // Its sandbox needs a user of its own, which a container's root is not.
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
-  atEnd(t, () => browser.close());
-  const page = await browser.newPage();
+  const profile = await (await browser).newContext();
+  atEnd(t, () => profile.close());
+  const page = await profile.newPage();
   // A busy machine has taken 15 s to load a page that takes one.
   page.setDefaultTimeout(60_000);
   const requests: string[] = [];
