@@ -27,7 +27,10 @@ const given = process.env['PETSTORE_TEST_POSTGRES_URL'];
 const needsOne = names.some((name) => /^(postgres|deploy)\//.test(name));
 const cluster =
   !needsOne || given || serverPrograms() === undefined ? undefined : await Cluster.start(['max_connections=400']);
-if (cluster !== undefined) process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
+if (cluster !== undefined) {
+  process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
+  process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'] = '1';
+}
 process.env['NODE_OPTIONS'] =
   `${process.env['NODE_OPTIONS'] ?? ''} --import=${import.meta.resolve('./support/deadline.js')}`;
 
