@@ -35,7 +35,7 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
   assert.equal(await note('b'), 2n);
   appendFileSync(`${path}.notes`, '{"id":3,"te');
   assert.equal(await note('c'), 3n);
-  assert.equal(tornTails(path).length, 1);
+  assert.equal(tornTails(`${path}.notes`).length, 1);
   const sound = readFileSync(`${path}.notes`, 'utf8');
   writeFileSync(`${path}.notes`, sound.replace('"a"', '"x"'));
   await using(path, async (storage) => {
