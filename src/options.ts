@@ -27,7 +27,6 @@ export interface PetstoreOptions {
 
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
-
 const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;
 
 /** @throws TypeError that names an option and its rule. */

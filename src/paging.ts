@@ -7,7 +7,6 @@ import type { Query } from './request.js';
 import { jsonReply, Pieces, type Reply } from './reply.js';
 
 const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
-
 const badLimit = new PetstoreError('invalid_parameter', 'limit must be an integer from 1 to 100, in decimal digits.');
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 const badAfter = new PetstoreError('invalid_parameter', afterRule);

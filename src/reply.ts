@@ -45,7 +45,6 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
 
 /** After these nobody can tell where the next request begins (C29, C42 to C44). */
 const closing = new Set<string>(['bad_request', 'request_timeout', 'content_too_large', 'headers_too_large']);
-
 /** What time may mend is tried again after one second (C48, C57). */
 const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 

@@ -70,7 +70,6 @@ export type Params = Readonly<Record<string, string>>;
 type Match = { readonly resource: Resource; readonly params: Params };
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
-
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 

@@ -32,10 +32,8 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   } finally {
     showProgress('');
   }
-  if (file.ignored.size > 0)
-    say(
-      `ignored: ${[...file.ignored].map((name) => JSON.stringify(name)).join(', ')}; an animal has ${members.join(', ')}`,
-    );
+  const ignored = JSON.stringify([...file.ignored]).slice(1, -1);
+  if (ignored !== '') say(`ignored: ${ignored}; an animal has ${members.join(', ')}`);
   await print([`${total} animals added to ${named.text}`], `${total} animals were added to ${named.text}`);
 }
 

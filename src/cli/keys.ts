@@ -11,7 +11,6 @@ import { readDuration, timeOf, type Settings } from './settings.js';
 const defaultPath = 'data/keys.json';
 const devPath = 'data/dev-key';
 const newApiKey = () => `psk_${randomBytes(32).toString('base64url')}`;
-
 type StoredKey = ReturnType<typeof readKey>;
 
 /** None where the file is missing and not needed. @throws Refusal, for members too that it does not know */

@@ -36,7 +36,6 @@ export type OptionName = keyof typeof table;
 const isOption = (text: string): text is OptionName => Object.hasOwn(table, text);
 const names = Object.keys(table).filter(isOption);
 const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
-
 export const serverOptions = names.filter((name) => table[name][0] !== '' || name === '--dev');
 
 export function optionsHelp(): readonly string[] {

@@ -32,8 +32,8 @@ export async function start(settings: Settings): Promise<void> {
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
   const isAsked = isDev || settings.find('--plugin') !== undefined || settings.find('--cors-origin') !== undefined;
   const plugins = isAsked ? await (await import('./plugins.js')).loadPlugins(settings) : new Map<string, Plugin>();
-  // Before a file or a folder is made: a start that is refused here leaves nothing.
-  await tryPort(host, port).catch(refusePort);
+  // A port in use must leave no new file. Later starts do not try it: a client that connects then would be cut off.
+  if (isDev || named?.place === '') await tryPort(host, port).catch(refusePort);
   const apiKeys = await openApiKeys(settings, log);
 
   let petstore: Petstore | undefined;

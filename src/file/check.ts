@@ -56,8 +56,6 @@ export async function salvageFile(path: string, outPath: string) {
 
 type FoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
 
-const maxBatch = 1_000;
-
 async function soundPart(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];
@@ -77,8 +75,8 @@ async function soundPart(descriptor: number) {
       if (animal > lastId) lastId = animal;
     }
     animals += texts.length;
-    for (let from = 0; from < texts.length; from += maxBatch) {
-      const batch = batchBytes(texts.slice(from, from + maxBatch), outSize);
+    for (let from = 0; from < texts.length; from += 1_000) {
+      const batch = batchBytes(texts.slice(from, from + 1_000), outSize);
       batches.push(batch);
       outSize += batch.length;
     }

@@ -2,7 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
 import type { AcceptLine } from '../journal/index.js';
-import { parseInt64, parseJson } from '../json.js';
+import { int64Max, int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString } from '../json.js';
+import type { JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
@@ -57,21 +58,37 @@ function inOrder(take: TakePet): TakePet {
   };
 }
 
+/** What we and plugins write: on one line, the id first. */
+const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
+
+/** Records as they stand, or in our own text where a person wrote them; the draft is what follows the id. */
+export const anyRecords: RecordKind<string> = {
+  json: (id, rest) => `{"id":${id}${rest}`,
+  parse: (json) => {
+    const value = parseJson(json);
+    const members = value instanceof Map ? value : new Map<string, JsonValue>();
+    const number = members.get('id');
+    const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
+    if (id === undefined || id < 1n || members.size < 2)
+      throw new PetstoreError('invalid_body', `a record must be an object with an id from 1 to ${int64Max}, and more`);
+    if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
+    const others = [...members].filter(([name]) => name !== 'id');
+    return { id, draft: toByteString(`,${membersText(others)}}`) };
+  },
+};
+
 /** The id of a text as we write it; 0 of any other, which no storage takes. */
 export function idOfText(json: string): bigint {
   return parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '') ?? 0n;
 }
 
-/** Records of any kind, as they stand; the draft is what follows the id. */
-export const anyRecords: RecordKind<string> = {
-  json: (id, rest) => `{"id":${id}${rest}`,
-  parse: (json) => {
-    const id = idOfText(json);
-    if (!(parseJson(json) instanceof Map) || id === 0n || !/^[\x20-\xff]*$/.test(json))
-      throw new PetstoreError(
-        'invalid_body',
-        `a record must begin with {"id":N, and stand on one line, as plugins write`,
-      );
-    return { id, draft: json.slice(`{"id":${id}`.length) };
-  },
-};
+function membersText(members: Iterable<readonly [string, JsonValue]>): string {
+  return Array.from(members, ([name, value]) => `${JSON.stringify(name)}:${jsonText(value)}`).join(',');
+}
+
+/** Numbers as they were written: a double would round them. */
+function jsonText(value: JsonValue): string {
+  if (value instanceof JsonNumber) return value.text;
+  if (value instanceof Map) return `{${membersText(value)}}`;
+  return Array.isArray(value) ? `[${value.map(jsonText).join(',')}]` : JSON.stringify(value);
+}

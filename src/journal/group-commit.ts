@@ -22,15 +22,10 @@ const maxAgeMs = 2000;
 const commitTimeoutMs = 8000;
 /** How many event-loop turns may bring more. */
 const maxGatherTurns = 4;
-
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions<Item, Result>) {
-  type Caller = {
-    readonly item: Item;
-    readonly resolve: (result: Result) => void;
-    readonly reject: (reason: unknown) => void;
-  };
+  type Caller = { item: Item; resolve: (result: Result) => void; reject: (reason: unknown) => void };
   const waiting: Caller[] = [];
   let waitingBytes = 0;
   let oldestAt = 0;

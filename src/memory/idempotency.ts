@@ -5,7 +5,6 @@ import type { InsertOnce, StoredText } from '../storage.js';
 export const keptMs = 86_400_000;
 /** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
-
 // Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest of a repeat.
 const stillUnderWay = 'The first request with this idempotency key is still under way.';
 export const inFlight = new PetstoreError('idempotency_in_flight', stillUnderWay);

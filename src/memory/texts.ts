@@ -22,6 +22,7 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
     list: async (query) => {
+      checkQuery(query);
       const found = (await storage.list({ ...query, limit: query.limit + 1 })).map(textOf);
       const texts = found.slice(0, query.limit).map(({ json }) => json);
       const last = found.length > query.limit ? found[query.limit - 1] : undefined;

@@ -49,7 +49,6 @@ export async function again<Value>(
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 /** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-
 const asText = { getTypeParser: () => (text: string) => text };
 
 /**

@@ -42,7 +42,6 @@ export interface PostgresQuery {
 
 /** For a connection, and then for its first answer. */
 export const connectMs = 2_000;
-
 const sslModes = ['disable', 'no-verify', 'verify-full', 'verify-ca', 'require', 'prefer'];
 
 /** What is wanted in the place of a text that is no URL of a database. */

@@ -39,7 +39,6 @@ const maxQuickBytes = 2 ** 21;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
 export const tooLong = '\xff';
-
 /** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';

@@ -189,14 +189,6 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
       "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE TRIGGER failing BEFORE INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION fail()",
       'DROP TRIGGER failing ON petstore_pets',
     ],
-    'a failing trigger after the row': [
-      "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE TRIGGER failing AFTER INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION fail()",
-      'DROP TRIGGER failing ON petstore_pets',
-    ],
-    'a failing trigger at the commit': [
-      "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE CONSTRAINT TRIGGER failing AFTER INSERT ON petstore_pets DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()",
-      'DROP TRIGGER failing ON petstore_pets',
-    ],
     'a table that is renamed': [
       'ALTER TABLE petstore_pets RENAME TO petstore_gone',
       'ALTER TABLE petstore_gone RENAME TO petstore_pets',

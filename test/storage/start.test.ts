@@ -4,7 +4,18 @@ import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
-import { batches, damaged, draft, fileWith, namesIn, petLine, tornTails, unavailable, using } from './scene.js';
+import {
+  batches,
+  damaged,
+  draft,
+  fileWith,
+  namesIn,
+  petLine,
+  tornTails,
+  unavailable,
+  unusable,
+  using,
+} from './scene.js';
 
 test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
   const torn = '{"id":5,"na';
@@ -22,12 +33,15 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   assert.deepEqual(await checkFile(path).then(({ verdict, commits }) => [verdict, commits]), ['sound', 4]);
 });
 
-test('F2 a second torn tail of the same moment does not replace the first', async () => {
+test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
   const path = fileWith(batches(1));
-  for (const torn of ['{"a', '{"b']) {
-    appendFileSync(path, torn);
-    await (await fileStorage(path, { clock: () => 0 })).close();
-  }
+  const startAt = async (now: number) => (await fileStorage(path, { clock: () => now })).close();
+  appendFileSync(path, '{"a');
+  await startAt(0);
+  appendFileSync(path, '{"b');
+  await assert.rejects(startAt(0), unusable);
+  assert.deepEqual(tornTails(path).map(String), ['{"a']);
+  await startAt(1);
   assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
 });
 
