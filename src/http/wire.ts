@@ -8,16 +8,20 @@ import { headersTooLarge } from './head.js';
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** By status. */
+/** By status, those of most replies: keeping them is worth up to 25 % of an animal (`make bench PARTS=before`). */
 const starts: string[] = [];
+const common = 'X-Content-Type-Options: nosniff\r\nCache-Control: ';
+const startOf = (status: number, cacheControl = 'no-store') =>
+  flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${common}${cacheControl}\r\n`);
+const bodyLines = (contentType = 'application/json') => flat(`Content-Type: ${contentType}\r\nContent-Length: `);
+const jsonLines = bodyLines();
 
 /** The status line, what every answer carries (C47), and all other headers but those of the connection. */
-function headLines(reply: Reply): string {
-  const { status, headers, body, contentType = 'application/json', cacheControl = 'no-store' } = reply;
-  starts[status] ??= flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nX-Content-Type-Options: nosniff\r\n`);
-  let lines = `${starts[status]}Cache-Control: ${cacheControl}\r\n`;
+function headLines({ status, headers, body, contentType, cacheControl }: Reply): string {
+  let lines = cacheControl === undefined ? (starts[status] ??= startOf(status)) : startOf(status, cacheControl);
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  if (body !== undefined) lines += `Content-Type: ${contentType}\r\nContent-Length: ${body.length}\r\n`;
+  if (body !== undefined)
+    lines += `${contentType === undefined ? jsonLines : bodyLines(contentType)}${body.length}\r\n`;
   // Of these no length is said (RFC 9110 section 8.6).
   else if (status !== 204 && status !== 304) lines += 'Content-Length: 0\r\n';
   return lines;

@@ -12,7 +12,6 @@ import * as sql from './tables.js';
 const longestStepMs = 600_000;
 /** Where two migrate at once. */
 const collisions = ['23505', '42P07', '42710', 'XX000', '40001', '40P01'];
-const collidingMs = 20_000;
 const neededVersion = sql.migrations.length;
 
 /** Opens a database; while that is away, starting or full, again and again. @throws at once what waiting cannot mend */
@@ -70,7 +69,7 @@ export async function migratePostgres(
         await connections.ask(migration);
         await connections.ask(sql.setVersion, [index + 1], { statementMs: servingMs });
       };
-      if (index >= from) await again(migrate, (error) => collisions.includes(stateOf(error)), collidingMs);
+      if (index >= from) await again(migrate, (error) => collisions.includes(stateOf(error)), 20_000);
     }
     return { from, to: neededVersion };
   } catch (error) {

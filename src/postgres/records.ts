@@ -25,8 +25,6 @@ export const restAt = '{"id":0'.length;
 /** Or why its idempotency key does not allow it. */
 type Added = StoredText | PetstoreError;
 
-const againMs = 2_000;
-const readyMs = 4_000;
 /** For a long page to begin. */
 const turnMs = 5_000;
 /** Few, for each connection keeps a plan of each. */
@@ -198,7 +196,7 @@ export function postgresRecords<Draft>(
       const late = new PetstoreError('unavailable', 'The database does not answer.');
       if (commits.hung) throw late;
       readiness ??= askReadiness().finally(() => (readiness = undefined));
-      await Promise.race([readiness, wait(readyMs, undefined, { ref: false }).then(() => Promise.reject(late))]);
+      await Promise.race([readiness, wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late))]);
     },
     // What this turn has asked for is sent in the next.
     close: () => Promise.all([commits.close(), nextTurn()]),
@@ -286,7 +284,7 @@ function writerInto(table: sql.Table, connections: Connections) {
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
 
-  return { store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, againMs), prove };
+  return { store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, 2_000), prove };
 }
 
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
