@@ -58,6 +58,8 @@ export class PetstoreError extends Error {
     this.status = Object.hasOwn(statuses, code) ? statusOf[code] : undefined;
     this.headers = Object.freeze([...(details.headers ?? [])]);
     checkHeaders(this.headers);
+    // Many are made once, for all petstores: what a plugin changes would be sent unchecked.
+    if (new.target === PetstoreError) Object.freeze(this);
   }
 
   /** The Error body, a byte string of JSON. */

@@ -115,7 +115,6 @@ export class Routes {
     this.#routes.push(route);
   }
 
-  /** The routes that are not gone. */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }

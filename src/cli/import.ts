@@ -43,7 +43,7 @@ function showBar(what: string, done: number, count: number): void {
 
 /** Reads and checks the file; the function it returns adds the animals to a storage that is empty. @throws Refusal */
 export async function readSeed(path: string) {
-  const drafts = [...piecesOf(await readWhole(path, 0))].map((piece) => piece.drafts);
+  const drafts = [...piecesOf(await readWhole(path === '-' ? './-' : path, 0))].map((piece) => piece.drafts);
   return async (storage: PetStorage, log: Log) => {
     if ((await storage.list({ limit: 1 })).length > 0)
       return log('info', 'not seeded: the storage holds animals', { file: path });

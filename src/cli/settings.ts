@@ -110,7 +110,8 @@ export class Settings {
 /** What to try in place of an unknown word: one that begins so, or has other letters in two places at most. */
 export function suggestion(word: string, known: readonly string[]): string {
   const lacking = (one: string, other: string) => [...one].reduce((rest, char) => rest.replace(char, ''), other).length;
-  const near = known.find((other) => other.startsWith(word) || lacking(word, other) + lacking(other, word) <= 2);
+  const isNear = (other: string) => other.startsWith(word || ' ') || lacking(word, other) + lacking(other, word) <= 2;
+  const near = known.find(isNear);
   return near === undefined ? '; --help lists all' : `; did you mean ${near}?`;
 }
 

@@ -37,7 +37,6 @@ function fileOf(text: string): NamedStorage {
 }
 
 async function databaseOf(url: string, from: string): Promise<NamedStorage> {
-  // Imported only where a database is named.
   const postgres = await import('../postgres/index.js');
   const wantedUrl = postgres.wantedUrl(url);
   if (wantedUrl !== undefined)

@@ -109,8 +109,9 @@ async function soundPart(descriptor: number) {
       const isEnd = commit !== undefined || what !== undefined;
       if (isEnd) batch = [];
       sum = isEnd ? 0 : crc32(bytes.subarray(from, line.end), sum);
-      next = line.end;
-      number += once ? 2 : 1;
+      // Without its idempotency record the line may be sound.
+      next = what !== undefined && once ? textFrom : line.end;
+      number += once && what === undefined ? 2 : 1;
     }
   }
   save(before);

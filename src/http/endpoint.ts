@@ -117,7 +117,7 @@ function write(request: IncomingMessage, response: ServerResponse, reply: Reply,
   if (request.complete) return void response.end(body, 'latin1');
   // Some of the unread body first: Node closes at the end, which would reset the reply away (C51).
   response.flushHeaders();
-  response.write(body, 'latin1');
+  if (body !== '') response.write(body, 'latin1');
   request.resume();
   setTimeout(() => response.end(), lingerMs);
 }

@@ -55,7 +55,6 @@ export const nodeDisk = {
   truncate: (descriptor: number, size: number) => promisify(fs.ftruncate)(descriptor, size),
   // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes forty times as long.
   factsOf: async (descriptor: number): Promise<FileFacts> => fs.fstatSync(descriptor),
-  /** Follows links. */
   factsAt: async (path: string): Promise<FileFacts> => fs.statSync(path),
   makeFolder: async (path: string, mode: number): Promise<void> => promisify(fs.mkdir)(path, mode),
   remove: (path: string) => promisify(fs.unlink)(path),
@@ -121,6 +120,7 @@ const mends: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder: name a file',
   ENOTDIR: 'a part of its path is a file, not a folder: name another',
   EEXIST: 'something is there already: name another',
+  ELOOP: 'it is a link to nothing, or in a circle: name a file',
 };
 
 /** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */

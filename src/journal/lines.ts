@@ -5,7 +5,6 @@ import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk, FileFacts } from './disk.js';
 
-/** A commit line in exactly our text. */
 export const commitPattern = /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
 /** The commit line of a batch by its offset and CRC-32, newline included. */

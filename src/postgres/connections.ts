@@ -128,7 +128,7 @@ export async function connectionsTo(
     const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
     const now = performance.now();
     // One of each a minute.
-    if (!hasAnswered || failing.has(what) === isFailing || now < (silentUntil.get(line) ?? 0)) return;
+    if (isClosed || !hasAnswered || failing.has(what) === isFailing || now < (silentUntil.get(line) ?? 0)) return;
     silentUntil.set(line, now + 60_000);
     if (isFailing) failing.add(what);
     else failing.delete(what);

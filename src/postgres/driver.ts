@@ -26,18 +26,13 @@ export type Row = Readonly<Record<string, string | null>>;
 
 type ClientEvents = Emitter<'error' | 'end', unknown> & Emitter<'notice', Notice>;
 
+/** `types` leaves columns as they come: an int64, a JSON text. */
+type Query = { text: string; name?: string; values: unknown[]; types: { getTypeParser(): (text: string) => string } };
+
 export interface PostgresClient extends ClientEvents {
-  query(query: PostgresQuery): Promise<{ readonly rows: readonly Row[] }>;
+  query(query: Query): Promise<{ readonly rows: readonly Row[] }>;
   /** Gives it back; with true it is closed instead. */
   release(destroy?: boolean): void;
-}
-
-export interface PostgresQuery {
-  readonly text: string;
-  readonly name?: string;
-  readonly values: unknown[];
-  /** Leaves columns as they come: an int64, a JSON text. */
-  readonly types: { getTypeParser(): (text: string) => string };
 }
 
 /** For a connection, and then for its first answer. */
@@ -100,7 +95,9 @@ function guarded(Client: typeof DriverClient): typeof DriverClient {
       // With TLS its messages come on another stream.
       connection.once('sslconnect', guard);
       // The pool forgets a client that does not connect, and the other end may leave it open.
-      connection.on('error', () => connection.stream.destroy());
+      const end = () => void connection.stream.destroy();
+      connection.on('error', end).on('errorMessage', end);
+      connection.once('readyForQuery', () => connection.off('errorMessage', end));
     }
   };
 }

@@ -88,7 +88,6 @@ SELECT last_id FROM taken`,
     /** Null for a long text. */
     selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
 FROM ${rows} id = ANY($1::int8[])`,
-    /** In one text, with newlines between. */
     selectPage: (limit: number, status?: PetStatus) => `SELECT array_to_string(ARRAY(
   SELECT CASE WHEN length(json) <= ${Math.floor(maxQuickBytes / limit)} THEN ${hex} END
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}

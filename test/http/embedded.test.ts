@@ -1,5 +1,6 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -261,6 +262,22 @@ test('C51 handler answers before a body has come whole, and its connection ends 
     assert.deepEqual([answer.status, header(answer, 'Connection')], [status, 'close']);
     for (let pieces = 0; pieces < 10; pieces++) client.send('x'.repeat(10_000));
     assert.ok((await client.closed()) < 4_000);
+  }
+});
+
+test('handler writes no body where none may be, to a server too that refuses one, although the request still comes', async (t) => {
+  const { handler } = createPetstore({ keys: [key] });
+  const server = createServer({ rejectNonStandardBodyWrites: true }, handler).listen(0, '127.0.0.1');
+  atEnd(t, () => server.close());
+  await once(server, 'listening');
+  const { port } = Object(server.address());
+  for (const [method, path, status] of [
+    ['HEAD', '/healthz', 200],
+    ['OPTIONS', '/v1/pets', 204],
+  ] as const) {
+    const client = (await Client.connect(port)).send(bytesOf(method, path, { headers: ['Content-Length: 100'] }));
+    atEnd(t, () => client.destroy());
+    assert.equal((await client.answer(method)).status, status);
   }
 });
 

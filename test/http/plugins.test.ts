@@ -580,3 +580,14 @@ test('a log that throws, a field and an error that cannot be read: the request i
   assertError(await ask(mute.port, 'GET', '/odd', noKey), 500, 'internal_error');
   assert.equal((await ask(mute.port, 'GET', '/v1/pets')).status, 200);
 });
+
+test('an error is not changed after it was made: a route that tries is a 500, and the process goes on', async (t) => {
+  const changed = (): never => {
+    throw Object.assign(new PetstoreError('unavailable', 'Later.'), { headers: { 'Retry-After': '5' } });
+  };
+  const { port } = await start(t, {
+    plugins: [({ route }) => route({ path: '/odd', methods: { GET: { handler: changed } } })],
+  });
+  assertError(await ask(port, 'GET', '/odd', noKey), 500, 'internal_error');
+  assert.equal((await ask(port, 'GET', '/healthz', noKey)).status, 200);
+});

@@ -260,7 +260,16 @@ test('F3 one line of something else is no torn write of ours either, whatever it
     '{"commits":',
     '{ "id": 1, "name": "R',
   ];
-  for (const foreign of [...objects, `${line}\r${petLine(2).trimEnd()}\r`, '\0\0\0RIFF', `${'\0'.repeat(4095)}x`]) {
+  const utf16 = Buffer.from(line, 'utf16le').toString('latin1');
+  for (const foreign of [
+    ...objects,
+    utf16,
+    `${line}{"Id":2}`,
+    `${line},`,
+    `${line}\r${petLine(2).trimEnd()}\r`,
+    '\0\0\0RIFF',
+    `${'\0'.repeat(4095)}x`,
+  ]) {
     assert.equal(await outcome(Buffer.from(foreign)), 'refused', foreign.slice(0, 40));
   }
 });
@@ -269,8 +278,7 @@ test('F3 a file whose newlines somebody took out or replaced is refused: all tha
   const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
   const byHand = petLine(1, 'a \\"}{\\" b') + petLine(2);
   for (const file of [String(sound), record + String(sound), byHand]) {
-    // What was never committed, a comma after each line, is no line that a server ever took.
-    for (const end of ['', ' ', '\r', '\t', ...(file === byHand ? [] : [','])]) {
+    for (const end of ['', ' ', '\r', '\t', ',', ', ', ';', 'x']) {
       const joined = file.replaceAll('\n', end);
       for (const given of [joined, joined.slice(0, -20), `${joined}\n`])
         assert.equal(await outcome(Buffer.from(given)), 'refused', given.slice(0, 200));

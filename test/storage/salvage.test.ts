@@ -63,6 +63,15 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
   }
 });
 
+test('F3 salvage saves the batch after an idempotency record whose animal and commit are gone', async () => {
+  const recordOf = (digit: string) =>
+    `{"idempotency":{"key":"${digit.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
+  const batch = Buffer.from(recordOf('2') + petLine(2) + petLine(3));
+  const path = fileWith(`${recordOf('1')}${batch}${commitOf(batch, 0)}`);
+  const { animals, leftOut } = await salvageFile(path, newOut());
+  assert.deepEqual([animals, leftOut.map(({ line }) => line)], [2, [1]]);
+});
+
 test('F3 salvage names ids that were seen, though not soundly, behind the last that it saved', async () => {
   const { missing } = await salvageFile(fileWith(sound.replace('pet 7', 'pet 9')), newOut());
   assert.deepEqual(missing, [{ from: 6n, to: 7n }]);
