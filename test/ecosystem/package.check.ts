@@ -205,7 +205,7 @@ test('the package has what belongs, and serves a stranger who imports, requires,
   assert.equal(await run(t, home, process.execPath, 'page.mjs'), '200 200 200');
   assert.equal(await run(t, home, process.execPath, '--trace-warnings', 'same.cjs'), '');
   writeFileSync(join(home, 'sound.mjs'), foreignStorage('.slice(0, limit)'));
-  assert.match(await run(t, home, process.execPath, '--test', 'sound.mjs'), /^(# |ℹ )pass 1[0-9]$/m);
+  assert.match(await run(t, home, process.execPath, '--test', 'sound.mjs'), /^(# |ℹ )pass 9$/m);
   writeFileSync(join(home, 'unsound.mjs'), foreignStorage('.reverse().slice(0, limit)'));
   await assert.rejects(
     run(t, home, process.execPath, '--test', 'unsound.mjs'),
