@@ -36,7 +36,7 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number): readon
 }
 
 function listPets(pets: PetTexts): Operation {
-  /** Replies with full pages by query, 8 MiB, which never change: 38 % of a list of 20, 49 % of one of 100. */
+  /** Full pages, which never change, by query; undefined for one asked once. At most 8 MiB; 38 % of a list of 20. */
   const cached = new Map<string, Reply | undefined>();
   const list = async (query: Query) => {
     const { limit, after } = parsePage(query);

@@ -153,7 +153,8 @@ export class Connection {
   #send(exchange: Exchange, answer: Answer): void {
     const { service } = this.#shared;
     const { failure, response } = exchange;
-    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
+    const isTold = failure === undefined || failure.body === answer.reply.body;
+    const reply = isTold ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
     const closes = reply.closes === true || !exchange.keepsAlive || isLast;
     exchange.discard();

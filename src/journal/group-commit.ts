@@ -1,6 +1,6 @@
 /** Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second so, one 950. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { PetstoreError, reasonOf, type Log } from '../errors.js';
+import { guarded, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
 import type { Commit } from '../storage.js';
 
@@ -127,16 +127,11 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
 /** Who is called back after each commit of a storage; `tell` never throws, for the records are kept. */
 export function commitWatchers(log: Log = () => undefined) {
   const watchers: ((commit: Commit) => void)[] = [];
-  const tell = (commit: Commit): void => {
-    for (const watch of watchers) {
-      try {
-        watch(commit);
-      } catch (error) {
-        log('error', 'a watcher of commits failed', { error: reasonOf(error) });
-      }
-    }
+  const failed = (error: unknown) => log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+  return {
+    add: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
+    tell: (commit: Commit): void => watchers.forEach((watch) => void guarded(() => watch(commit), failed)),
   };
-  return { add: (watcher: (commit: Commit) => void) => void watchers.push(watcher), tell };
 }
 
 /** Waits until a disk or a database is closed, but for no more than a second, as it may hang. */

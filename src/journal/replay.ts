@@ -90,7 +90,7 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
   if (isNothingBefore) {
     // It may be a file of something else: with another beginning, a whole first line, or our lines without newlines.
     const isOurs = start === '' ? lacksBlock : heads.some((head) => head.startsWith(rest.slice(0, head.length)));
-    if (!isOurs || rest[stop] === '\n' || joined.test(start.slice(0, 65_536))) return false;
+    if (!isOurs || rest[stop] === '\n' || joined.test(start) || goesOn.test(start.slice(0, 65_536))) return false;
   }
   const commit = commitPattern.exec(rest);
   if (commit === null) return true;
@@ -100,5 +100,7 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
 /** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
 const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
-/** Two lines of ours in one, or anything after a line's object: no line of ours has that, be it cut short. */
-const joined = /\}\s*\{"[a-z]+":|,\{"commit":|^\{([^"{}]|"([^"\\]|\\.)*"|\{[^{}]*\})*\}./;
+/** Two lines of ours in one; no JSON text has that, be it cut short. */
+const joined = /\}\s*\{"[a-z]+":|,\{"commit":/;
+/** Anything after a line's object; of a long text V8 would have no stack left. */
+const goesOn = /^\{([^"{}]|"([^"\\]|\\.)*"|\{[^{}]*\})*\}./;

@@ -64,7 +64,7 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
     throw new PetstoreError('storage_unusable', problem, { cause });
   });
   return new driver.Pool({
-    Client: guarded(driver.Client),
+    Client: guardedClient(driver.Client),
     connectionString: url.href,
     application_name: 'petstore',
     max: maxConnections,
@@ -74,7 +74,7 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
 }
 
 /** Ends its connection where connecting fails, or its parser throws: for bytes that no PostgreSQL sends, uncaught. */
-function guarded(Client: typeof DriverClient): typeof DriverClient {
+function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
       super(config);
