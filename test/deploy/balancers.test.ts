@@ -155,8 +155,8 @@ class Load {
       } catch (error) {
         this.failures.push(`client ${client}: ${error}`);
       }
-      // A few hundred requests a second in all: enough that each moment of a restart meets some.
-      await wait(100);
+      // Some hundred requests a second in all: enough that each moment of a restart meets some.
+      await wait(250);
     }
   }
 

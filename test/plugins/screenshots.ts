@@ -1,14 +1,13 @@
 // Takes the picture of the README: the page at `/` in light and in dark, side by side, with animals of data/.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { createPetstore, parseDraft, parseJson, toByteString } from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { root } from '../support/process.js';
-import { executablePath } from './browser.js';
+import { executablePath, missing } from './browser.js';
 
-if (!existsSync(executablePath))
-  throw new Error(`there is no ${executablePath}; get it with: apt-get install chromium`);
+if (executablePath === undefined) throw new Error(missing);
 const petstore = createPetstore({ keys: ['key'], plugins: [docsPlugin()] });
 const lines = readFileSync(join(root, 'data/animals.jsonl'), 'utf8').trim().split('\n');
 // A browser without the fonts of the world shows boxes for the other names.

@@ -13,7 +13,7 @@ const ofHttpAlone = [
   ...['stopping', 'tls', 'unread'],
 ];
 /** What asks a petstore within the process, or thousands of times: once is enough, without servers between. */
-const inProcess = ['embedded', 'properties'];
+const inProcess = ['embedded', 'openapi', 'properties'];
 
 const folder = join(import.meta.dirname, '../http');
 const suffix = `.test${extension}`;

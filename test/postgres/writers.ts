@@ -64,7 +64,7 @@ export class Writers {
       const status = await this.#add(name);
       if (status === 201) for (const resolve of waiting) resolve();
       else this.#waiting.push(...waiting);
-      await sleep(status === 201 ? 5 : 20);
+      await sleep(20);
     }
   }
 
