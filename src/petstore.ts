@@ -26,7 +26,7 @@ export interface Petstore {
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
-  /** Finishes requests under way, takes no more, closes plugins and storage. Calling it again is fine. */
+  /** Closes the ports, finishes requests under way, closes plugins and storage. Calling it again is fine. */
   readonly close: () => Promise<void>;
   /** Where its animals are. */
   readonly storage: PetStorage;

@@ -74,6 +74,7 @@ export function checkReply(reply: Reply): Reply {
     throw new TypeError('a handler must answer a reply with status and headers');
   // Under other names, for `headers` must not have their own.
   checkHeaders([...headers, 'Type', contentType, 'Caching', cacheControl]);
+  checked.headers = [...headers];
   if (body === undefined) return checked;
   if (typeof body !== 'string' && !(body instanceof Pieces))
     throw new TypeError('the body of a reply must be a byte string');

@@ -1,6 +1,6 @@
 /** Routes: what stands at a path, its methods, its announced end; and the way from a path to it. */
 import { METHODS } from 'node:http';
-import { PetstoreError } from './errors.js';
+import { checkHeaders, PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
 import { emptyReply, type Reply } from './reply.js';
 import { decoded, type Query } from './request.js';
@@ -35,7 +35,7 @@ export interface Operation {
 
 /** A path and its methods. Below `/v1` a key is needed, elsewhere none (C41). */
 export interface Route {
-  /** Such as `/v1/pets/{petId}`. */
+  /** Such as `/v1/pets/{petId}`. Where a fixed segment of any route fits, no other route's param is tried. */
   readonly path: string;
   /** By method; HEAD comes with GET (C16), OPTIONS, which needs no key, and 405 by themselves (C15, C17). */
   readonly methods: Readonly<Record<string, Operation>>;
@@ -130,7 +130,7 @@ export class Routes {
     return match;
   }
 
-  /** By segments, decoded after splitting (C12), not normalised (C11). A fixed segment goes before a param. */
+  /** By segments, decoded after splitting (C12), not normalised (C11). A fixed segment hides a param. */
   #match(path: string): Match | undefined {
     let place = this.#root;
     const params: Record<string, string> = {};
@@ -181,5 +181,7 @@ function resourceOf(route: Route): Resource {
 
 function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly string[] {
   const link = `<${successor}>; rel="successor-version"`;
-  return ['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link];
+  const headers = ['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link];
+  checkHeaders(headers);
+  return headers;
 }

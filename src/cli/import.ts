@@ -8,7 +8,7 @@ import { readStorage } from './storages.js';
 
 /** About a thousand animals, added at once: they share a sync of the disk, and fit into a storage's queue. */
 const pieceBytes = 2 ** 16;
-/** With the rest of its piece, a line of this length fits into a storage's queue. */
+/** A line over `pieceBytes` is a piece of its own: a storage's queue takes any animal that is alone. */
 const maxLineBytes = 2 ** 22;
 
 /** Runs `import`. @throws Refusal for the file; PetstoreError `storage_…` */
@@ -95,7 +95,8 @@ async function addAll(file: DraftFile, total: number, storage: PetStorage): Prom
 function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   let number = 1;
   for (let at = 0, end: number; at < bytes.length; at = end + 1) {
-    const lineEnd = bytes.indexOf('\n', at + pieceBytes);
+    const within = bytes.lastIndexOf('\n', at + pieceBytes);
+    const lineEnd = within >= at ? within : bytes.indexOf('\n', at + pieceBytes);
     end = Math.min(lineEnd < 0 ? bytes.length : lineEnd, at + pieceBytes + maxLineBytes + 1);
     const drafts: { draft: PetDraft; line: number }[] = [];
     // As a byte string, in which the JSON reader finds bad UTF-8.

@@ -40,12 +40,13 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
       const open = async () => {
         names.take(name);
         if (closing) throw closedError();
-        const mend = 'put a copy from before in its place';
-        return openFileRecords(`${petsPath}.${name}`, { ...options, mend }, keptKindOf(kind), recordLines(kind));
+        const own = { ...options, mend: 'put a copy from before in its place' };
+        const opening = openFileRecords(`${petsPath}.${name}`, own, keptKindOf(kind), recordLines(kind));
+        // Not a name that was refused, or the storage would never be ready.
+        beside.push(opening);
+        return (await opening).texts;
       };
-      const opening = open();
-      beside.push(opening);
-      return recordsWhenOpen<Draft>(opening.then(({ texts }) => texts));
+      return recordsWhenOpen<Draft>(open());
     },
     ready: async () => {
       await pets.ready();
@@ -113,7 +114,7 @@ async function openFileRecords<Draft>(
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ draft, use }) => kind.checkedBytes(draft) + (use ? 512 : 0),
+    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use ? 512 : 0),
     hung: noAnswer,
   });
 
@@ -154,12 +155,13 @@ async function openFileRecords<Draft>(
     commits,
     onCommit: watchers.add,
     texts: {
-      insert: (draft: Draft) => commits.add({ draft, use: undefined }),
+      insert: (draft: Draft) => commits.add({ draft: kind.copyOf(draft), use: undefined }),
       insertOnce: (draft: Draft, once: InsertOnce) => {
+        const own = kind.copyOf(draft);
         checkOnce(once);
         opened();
         const use = idempotencyKeys.begin(once);
-        return use.added ?? commits.add({ draft, use });
+        return use.added ?? commits.add({ draft: own, use });
       },
       get: (id: bigint) => opened().get(id),
       list: (query: PetQuery) => opened().page(query),

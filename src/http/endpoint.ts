@@ -63,8 +63,10 @@ export class Endpoint {
       send: () => {
         service.replied(answer.reply.status, message, answer);
         // What the framework throws is its own, and not the other answers' of this turn.
-        if (mistake !== undefined && typeof next === 'function') queueMicrotask(() => next(mistake));
-        else write(request, response, answer.reply, service.isStopping);
+        queueMicrotask(() => {
+          if (mistake !== undefined && typeof next === 'function') next(mistake);
+          else write(request, response, answer.reply, service.isStopping);
+        });
       },
     });
   }

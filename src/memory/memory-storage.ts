@@ -25,19 +25,19 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       return catalogue;
     };
     const insert = (draft: Draft): StoredText => {
-      kind.checkedBytes(draft);
+      const own = kind.copyOf(draft);
       const id = opened().lastId + 1n;
-      const json = kind.json(id, draft);
-      catalogue.add(id, kind.statusOf(draft), json);
+      const json = kind.json(id, own);
+      catalogue.add(id, kind.statusOf(own), json);
       return { id, json };
     };
     const insertOnce = (draft: Draft, once: InsertOnce): StoredText => {
-      kind.checkedBytes(draft);
+      const own = kind.copyOf(draft);
       checkOnce(once);
       opened();
       const use = idempotencyKeys.begin(once);
       if (use.added) return use.added;
-      const added = insert(draft);
+      const added = insert(own);
       idempotencyKeys.keep(use, added);
       return added;
     };

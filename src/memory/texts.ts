@@ -76,18 +76,22 @@ export const maxTextBytes = 128 * 2 ** 20;
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** Checks a draft, then answers about how many bytes it holds while it waits. @throws TypeError */
-  readonly checkedBytes: (draft: Draft) => number;
+  /** Checks a draft and answers a copy: its owner may change it while it waits. @throws TypeError */
+  readonly copyOf: (draft: Draft) => Draft;
+  /** About how many bytes a draft holds while it waits. */
+  readonly bytesOf: (draft: Draft) => number;
 }
 
 export const petKind: KeptKind<PetDraft> = {
   json: petJson,
   statusOf: (draft) => draft.status,
-  checkedBytes: (draft) => {
+  copyOf: (draft) => {
     checkDraft(draft);
-    // A name takes up to two bytes of memory a UTF-16 unit, all else about 128.
-    return 2 * draft.name.length + 128;
+    const { name, categoryId, status } = draft;
+    return status === undefined ? { name, categoryId } : { name, categoryId, status };
   },
+  // A name takes up to two bytes of memory a UTF-16 unit, all else about 128.
+  bytesOf: ({ name }) => 2 * name.length + 128,
 };
 
 /** A plugin's kind, each of its texts checked: what breaks the rule would be damage to the next start. */
@@ -98,7 +102,8 @@ export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> 
       throw new TypeError(`a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`);
     return text;
   };
-  return { json: checked, statusOf: () => undefined, checkedBytes: (draft) => checked(int64Max, draft).length };
+  const bytesOf = (draft: Draft) => checked(int64Max, draft).length;
+  return { json: checked, statusOf: () => undefined, copyOf: (draft) => draft, bytesOf };
 }
 
 /** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */

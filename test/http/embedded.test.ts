@@ -291,6 +291,23 @@ test('handler whose framework has answered meanwhile stays quiet', async (t) => 
   client.destroy();
 });
 
+test('handler whose framework throws as an answer is written leaves the other answers of that moment alone', async (t) => {
+  const thrown: unknown[] = [];
+  process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error));
+  atEnd(t, () => process.setUncaughtExceptionCaptureCallback(null));
+  const held: (() => void)[] = [];
+  const port = await embed(t, (handler) => (request, response) => {
+    if (held.length === 0) response.writeHead = () => assert.fail('theirs');
+    held.push(() => handler(request, response));
+    if (held.length === 2) for (const each of held) each();
+  });
+  const clients = await Promise.all([Client.connect(port), Client.connect(port)]);
+  atEnd(t, () => clients.forEach((client) => client.destroy()));
+  for (const client of clients) client.send(bytesOf('GET', '/healthz'));
+  assert.equal(await Promise.race(clients.map((client) => client.answer().then(({ status }) => status))), 200);
+  assert.match(String(thrown), /theirs/);
+});
+
 test('handler hears of a client that vanished before a slow key check ended, and never waits for its body', async (t) => {
   const statuses: number[] = [];
   const port = await embed(t, (handler) => handler, {

@@ -112,6 +112,25 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
   assert.ok(logged.length >= 2 * nonsense.length);
 });
 
+test('headers that a plugin changes behind its reply are sent as they were', async (t) => {
+  const headers = ['X-A', 'a'];
+  const handler = (): Reply => {
+    setImmediate(() => headers.push('X-B', 'a\r\nX-C: b'));
+    return jsonReply(200, '{}', headers);
+  };
+  const slow: Plugin = (host) => {
+    host.route({ path: '/a', methods: { GET: { handler } } });
+    host.around(async (_request, next) => {
+      const reply = await next();
+      return sleep(30, reply);
+    });
+  };
+  const { port } = await start(t, { plugins: [slow] });
+  const { head } = await ask(port, 'GET', '/a');
+  assert.match(head, /^X-A: a$/m);
+  assert.doesNotMatch(head, /^X-[BC]:/m);
+});
+
 test('a reply that cannot be sent counts once: what comes behind it on the connection is served, and garbage is answered', async (t) => {
   const slow: Plugin = (host) =>
     host.route({ path: '/slow', methods: { GET: { handler: () => sleep(30, jsonReply(200, '"slow"')) } } });
@@ -385,6 +404,9 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
       message: /unknown method get/,
     },
   );
+  const deprecation = { since: 0, sunset: 1, successor: '/b\r\nX: y' };
+  const split: Plugin = (host) => host.route({ path: '/a', methods: { GET: operation }, deprecation });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [split] }), { name: 'TypeError', message: /Link/ });
   assert.doesNotThrow(adding('/', '/a', '/a/', '/a/{b}', '/a/{b}/', '/a/{b}/c', '/a/b'));
 });
 

@@ -1,7 +1,7 @@
 // The tables: made once, again and by many at once; what a server without them says; what it may be allowed at least.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, readFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -71,6 +71,13 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.match(second.stdout, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
     assert.equal((await run(['import', join(root, 'data/animals.jsonl')], { cwd, env })).code, 0);
+    // The second alone is as much as may wait.
+    const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}`;
+    writeFileSync(join(cwd, 'long'), `${ofBytes(30)}\n${ofBytes(2 ** 22)}\n${ofBytes(30)}\n`);
+    const other = await newDatabase();
+    const imported = await run(['import', 'long', '--storage', other], { cwd });
+    assert.equal(imported.code, 0, imported.stderr);
+    assert.match(imported.stdout, /^3 animals added to /);
     const server = await start(t, [], { cwd, env });
     assert.equal(
       await (await server.get('/v1/pets/301')).text(),

@@ -53,6 +53,14 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
   assert.equal(readFileSync(`${path}.notes`, 'utf8'), sound.replace('"a"', '"x"'));
 });
 
+test('records under a name that is refused, or taken, leave the storage ready', async () => {
+  await using(newPath(), async (storage) => {
+    for (const name of ['Bad Name', 'notes', 'notes'])
+      await storage.records?.(name, notes).opened.catch(() => undefined);
+    await storage.ready?.();
+  });
+});
+
 test('records: what another program does to their file ends readiness and adding there, not adding animals', async () => {
   const path = newPath();
   const storage = await fileStorage(path);

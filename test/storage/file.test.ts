@@ -27,6 +27,17 @@ test('fileStorage is durable: what was inserted is there when it is opened again
   });
 });
 
+test('a draft that its owner changes while it waits is kept as it was given, and the file stays sound', async () => {
+  const path = newPath();
+  await using(path, async (storage) => {
+    const changed = { ...draft };
+    const adding = storage.insert(changed);
+    Object.assign(changed, { name: 1, categoryId: 2n ** 70n, status: 'x"' });
+    assert.deepEqual(await adding, { id: 1n, ...draft });
+  });
+  await using(path, async (storage) => assert.deepEqual(await storage.get(1n), { id: 1n, ...draft }));
+});
+
 test('onCommit tells of each batch that lasts; a watcher that throws is logged and harms nobody', async () => {
   const logged: unknown[] = [];
   const storage = await fileStorage(newPath(), { log: (...line) => logged.push(line) });
