@@ -1,19 +1,24 @@
 /**
- * Runs the suite as `npm run build-tests` built it: the test files as processes side by side, and one PostgreSQL server for
- * all that need just any, where its programs are installed. `node test-dist/run.js http storage` runs those folders alone.
+ * Runs the suite as `npm run build-tests` built it, in processes side by side, and one PostgreSQL server for all that need
+ * just any, where its programs are installed. `node test-dist/run.js http storage` runs those folders alone.
  */
 import { setMaxListeners } from 'node:events';
-import { readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { Cluster, serverPrograms } from './postgres/cluster.js';
 
-/** These take longest, many of them by waiting: begun first, they go on beside all others. */
+/**
+ * These take longest, many of them by waiting: begun first, each in a process of its own, they go on beside all others. The
+ * others of a folder share one, for the start of a process takes longer than most of their tests.
+ */
 const longest = [
   ...['postgres/standby', 'http/slow', 'postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/waiting'],
   ...['postgres/faults', 'postgres/schema', 'postgres/outcome', 'postgres/copy', 'standalone/crash', 'postgres/http'],
   ...['http/embedded', 'standalone/commands', 'standalone/signals', 'http/unread', 'plugins/page', 'plugins/docs'],
+  ...['storage/once', 'http/generated', 'standalone/copy', 'standalone/keys', 'http/properties', 'http/pipelining'],
+  ...['postgres/storage', 'http/framing', 'readme', 'storage/replay'],
 ];
 
 const folder = import.meta.dirname;
@@ -22,7 +27,14 @@ const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.js') && (folders.length === 0 || folders.includes(dirname(name))))
   .map((name) => name.slice(0, -'.test.js'.length))
   .sort();
-const inOrder = [...longest.filter((name) => names.includes(name)), ...names.filter((name) => !longest.includes(name))];
+const short = names.filter((name) => !longest.includes(name));
+const shared = [...new Set(short.map(dirname))].map((of) => {
+  const imports = short.filter((name) => dirname(name) === of).map((name) => `import './${basename(name)}.test.js';\n`);
+  const file = join(folder, of, 'short.js');
+  writeFileSync(file, imports.join(''));
+  return file;
+});
+const alone = longest.filter((name) => names.includes(name)).map((name) => join(folder, `${name}.test.js`));
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'];
 const needsOne = names.some((name) => /^(postgres|deploy)\//.test(name));
 const cluster =
@@ -39,7 +51,7 @@ const stop = new AbortController();
 setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
-  files: inOrder.map((name) => join(folder, `${name}.test.js`)),
+  files: [...alone, ...shared],
   concurrency: 8,
   timeout: 480_000,
   signal: stop.signal,

@@ -1,4 +1,5 @@
 /** Thousands of damaged requests: principles P1 to P5 hold for each, and nobody's damage touches a neighbour. */
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,5 @@
 /** Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against a plain oracle. */
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

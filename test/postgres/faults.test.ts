@@ -1,4 +1,5 @@
 // A server on a database that fails in every way we could think of: what was answered 201 is there, once, and it comes back.
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 // The HTTP suite once more, with PostgreSQL beneath.
+import '../support/unmeasured.js';
 import { test } from 'node:test';
 import { withoutDatabase } from './database.js';
 import { passHttpSuite } from './suite.js';

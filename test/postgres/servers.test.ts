@@ -1,4 +1,5 @@
 // Several servers on one database, as processes behind one port: the contract holds through all, and one that is killed loses nothing.
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
