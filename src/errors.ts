@@ -26,7 +26,7 @@ export const statuses = {
 /** A code of an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
-/** Every code; of storages: damaged (F3) or another copy, in use (F4), not to be made, read or written (F7). */
+/** Every code. A storage is damaged (F3), or its copy differs; in use (F4); or cannot be made, read or written (F7). */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
 /** What else a {@link PetstoreError} may carry. */

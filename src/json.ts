@@ -18,7 +18,7 @@ export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValu
 const maxDepth = 64;
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
-/** What stops short of a digit is a number cut off there. */
+/** Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends too early. */
 const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
 
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
@@ -126,7 +126,7 @@ class Reader {
     return decoded;
   }
 
-  /** By the table of RFC 3629 section 4. */
+  /** By the table of RFC 3629 section 4; past the end `lead` is NaN, for which every comparison is false. */
   #utf8(lead: number): string {
     if (lead < 0x20) this.#fail('a control character that is not escaped');
     const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;

@@ -16,8 +16,8 @@ export function parsePage(query: Query): PageQuery {
   const limit = query.get('limit') ?? `${limitRule.default}`;
   if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) throw badLimit;
   const text = query.get('after');
-  const after = text === undefined ? undefined : (parseInt64(text) ?? -1n);
-  if (after !== undefined && after < 0n) throw badAfter;
+  const after = text === undefined ? undefined : parseInt64(text);
+  if (text !== undefined && (after === undefined || after < 0n)) throw badAfter;
   return { limit: Number(limit), after };
 }
 

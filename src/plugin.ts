@@ -17,7 +17,7 @@ export interface PluginHost {
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
   /** Wraps each operation that is carried out; the first plugin is the outermost. */
   around(wrapper: Wrapper): void;
-  /** Calls back after each reply, even to what was no HTTP. */
+  /** Calls back once each reply is decided, about as it is sent, even to what was no HTTP. */
   onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
   /** Adds to the OpenAPI document, each time that one is made. */
   describe(change: (document: OpenApiDocument) => void): void;
@@ -50,7 +50,7 @@ export interface AcceptedRequest extends RequestHead {
   readonly keyName: string | undefined;
 }
 
-/** A reply that left, and what it answered. */
+/** A reply that was decided, whether or not it arrives, and what it answers. */
 export interface ReplyEvent {
   /** Empty where the request was no HTTP. */
   readonly method: string;

@@ -38,7 +38,7 @@ export interface PetStorage {
   readonly waiting?: number | undefined;
   /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
   onCommit?(watcher: (commit: Commit) => void): void;
-  /** Resolves once it is kept, and visible. Ids only grow (C31). @throws TypeError for the draft; PetstoreError */
+  /** Kept and visible once it resolves, as 1, 2, 3 … in order of the calls (C31). @throws TypeError, PetstoreError */
   insert(draft: PetDraft): Promise<Pet>;
   /**
    * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is answered again. Key
@@ -64,7 +64,7 @@ export interface PetStorage {
 export interface Commit {
   /** Of animals. */
   readonly count: number;
-  /** How long the disk took to write and sync them. */
+  /** How long it took to write and sync them; in a database, from the look at their keys to the last try. */
   readonly syncMilliseconds: number;
 }
 

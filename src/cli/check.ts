@@ -50,7 +50,7 @@ function rangesOf(leftOut: readonly LeftOutLine[]): readonly string[] {
   const ranges: { first: LeftOutLine; last: LeftOutLine }[] = [];
   for (const entry of leftOut) {
     const before = ranges.at(-1);
-    // A commit and an idempotency record may stand between two animals; what was saved between is two lines at least.
+    // A commit and an idempotency record may stand between two of them; one saved between has a commit of its own too.
     const most = entry.animal === undefined ? 1 : 3;
     if (before?.last.what === entry.what && entry.line - before.last.line <= most) before.last = entry;
     else ranges.push({ first: entry, last: entry });

@@ -88,7 +88,7 @@ export async function openApiKeys(settings: Settings, log: Log) {
     stored = readKeysFile(path, isNamed || readIdentity !== '').map(({ name, sha256, expires }) => ({
       name,
       digest: Buffer.from(sha256, 'hex'),
-      expiresAt: expires === undefined ? Infinity : Date.parse(expires),
+      ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
     }));
     ring = new KeyRing([...fixed, ...stored], Date.now);
     readIdentity = identity;

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { orRefuse, Refusal } from './output.js';
 
-/** Options in the order of the help: variable, what stands for the value, meaning, default. */
+/** In the order of the help: variable (options of a start alone have one), word for the value, meaning, default. */
 const table = {
   '--host': ['HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
   '--port': ['PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
@@ -15,8 +15,8 @@ const table = {
   '--cors-origin': ['PETSTORE_CORS_ORIGINS', 'ORIGIN', 'whose pages may call; repeatable likewise', ''],
   '--max-body-bytes': ['PETSTORE_MAX_BODY_BYTES', 'BYTES', 'longest request body', '65536'],
   '--drain': ['PETSTORE_DRAIN', 'SECONDS', 'go on serving so long after SIGTERM, /readyz at 503', '0'],
-  '--base-url': ['PETSTORE_BASE_URL', 'URL', 'production address, for the OpenAPI document', ''],
-  '--staging-base-url': ['PETSTORE_STAGING_BASE_URL', 'URL', 'staging address, for the same', ''],
+  '--base-url': ['PETSTORE_BASE_URL', 'URL', 'production address, for OpenAPI; links begin with its path', ''],
+  '--staging-base-url': ['PETSTORE_STAGING_BASE_URL', 'URL', 'staging address, for OpenAPI alone', ''],
   '--tls-cert': ['PETSTORE_TLS_CERT', 'FILE', 'certificate chain in PEM; with its key it serves HTTPS', ''],
   '--tls-key': ['PETSTORE_TLS_KEY', 'FILE', 'its private key in PEM', ''],
   '--log': ['PETSTORE_LOG', 'LEVEL', 'silent, info, or requests, as with --dev', 'info'],

@@ -150,7 +150,7 @@ async function tryPort(host: string, port: number): Promise<void> {
   await once(server.close(), 'close');
 }
 
-/** Logs every reply, but never a query, and of a path 20 segments, none of them a key. */
+/** Logs every reply: no query, at most 19 segments of a path, and none that, as it came, is a key or holds a `psk_`. */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
   const shown = (segment: string) => (segment.includes('psk_') || verify(segment) !== undefined ? '…' : segment);
   return (host) =>

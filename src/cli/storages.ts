@@ -9,7 +9,7 @@ import type { Setting, Settings } from './settings.js';
 export interface NamedStorage {
   /** As the operator wrote it, without a password. */
   readonly text: string;
-  /** Two names of one storage have the same; empty for a file that is not there yet. */
+  /** Two names of one file have the same, two URLs of one database may not; empty for a file that is not there yet. */
   readonly place: string;
   /** To serve, it waits for a database that cannot be reached; for `--dev` it brings its tables up to date too. */
   readonly open: (use: 'serve' | 'dev' | 'import' | 'copy', log: Log) => Promise<PetStorage>;

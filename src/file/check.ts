@@ -9,9 +9,9 @@ import { petLines } from './record-lines.js';
 export type FileReport = Awaited<ReturnType<typeof checkFile>>;
 
 /**
- * Counts what a file holds before its problem; bytes are all, those of sound commits, and what a start would set aside.
- * `sound` and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn. @throws
- * PetstoreError `storage_unusable` where it cannot be read.
+ * Counts what a file holds before its problem. Of its `bytes`, `committedBytes` are up to the last sound commit, and a
+ * start would set the last `tornBytes` aside. `sound` and `torn` start (F2), `damaged` does not (F3). The last write of
+ * a server at work may look torn. @throws PetstoreError `storage_unusable` where it cannot be read.
  */
 export async function checkFile(path: string) {
   const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };

@@ -21,7 +21,7 @@ export interface Service {
   answer(message: Message): Promise<Answer>;
   /** The reply to a request that failed after its answer was made. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
-  /** Hears of each reply that leaves; without a request, of one to what was no HTTP. */
+  /** Hears of each reply once it is decided; without a request, of one to what was no HTTP. */
   replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
@@ -42,9 +42,9 @@ const maxWaitingInAll = 2_048;
 const readBytes = 65_536;
 const readMs = 60_000;
 const stalledMs = 5_000;
-/** How long a head and a whole request that had to wait may take once we read again (C44). */
-const headMs = 10_000;
-const requestMs = 30_000;
+/** How long a head and a whole request may take (C44): by Node's clock, by ours once we read again after a wait. */
+export const headMs = 10_000;
+export const requestMs = 30_000;
 
 export class Connection {
   readonly #socket: Socket;
@@ -70,9 +70,9 @@ export class Connection {
     this.#shared = shared;
     // Node's own listener is gone after a CONNECT.
     socket.on('error', () => undefined);
-    // Node's would close at once after an answer that ends the connection, and so reset a client that still sends.
+    // Called by Node's `resOnFinish` after the last answer to a client that has ended its side: it ends as others do.
     socket.destroySoon = () => this.#hangUp();
-    // Node reads on whenever it lets go of a request.
+    // Node's `readStart` does that whenever a request has come whole.
     socket.on('resume', () => {
       if (this.#waiting.length > 0) socket.pause();
     });

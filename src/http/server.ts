@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PetstoreError } from '../errors.js';
-import { Connection, type Shared } from './connection.js';
+import { Connection, headMs, requestMs, type Shared } from './connection.js';
 import { Exchange, SilentResponse } from './exchange.js';
 import type { ParserError } from './wire.js';
 
@@ -46,9 +46,8 @@ const serverOptions = {
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
   maxHeaderSize: 40_000,
-  // Times of C44.
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
+  headersTimeout: headMs,
+  requestTimeout: requestMs,
   // Connections see to that: Node's timer is set and ended anew for each request.
   keepAliveTimeout: 0,
   connectionsCheckingInterval: sweepMs,
@@ -64,7 +63,7 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One more than C43 allows shows that they are too many; Node would keep a thousand.
   server.maxHeadersCount = 101;
-  // A client may close its sending side after its request and still wait for the answer.
+  // Read by Node's `socketOnEnd`: a client may close its sending side after its request and still wait for the answer.
   Object.assign(server, { httpAllowHalfOpen: true });
 
   /** By their sockets; under HTTPS beside them, without one, the sockets below TLS. */

@@ -67,7 +67,7 @@ export function errnoOf(error: unknown): string {
 }
 
 /** Undefined where a step fails with this errno. */
-export function unless<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
+export function undefinedAt<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
   return step.catch((error: unknown) => {
     if (errnoOf(error) !== errno) throw error;
     return undefined;

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, unless, unusable, type Disk } from './disk.js';
+import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, undefinedAt, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere, lockingOn } from './lock.js';
 import { replay } from './replay.js';
@@ -34,7 +34,7 @@ export async function openJournal(path: string, options: JournalOptions, accept:
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | locking.openFlags;
   let descriptor: number | undefined;
   try {
-    if (!(await unless('ENOENT', disk.factsAt(path)))) {
+    if (!(await undefinedAt('ENOENT', disk.factsAt(path)))) {
       await makeFolder(disk, folder);
       // Not at the end of a link, where another folder than this one would have to be synced.
       flags |= constants.O_CREAT | constants.O_NOFOLLOW;
@@ -54,16 +54,16 @@ export async function openJournal(path: string, options: JournalOptions, accept:
 /** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
 async function makeFolder(disk: Disk, folder: string): Promise<void> {
   // A drive of Windows may be missing.
-  if (folder === dirname(folder) || (await unless('ENOENT', disk.factsAt(folder)))) return;
+  if (folder === dirname(folder) || (await undefinedAt('ENOENT', disk.factsAt(folder)))) return;
   await makeFolder(disk, dirname(folder));
   // Another process that starts may make the same one.
-  await unless('EEXIST', disk.makeFolder(folder, 0o700));
+  await undefinedAt('EEXIST', disk.makeFolder(folder, 0o700));
   await syncFolder(disk, dirname(folder));
 }
 
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
 async function recover(path: string, descriptor: number, options: Opening, accept: AcceptLine) {
-  const { disk, log, clock = Date.now, mend = `see \`node dist/server.js check ${path}\`` } = options;
+  const { disk, log, clock = Date.now, mend = `see \`petstore check ${path}\`` } = options;
   let toldAt = clock();
   const found = await replay(disk, descriptor, accept, (read, size) => {
     if (clock() - toldAt < 1_000) return;

@@ -61,9 +61,8 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
 }
 
 /**
- * Reads an open file by whole lines, a mebibyte or more at a time: bytes, whose memory is used again, the same as a
- * byte string, and their offset. An idempotency record comes with the line after it. Longer than `maxTextBytes`, a line
- * is cut.
+ * Reads an open file by whole lines, a mebibyte or more at a time: `bytes`, whose memory is used again, their `text`, a
+ * byte string, and their offset `at`. An idempotency record comes with the next line; over `maxTextBytes`, one is cut.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
   if (!facts.isFile()) throw new Error('it is not a regular file');

@@ -5,9 +5,10 @@ import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from 
 
 /**
  * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
- * after them. Answers where the last sound commit and the accepted lines end, the CRC-32 of what is between, and what
- * follows, where it is the rest of a write that a crash cut short (F2) and no damage (F3). A problem has its line from
- * 1, the offset of that, and a sentence without its full stop. `onRead` is told each mebibyte how far it has read.
+ * after them. Answers `committedEnd`, where the last sound commit ends; `end`, where the accepted lines do; `sum`, the
+ * CRC-32 of what is between; `problem`, the first bad line, from 1, its offset, and a sentence without its full stop;
+ * `tornTail`, all from `end` on, where that is the rest of a write that a crash cut short (F2) and no damage (F3).
+ * `onRead` is told where each piece of a mebibyte or more begins, before that is replayed.
  */
 export async function replay(
   disk: Disk,
@@ -88,7 +89,8 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
   const zeros = rest.slice(start.length, start.length + blockBytes - (zerosFrom % blockBytes));
   const lacksBlock = isAtBlock && /^\0+$/.test(zeros);
   if (isNothingBefore) {
-    // It may be a file of something else: with another beginning, a whole first line, or our lines without newlines.
+    // It may be a file of something else. Ours begins like `{"id":3,"na`, or is no longer than `{"i`, its first line is
+    // not whole, and it has no lines of ours without newlines (`{"id":1,…}{"id":2,…`).
     const isOurs = start === '' ? lacksBlock : heads.some((head) => head.startsWith(rest.slice(0, head.length)));
     if (!isOurs || rest[stop] === '\n' || joined.test(start) || goesOn.test(start.slice(0, 65_536))) return false;
   }

@@ -9,7 +9,7 @@ export interface CorsOptions {
 }
 
 /** Every header of an answer that the contract gives a meaning. */
-const exposedHeaders = ['Link', 'Location', 'Deprecation', 'Sunset', 'Retry-After', 'WWW-Authenticate', 'Allow'];
+const exposedHeaders = 'Link,Location,Deprecation,Sunset,Retry-After,WWW-Authenticate,Allow,Accept';
 
 /** Lets pages of these origins alone send all methods and headers, and read all answers. @throws TypeError */
 export function corsPlugin({ origins }: CorsOptions): Plugin {

@@ -34,12 +34,9 @@ export function metricsPlugin(): Plugin {
       durations.observe(labels, milliseconds / 1000);
     });
 
-    const batches = histogram(
-      'petstore_commit_pets',
-      'Animals that one commit wrote.',
-      [1, 4, 16, 64, 256, 1024, 4096],
-    );
-    const syncs = histogram('petstore_commit_sync_seconds', 'How long the disk took to write and sync.', secondBuckets);
+    const sizes = [1, 4, 16, 64, 256, 1024, 4096];
+    const batches = histogram('petstore_commit_pets', 'Animals that one commit wrote.', sizes);
+    const syncs = histogram('petstore_commit_sync_seconds', 'How long it took to write and sync.', secondBuckets);
     storage.onCommit?.(({ count, syncMilliseconds }) => {
       batches.observe(count);
       syncs.observe(syncMilliseconds / 1000);

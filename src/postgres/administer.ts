@@ -66,8 +66,8 @@ export async function migratePostgres(
     const from = await versionIn(connections, servingMs);
     for (const [index, migration] of sql.migrations.entries()) {
       const migrate = async () => {
-        await connections.ask(migration);
-        await connections.ask(sql.setVersion, [index + 1], { statementMs: servingMs });
+        await connections.write(migration);
+        await connections.write(sql.setVersion, [index + 1], { statementMs: servingMs });
       };
       if (index >= from) await again(migrate, (error) => collisions.includes(stateOf(error)), 20_000);
     }
@@ -102,7 +102,7 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
     const statuses = texts.map(({ json }) => (table === sql.petTable ? (parsePet(json).status ?? '') : ''));
     const jsons = texts.map(({ json }) => Buffer.from(json, 'latin1'));
     const values = [lastId, newest.id, texts.map(({ id }) => id), statuses, jsons];
-    if ((await connections.ask(table.adoptBatch, values)).length === 0)
+    if ((await connections.write(table.adoptBatch, values)).length === 0)
       throw new PetstoreError('storage_in_use', 'somebody else adds to the database; copy again once nobody does');
     lastId = newest.id;
   }

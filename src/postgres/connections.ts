@@ -101,7 +101,7 @@ export async function connectionsTo(
   pool.on('connect', sessionOf);
 
   /** Carries out a statement that writes, as a transaction; rows prove that it is committed. @throws DatabaseFailure */
-  async function ask(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+  async function write(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
     return send(text, values, { ...asking, isWrite: true });
   }
 
@@ -135,7 +135,7 @@ export async function connectionsTo(
     log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : {});
   }
 
-  /** What was changed may be right for new sessions; at most once a second. */
+  /** Has new sessions take the place of all there are, once a second at most: what was changed may be right in them. */
   function renew() {
     const now = performance.now();
     if (now - trustedSince >= 1_000) trustedSince = now;
@@ -219,7 +219,7 @@ export async function connectionsTo(
     return session;
   }
 
-  return { ask, read, tell, renew, close };
+  return { write, read, tell, renew, close };
 }
 
 function sessionIn(client: PostgresClient, ended: () => void) {

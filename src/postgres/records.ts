@@ -6,7 +6,7 @@ import { int64Max, isInt64 } from '../json.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
 import { commitWatchers, groupCommit } from '../journal/index.js';
-import { checkOnce, inFlight, isTooFar, mismatch } from '../memory/index.js';
+import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import { again, causeOf, DatabaseFailure, ignore, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
@@ -55,9 +55,10 @@ export function postgresRecords<Draft>(
   let lastLong: Promise<unknown> = Promise.resolve();
   /** Whether adding failed, until a batch is stored. */
   let hasFailed = false;
-  /** What was stored last, or else what failed first. */
+  /** A record of the last batch that was stored, be it a repeat, or else what failed first: `ready` tries with it. */
   let sample: Unnumbered | undefined;
   let readiness: Promise<void> | undefined;
+  let closing: Promise<unknown> | undefined;
 
   async function add(record: Unnumbered) {
     const added = await commits.add(record);
@@ -80,12 +81,13 @@ export function postgresRecords<Draft>(
 
   /** Together with all ids of this event-loop turn, never with those before: 2.5 to 3.4 times as many a second. */
   async function get(id: bigint): Promise<string | undefined> {
+    if (closing) throw closedError();
     if (!isInt64(id)) return undefined;
     const { ids, found } = (together ??= newTogether());
     ids.add(id);
     if (ids.size === sql.maxIds) together = undefined;
     const text = (await found).get(String(id));
-    // Long ones one by one: together they would fill the memory.
+    // A long one by a statement of its own: in one, all of them would fill the memory.
     return text === null ? ((await findTexts([id])).get(String(id)) ?? undefined) : text;
   }
 
@@ -106,8 +108,9 @@ export function postgresRecords<Draft>(
     return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
   }
 
-  /** Once for all who ask for this page in this turn: 2.8 times as many a second, by `pages.ts same`. */
+  /** Once for all who ask for this page in this turn: 2.8 times as many a second (`test/postgres/pages.ts same`). */
   async function list(query: PetQuery): Promise<TextPage> {
+    if (closing) throw closedError();
     checkQuery(query);
     const { status, after = 0n } = query;
     const limit = Math.min(query.limit, 1_000_000);
@@ -199,7 +202,7 @@ export function postgresRecords<Draft>(
       await Promise.race([readiness, wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late))]);
     },
     // What this turn has asked for is sent in the next.
-    close: () => Promise.all([commits.close(), nextTurn()]),
+    close: () => (closing = Promise.all([commits.close(), nextTurn()])),
   };
 }
 
@@ -225,10 +228,10 @@ function writerInto(table: sql.Table, connections: Connections) {
     return { added, count: unused.length };
   }
 
+  /** Whether to try again; from then on as another writer, where this one's row is not as it was: after a restore. */
   function mayPass(error: unknown): boolean {
     // By the words, for the state alone may be a trigger's.
     const reason = stateOf(error) === '22P02' ? reasonOf(causeOf(error)) : '';
-    // Its row is not as we left it, as after a restore.
     const isOfWriter = reason.includes(sql.notNextWords);
     if (isOfWriter) writerId = randomUUID();
     // Or another server has used a key since we looked.
@@ -239,7 +242,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   async function insert(records: readonly Unnumbered[]): Promise<bigint> {
     const batch = ++lastBatch;
     try {
-      return lastIdIn(await connections.ask(table.insertBatch, valuesOf(records, batch), { isPrepared: true }));
+      return lastIdIn(await connections.write(table.insertBatch, valuesOf(records, batch), { isPrepared: true }));
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // Now, for the search may take as long as the database is away.
@@ -259,7 +262,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   /** Stores a record, without its key, and undoes that. @throws DatabaseFailure as an add */
   async function prove({ status, rest }: Unnumbered): Promise<void> {
     const values = valuesOf([{ status, rest }], 0n, randomUUID());
-    await connections.ask(table.insertBatch, values, { isPrepared: true }).catch((error: unknown) => {
+    await connections.write(table.insertBatch, values, { isPrepared: true }).catch((error: unknown) => {
       if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
     });
   }
@@ -267,7 +270,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
   function settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
     const ask = async () => {
-      const rows = await connections.ask(sql.settle, [writerId, batch]);
+      const rows = await connections.write(sql.settle, [writerId, batch]);
       if (rows.length === 0 || rows[0]?.['last_id'] === '-1') throw failure;
       return lastIdIn(rows);
     };

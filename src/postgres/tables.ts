@@ -33,7 +33,7 @@ export function textOfHex(digits: string): string {
   return Buffer.from(digits, 'hex').toString('latin1');
 }
 
-/** In a page of long texts, one for each connection: 100 animals of the default length. */
+/** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`; of short ones, an equal share each. */
 const maxPageBytes = 2 ** 23;
 const maxQuickBytes = 2 ** 21;
 export const maxIds = 256;
@@ -44,7 +44,7 @@ export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
 export const provenWords = 'records could be stored';
 
-/** Ends a statement by an error 22P02: a count with words after it is no number. */
+/** Ends a statement by an error 22P02: a count with words after it is no number. Words may hold `' || SQL || '`. */
 function failing(count: string, words: string): string {
   return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
 }
@@ -110,8 +110,8 @@ WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
  * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
  * $5 their statuses, '' for none (`array_nulls = off` makes a text of a null), $6 their texts after the id; $7 the keys
  * used, $8 the bodies, $9 the times, $10 by which records, from 1. The counter's row stays locked until the commit: ids
- * become visible in order. It ends itself where a key was used, the writer has had such a batch, or a row is missing;
- * a batch of number 0 in any case, which proves that it could be stored.
+ * become visible in order. It answers the last id, or ends itself: a key was used (`keyTakenWords`), the writer has had
+ * such a batch, so none is noted (`notNextWords`), a row is missing, or all are there for number 0 (`provenWords`).
  */
 function insertInto(taking: string, target: string): string {
   const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';

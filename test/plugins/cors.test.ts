@@ -46,7 +46,8 @@ test('pages of listed origins read every answer, errors included; others read no
       assert.ok(isReadable(answer, origin), what);
       assert.equal(header(answer, 'Vary'), 'Origin');
       const exposed = (header(answer, 'Access-Control-Expose-Headers') ?? '').split(',');
-      for (const name of ['Link', 'Location', 'Deprecation', 'Sunset']) assert.ok(exposed.includes(name), name);
+      for (const name of ['Link', 'Location', 'Deprecation', 'Sunset', 'Accept'])
+        assert.ok(exposed.includes(name), name);
     }
     for (const origin of [theirs, 'null', 'https://APP.example', `${ours}/`, '']) {
       const answer = await from(origin);

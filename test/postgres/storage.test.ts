@@ -48,6 +48,13 @@ describe('PostgreSQL', { skip }, () => {
     assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, 1n);
   });
 
+  test('once closed it refuses even what could match nothing', async () => {
+    const storage = await postgresStorage(await newDatabase());
+    await storage.close();
+    await assert.rejects(storage.get(2n ** 63n), { code: 'unavailable' });
+    await assert.rejects(storage.list({ limit: 1, after: 2n ** 63n }), { code: 'unavailable' });
+  });
+
   test('C31 the last id is given, and then no other', async (t) => {
     const url = await newDatabase();
     await query(url, 'UPDATE petstore_counters SET last_id = $1', [String(2n ** 63n - 3n)]);
