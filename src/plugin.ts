@@ -1,5 +1,5 @@
 /** What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the process. */
-import { guarded, reasonOf, type Log } from './errors.js';
+import { checkHeaders, guarded, reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';
@@ -74,6 +74,7 @@ export interface ReplySource {
 
 /** A plugin's route, whose replies are checked. */
 export function checkedRoute(route: Route): Route {
+  checkHeaders(['Link', route.deprecation?.successor ?? '']);
   const methods = Object.entries(route.methods).map(([method, operation]) => {
     const handler = async (request: OperationRequest): Promise<Reply> => checkReply(await operation.handler(request));
     return [method, { ...operation, handler }] as const;

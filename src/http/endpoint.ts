@@ -62,11 +62,9 @@ export class Endpoint {
     outbox.put({
       send: () => {
         service.replied(answer.reply.status, message, answer);
+        const isTheirs = mistake !== undefined && typeof next === 'function';
         // What the framework throws is its own, and not the other answers' of this turn.
-        queueMicrotask(() => {
-          if (mistake !== undefined && typeof next === 'function') next(mistake);
-          else write(request, response, answer.reply, service.isStopping);
-        });
+        queueMicrotask(() => (isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping)));
       },
     });
   }

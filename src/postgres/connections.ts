@@ -1,5 +1,5 @@
 /** Asks a database over connections that may be dead or outdated, and tells what became of each statement. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
@@ -162,7 +162,8 @@ export async function connectionsTo(
   }
 
   async function carryOut(text: string, values: unknown[], asking: Asking): Promise<readonly Row[]> {
-    const name = asking.isPrepared && mayPrepare ? nameOf(text) : undefined;
+    // Of this very text, as another version of ours may have prepared another.
+    const name = asking.isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
     const client = await checkOut().catch((error: unknown) => {
       throw new DatabaseFailure(error, false);
     });
@@ -239,11 +240,6 @@ function sessionIn(client: PostgresClient, ended: () => void) {
   };
   const session = { since: performance.now(), isSetUp: false, warning: '', leave };
   return session;
-}
-
-/** For a prepared statement of this very text: another version of ours may have prepared another. */
-function nameOf(text: string): string {
-  return `petstore_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
 /** What comes later goes to `late`. */

@@ -1,9 +1,9 @@
 /** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
 import { checkNames, type Log } from '../errors.js';
-import { checkDraft, petJson, type PetDraft } from '../pet.js';
+import type { PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
-import { keptKindOf, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
+import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
@@ -74,8 +74,7 @@ export async function postgresStorage(
 }
 
 function unnumberedPet(draft: PetDraft): Unnumbered {
-  checkDraft(draft);
-  return { status: draft.status, rest: petJson(0n, draft).slice(restAt) };
+  return { rest: petKind.json(0n, petKind.copyOf(draft)).slice(restAt), status: draft.status };
 }
 
 /** @throws TypeError where the id, which only the database knows, has a say in the rest. */
