@@ -1,5 +1,4 @@
 /** C52 over a socket: the requests of a connection, one after the other. */
-import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
