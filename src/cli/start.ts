@@ -1,6 +1,7 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { unescape } from 'node:querystring';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reasonOf } from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
@@ -119,10 +120,9 @@ export async function start(settings: Settings): Promise<void> {
   }
   // A SIGHUP may have read others meanwhile.
   if (tls !== undefined) listening.setTls(tls);
-  const { url } = listening;
   const [text, readyMs] = [named?.text ?? 'memory:', Math.round(performance.now())];
-  log('info', 'listening', { url, storage: text, pets: storage.size, readyMs, pid: process.pid });
-  if (devKey !== undefined) process.stdout.write(devBanner(url, devKey, plugins.has('docs')));
+  log('info', 'listening', { url: listening.url, storage: text, pets: storage.size, readyMs, pid: process.pid });
+  if (devKey !== undefined) process.stdout.write(devBanner(listening.url, devKey, plugins.has('docs')));
 }
 
 function readUrl(setting: Setting | undefined) {
@@ -150,9 +150,10 @@ async function tryPort(host: string, port: number): Promise<void> {
   await once(server.close(), 'close');
 }
 
-/** Logs every reply: no query, at most 19 segments of a path, and none that, as it came, is a key or holds a `psk_`. */
+/** Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a `psk_` (C40). */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
-  const shown = (segment: string) => (segment.includes('psk_') || verify(segment) !== undefined ? '…' : segment);
+  const isKey = (text: string) => text.includes('psk_') || verify(text) !== undefined;
+  const shown = (segment: string) => (isKey(unescape(segment)) ? '…' : segment);
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
       const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');

@@ -61,9 +61,12 @@ describe('the log', { concurrency: 4 }, () => {
       await get(`/v1/pets?key=${apiKey}`, apiKey);
       await get(`/${apiKey}`, `${apiKey}-almost`);
       await get(`/v1/pets/${apiKey}`, apiKey);
+      const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
+      await get(`/encoded/${encoded}`, apiKey);
+      await get('/100%/of', apiKey);
       const { stdout } = await server.end();
-      assert.ok(!stdout.includes(apiKey) && !stdout.includes('?'), stdout);
-      assert.match(stdout, /\/v1\/pets\/…/);
+      assert.ok(![apiKey, encoded, '?'].some((text) => stdout.includes(text)), stdout);
+      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of']) assert.ok(stdout.includes(shown), stdout);
     }
   });
 
