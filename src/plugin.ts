@@ -1,5 +1,5 @@
 /** What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the process. */
-import { checkHeaders, guarded, reasonOf, type Log } from './errors.js';
+import { guarded, reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';
@@ -74,7 +74,8 @@ export interface ReplySource {
 
 /** A plugin's route, whose replies are checked. */
 export function checkedRoute(route: Route): Route {
-  checkHeaders(['Link', route.deprecation?.successor ?? '']);
+  if (route.deprecation !== undefined && !/^[!-=?-~]+$/.test(route.deprecation.successor))
+    throw new TypeError(`the successor of route ${route.path} must be a path or an address`);
   const methods = Object.entries(route.methods).map(([method, operation]) => {
     const handler = async (request: OperationRequest): Promise<Reply> => checkReply(await operation.handler(request));
     return [method, { ...operation, handler }] as const;

@@ -73,8 +73,8 @@ export function checkReply(reply: Reply): Reply {
   if (!Number.isInteger(status) || !Array.isArray(headers) || status < 200 || status > 599)
     throw new TypeError('a handler must answer a reply with status and headers');
   // Under other names, for `headers` must not have their own.
-  checkHeaders([...headers, 'Type', contentType, 'Caching', cacheControl]);
   checked.headers = [...headers];
+  checkHeaders([...checked.headers, 'Type', contentType, 'Caching', cacheControl]);
   if (body === undefined) return checked;
   if (typeof body !== 'string' && !(body instanceof Pieces))
     throw new TypeError('the body of a reply must be a byte string');

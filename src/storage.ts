@@ -111,7 +111,7 @@ export interface TextPage {
 
 /** How a plugin's records are written and read. */
 export interface RecordKind<Draft> {
-  /** The one JSON text of a draft: a byte string on one line, at most 128 MiB, whose first member is `id`. */
+  /** The one JSON text of a draft, unchanged until kept: a byte string of one line, `id` first, of at most 128 MiB. */
   readonly json: (id: bigint, draft: Draft) => string;
   /** The inverse, of a text that a person may have edited. @throws PetstoreError for no such record. */
   readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };

@@ -2,8 +2,9 @@
  * Runs the suite as `npm run build-tests` built it, in processes side by side, and one PostgreSQL server for all that need
  * just any, where its programs are installed. `node test-dist/run.js http storage` runs those folders alone.
  */
+import assert from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
@@ -22,6 +23,7 @@ const longest = [
 ];
 
 const folder = import.meta.dirname;
+for (const name of longest) assert.ok(existsSync(join(folder, `${name}.test.js`)), `there is no test file ${name}`);
 const folders = process.argv.slice(2);
 const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.js') && (folders.length === 0 || folders.includes(dirname(name))))

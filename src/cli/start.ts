@@ -1,7 +1,7 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { unescape } from 'node:querystring';
+import querystring from 'node:querystring';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reasonOf } from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
@@ -153,7 +153,7 @@ async function tryPort(host: string, port: number): Promise<void> {
 /** Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a `psk_` (C40). */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
   const isKey = (text: string) => text.includes('psk_') || verify(text) !== undefined;
-  const shown = (segment: string) => (isKey(unescape(segment)) ? '…' : segment);
+  const shown = (segment: string) => ([segment, querystring.unescape(segment)].some(isKey) ? '…' : segment);
   return (host) =>
     host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
       const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');

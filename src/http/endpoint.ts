@@ -63,7 +63,7 @@ export class Endpoint {
       send: () => {
         service.replied(answer.reply.status, message, answer);
         const isTheirs = mistake !== undefined && typeof next === 'function';
-        // What the framework throws is its own, and not the other answers' of this turn.
+        // What it throws here, by its `next` or its `writeHead`, is its own, and not the other answers' of this turn.
         queueMicrotask(() => (isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping)));
       },
     });

@@ -76,7 +76,7 @@ export const maxTextBytes = 128 * 2 ** 20;
 export interface KeptKind<Draft> {
   readonly json: (id: bigint, draft: Draft) => string;
   readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** Checks a draft and answers a copy: its owner may change it while it waits. @throws TypeError */
+  /** Checks an animal and answers a copy: its owner may change it while it waits. @throws TypeError */
   readonly copyOf: (draft: Draft) => Draft;
   /** About how many bytes a draft holds while it waits. */
   readonly bytesOf: (draft: Draft) => number;
@@ -86,9 +86,10 @@ export const petKind: KeptKind<PetDraft> = {
   json: petJson,
   statusOf: (draft) => draft.status,
   copyOf: (draft) => {
-    checkDraft(draft);
-    const { name, categoryId, status } = draft;
-    return status === undefined ? { name, categoryId } : { name, categoryId, status };
+    const { name, categoryId, status }: PetDraft = Object(draft);
+    const own = status === undefined ? { name, categoryId } : { name, categoryId, status };
+    checkDraft(own);
+    return own;
   },
   // A name takes up to two bytes of memory a UTF-16 unit, all else about 128.
   bytesOf: ({ name }) => 2 * name.length + 128,

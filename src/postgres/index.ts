@@ -1,9 +1,8 @@
 /** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
 import { checkNames, type Log } from '../errors.js';
-import type { PetDraft } from '../pet.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
-import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
+import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from '../memory/index.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
@@ -44,7 +43,7 @@ export async function postgresStorage(
   const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = postgresRecords(connections, unnumberedPet, petTable, log);
+  const pets = postgresRecords(connections, unnumberedOf(petKind), petTable, log);
   const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
@@ -60,7 +59,7 @@ export async function postgresStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = async () => {
         names.take(name);
-        const records = postgresRecords(connections, unnumberedOf(kind), recordTable(name), log);
+        const records = postgresRecords(connections, unnumberedOf(keptKindOf(kind)), recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
@@ -73,16 +72,12 @@ export async function postgresStorage(
   };
 }
 
-function unnumberedPet(draft: PetDraft): Unnumbered {
-  return { rest: petKind.json(0n, petKind.copyOf(draft)).slice(restAt), status: draft.status };
-}
-
 /** @throws TypeError where the id, which only the database knows, has a say in the rest. */
-function unnumberedOf<Draft>(kind: RecordKind<Draft>): (draft: Draft) => Unnumbered {
-  const { json } = keptKindOf(kind);
-  return (draft) => {
-    const [rest, other] = [json(0n, draft).slice(restAt), json(1n, draft).slice(restAt)];
+function unnumberedOf<Draft>(kind: KeptKind<Draft>): (draft: Draft) => Unnumbered {
+  return (given) => {
+    const draft = kind.copyOf(given);
+    const [rest, other] = [kind.json(0n, draft).slice(restAt), kind.json(1n, draft).slice(restAt)];
     if (rest !== other) throw new TypeError('the JSON text of a record must hold its id only as its first member');
-    return { status: undefined, rest };
+    return { status: kind.statusOf(draft), rest };
   };
 }

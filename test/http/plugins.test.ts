@@ -406,7 +406,10 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
   );
   const deprecation = { since: 0, sunset: 1, successor: '/b\r\nX: y' };
   const split: Plugin = (host) => host.route({ path: '/a', methods: { GET: operation }, deprecation });
-  assert.throws(() => createPetstore({ keys: [key], plugins: [split] }), { name: 'TypeError', message: /Link/ });
+  assert.throws(() => createPetstore({ keys: [key], plugins: [split] }), {
+    name: 'TypeError',
+    message: /successor of route \/a/,
+  });
   assert.doesNotThrow(adding('/', '/a', '/a/', '/a/{b}', '/a/{b}/', '/a/{b}/c', '/a/b'));
 });
 

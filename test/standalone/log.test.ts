@@ -52,7 +52,7 @@ describe('the log', { concurrency: 4 }, () => {
       const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
       const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', await freePort()], {
         cwd: folder(t),
-        env: { PETSTORE_API_KEYS: apiKey },
+        env: { PETSTORE_API_KEYS: `${apiKey},of%41ll` },
       });
       atEnd(t, () => server.end('SIGKILL'));
       const url = await until('the address', () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0]);
@@ -64,8 +64,9 @@ describe('the log', { concurrency: 4 }, () => {
       const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
       await get(`/encoded/${encoded}`, apiKey);
       await get('/100%/of', apiKey);
+      await get('/of%41ll', apiKey);
       const { stdout } = await server.end();
-      assert.ok(![apiKey, encoded, '?'].some((text) => stdout.includes(text)), stdout);
+      assert.ok(![apiKey, encoded, 'of%41ll', '?'].some((text) => stdout.includes(text)), stdout);
       for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of']) assert.ok(stdout.includes(shown), stdout);
     }
   });

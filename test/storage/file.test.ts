@@ -34,6 +34,9 @@ test('a draft that its owner changes while it waits is kept as it was given, and
     const adding = storage.insert(changed);
     Object.assign(changed, { name: 1, categoryId: 2n ** 70n, status: 'x"' });
     assert.deepEqual(await adding, { id: 1n, ...draft });
+    let asked = 0;
+    const twoFaced = Object.defineProperty({ ...draft }, 'status', { get: () => (asked++ === 0 ? 'sold' : 'x"') });
+    assert.deepEqual(await storage.insert(twoFaced), { id: 2n, ...draft, status: 'sold' });
   });
   await using(path, async (storage) => assert.deepEqual(await storage.get(1n), { id: 1n, ...draft }));
 });
