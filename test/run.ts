@@ -54,7 +54,7 @@ setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
   files: [...alone, ...shared],
-  concurrency: 8,
+  concurrency: 6,
   timeout: 480_000,
   signal: stop.signal,
 });
