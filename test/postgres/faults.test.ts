@@ -334,7 +334,7 @@ async function readOn(
     const text = await response.text();
     slowestMs = Math.max(slowestMs, performance.now() - since);
     if (response.status !== 200 && response.status !== 503) others.push(`${path} ${response.status} ${text}`);
-    await sleep(10);
+    await sleep(30);
   }
   return { others, slowestMs };
 }
