@@ -10,37 +10,43 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { Cluster, serverPrograms } from './postgres/cluster.js';
 
+/** These mostly wait: begun first, they go on beside what computes. */
+const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/outcome'];
 /**
- * These take longest, many of them by waiting: begun first, each in a process of its own, they go on beside all others. The
- * others of a folder share one, for the start of a process takes longer than most of their tests.
+ * And these take longest. Each of both has a process of its own; the other files of a folder share one, for the start of
+ * a process takes longer than most of their tests.
  */
 const longest = [
-  ...['postgres/standby', 'http/slow', 'postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/waiting'],
-  ...['postgres/faults', 'postgres/schema', 'postgres/outcome', 'postgres/copy', 'standalone/crash', 'postgres/http'],
-  ...['http/embedded', 'standalone/commands', 'standalone/signals', 'http/unread', 'plugins/page', 'plugins/docs'],
-  ...['storage/once', 'http/generated', 'standalone/copy', 'standalone/keys', 'http/properties', 'http/pipelining'],
-  ...['postgres/storage', 'http/framing', 'readme', 'storage/replay'],
+  ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
+  ...['http/embedded', 'http/unread', 'standalone/signals', 'postgres/copy', 'standalone/crash', 'postgres/http'],
+  ...['standalone/commands', 'plugins/page', 'plugins/docs', 'storage/once', 'http/generated', 'standalone/copy'],
+  ...['standalone/keys', 'http/properties', 'http/pipelining', 'postgres/storage', 'http/framing', 'readme'],
+  'storage/replay',
 ];
+const alone = [...waiting, ...longest];
 
 const folder = import.meta.dirname;
-for (const name of longest) assert.ok(existsSync(join(folder, `${name}.test.js`)), `there is no test file ${name}`);
+for (const name of alone) assert.ok(existsSync(join(folder, `${name}.test.js`)), `there is no test file ${name}`);
 const folders = process.argv.slice(2);
 const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.js') && (folders.length === 0 || folders.includes(dirname(name))))
   .map((name) => name.slice(0, -'.test.js'.length))
   .sort();
-const short = names.filter((name) => !longest.includes(name));
+const short = names.filter((name) => !alone.includes(name));
 const shared = [...new Set(short.map(dirname))].map((of) => {
   const imports = short.filter((name) => dirname(name) === of).map((name) => `import './${basename(name)}.test.js';\n`);
   const file = join(folder, of, 'short.js');
   writeFileSync(file, imports.join(''));
   return file;
 });
-const alone = longest.filter((name) => names.includes(name)).map((name) => join(folder, `${name}.test.js`));
+const own = (of: readonly string[]): readonly string[] =>
+  of.filter((name) => names.includes(name)).map((name) => join(folder, `${name}.test.js`));
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'];
 const needsOne = names.some((name) => /^(postgres|deploy)\//.test(name));
-const cluster =
-  !needsOne || given || serverPrograms() === undefined ? undefined : await Cluster.start(['max_connections=400']);
+const isOurs = needsOne && !given && serverPrograms() !== undefined;
+const made = isOurs ? await Cluster.make() : undefined;
+if (made !== undefined) process.env['PETSTORE_TEST_POSTGRES_MADE'] = made.folder;
+const cluster = isOurs ? await Cluster.start(['max_connections=400']) : undefined;
 if (cluster !== undefined) {
   process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
   process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'] = '1';
@@ -53,11 +59,11 @@ const stop = new AbortController();
 setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
-  files: [...alone, ...shared],
+  files: [...own(waiting), ...shared, ...own(longest)],
   concurrency: 6,
   timeout: 480_000,
   signal: stop.signal,
 });
 suite.on('test:fail', () => (process.exitCode = 1));
 for await (const text of suite.compose(new spec())) process.stdout.write(text);
-await cluster?.remove();
+await Promise.all([cluster?.remove(), made?.remove()]);

@@ -113,12 +113,14 @@ async function startShared(key: string): Promise<Shared> {
  */
 export async function emptyProcesses(key: string): Promise<Together> {
   const { petstore, port, url, processes } = await (shared ??= startShared(key));
-  const full = await query(url, 'SELECT 1 FROM petstore_counters WHERE last_id >= 20');
-  if (full.length > 0) await processes.startAnew();
-  await query(
+  const counters = await query(
     url,
-    'WITH pets AS (DELETE FROM petstore_pets), keys AS (DELETE FROM petstore_idempotency) UPDATE petstore_counters SET last_id = 0',
+    `WITH pets AS (DELETE FROM petstore_pets), keys AS (DELETE FROM petstore_idempotency),
+      before AS (SELECT name, last_id FROM petstore_counters)
+      UPDATE petstore_counters SET last_id = 0 FROM before WHERE before.name = petstore_counters.name
+      RETURNING before.last_id >= 20 AS "hadFullPage"`,
   );
+  if (counters.some(({ hadFullPage }) => hadFullPage === true)) await processes.startAnew();
   return { petstore, port };
 }
 

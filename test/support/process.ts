@@ -1,6 +1,8 @@
 // The one runner of processes, and dist/server.js as a stranger would run it: what it prints and how it ends.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -172,11 +174,17 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.match(ended.stderr, line);
 }
 
-/** A port that was free just now. */
+/** A port that is free, none of those from 32768 on that the system gives to whoever asks for any: nobody else comes to it. */
 export async function freePort(): Promise<string> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => probe.once('listening', resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  return typeof address === 'object' ? String(address?.port) : '';
+  for (;;) {
+    const port = randomInt(10_000, 32_000);
+    const probe = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(probe, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    await new Promise((resolve) => probe.close(resolve));
+    return String(port);
+  }
 }
