@@ -12,7 +12,7 @@ run: build ## Install, build, start with --dev: a key of this machine and a curl
 
 test: build ## Install, build, check the types of the tests, run every one, hold coverage at 95 %
 	npm run --silent build-tests
-	npx c8 npm run --silent run-tests
+	npx c8 node test-dist/run.js
 
 lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
 	npx biome ci --error-on-warnings
@@ -23,7 +23,7 @@ format: node_modules/.package-lock.json ## Write src and test in the form that `
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: build ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
 	npm run --silent build-tests
-	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && npm run --silent run-tests http plugins standalone storage'
+	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node test-dist/run.js http plugins standalone storage'
 
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
