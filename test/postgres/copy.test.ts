@@ -9,6 +9,7 @@ import { atEnd } from '../support/at-end.js';
 import { copyPets, memoryStorage } from '../../dist/index.js';
 import { postgresStorage, postgresTarget } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
+import { command } from '../support/command.js';
 import { apiKey, assertRefused, folder, run, Running, serverFile, start } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -86,7 +87,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [other, 'file:b'],
     ] as const) {
       assert.ok(
-        (await run(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(
+        (await command(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(
           `SHA-256 of both ${digestOf(hardAnimals)}\n`,
         ),
       );
@@ -119,7 +120,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
       assert.match(
-        (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        (await command(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
         new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`),
       );
     }
@@ -128,7 +129,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     assert.match(
-      (await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
+      (await command(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
       /^2 animals .*\n6 orders /,
     );
     assert.deepEqual(
@@ -146,25 +147,25 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await storage.insert({ name: 'other', categoryId: 1n });
     writeAnimals(join(cwd, 'a'), hardAnimals);
     assertRefused(
-      await run(['copy', '--from', 'file:a', '--to', url], { cwd }),
+      await command(['copy', '--from', 'file:a', '--to', url], { cwd }),
       3,
       /^the storage to copy to holds animals that are not those to be copied/,
     );
     assert.equal(await rowsIn(url), 1);
     const bare = await newSchema();
     assertRefused(
-      await run(['copy', '--from', 'file:a', '--to', bare], { cwd }),
+      await command(['copy', '--from', 'file:a', '--to', bare], { cwd }),
       2,
       /^--to postgres\S+ has no tables .*petstore migrate/,
     );
     assertRefused(
-      await run(['copy', '--from', bare, '--to', 'file:b'], { cwd }),
+      await command(['copy', '--from', bare, '--to', 'file:b'], { cwd }),
       2,
       /^--from postgres\S+ has no tables .*petstore migrate/,
     );
-    assertRefused(await run(['copy', '--from', url, '--to', url], { cwd }), 2, /are the same/);
+    assertRefused(await command(['copy', '--from', url, '--to', url], { cwd }), 2, /are the same/);
     assertRefused(
-      await run(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }),
+      await command(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }),
       3,
       /^the database cannot be used/,
     );

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
+import { command } from '../support/command.js';
 import { assertRefused, folder, root, run, Running, serverFile, start } from '../support/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -122,7 +123,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const refusal =
       /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
     for (const args of [[], ['--dev'], ['migrate']]) {
-      assertRefused(await run([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
+      assertRefused(await command([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
     }
     assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [{ version: '1000' }]);
     assert.equal((await before.add('Rex')).status, 201);
@@ -143,23 +144,23 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await query(url, `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role}`);
     await query(url, `GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`);
     assertRefused(
-      await run(['--storage', serving.url], { cwd, env: keyed }),
+      await command(['--storage', serving.url], { cwd, env: keyed }),
       2,
       /has no tables of this petstore; .*petstore migrate/,
     );
     assertRefused(
-      await run(['--dev', '--storage', serving.url], { cwd }),
+      await command(['--dev', '--storage', serving.url], { cwd }),
       3,
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/,
     );
     assertRefused(
-      await run(['migrate', '--storage', serving.url], { cwd }),
+      await command(['migrate', '--storage', serving.url], { cwd }),
       3,
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/,
     );
-    assert.equal((await run(['migrate', '--storage', owner.url], { cwd })).code, 0);
+    assert.equal((await command(['migrate', '--storage', owner.url], { cwd })).code, 0);
     assertRefused(
-      await run(['--storage', serving.url], { cwd, env: keyed }),
+      await command(['--storage', serving.url], { cwd, env: keyed }),
       3,
       /SELECT, INSERT and UPDATE.*permission denied/,
     );
@@ -187,24 +188,24 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 
   test('a storage without tables is refused with exit 2', async (t) => {
     assertRefused(
-      await run(['migrate'], { cwd: folder(t) }),
+      await command(['migrate'], { cwd: folder(t) }),
       2,
       /^--storage file:data\/pets\.jsonl needs no migration; name a database/,
     );
-    assertRefused(await run(['migrate', 'x'], { cwd: folder(t) }), 2, /takes no operand/);
+    assertRefused(await command(['migrate', 'x'], { cwd: folder(t) }), 2, /takes no operand/);
   });
 
   test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
     const cwd = folder(t);
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
     assertRefused(
-      await run(['migrate', '--storage', 'postgres://127.0.0.1:1/x'], { cwd, env: keyed }),
+      await command(['migrate', '--storage', 'postgres://127.0.0.1:1/x'], { cwd, env: keyed }),
       3,
       /^the database cannot be used: start it.*ECONNREFUSED 127\.0\.0\.1:1\)/,
     );
     for (const args of [[], ['migrate']]) {
       assertRefused(
-        await run([...args, '--storage', nobody], { cwd, env: keyed }),
+        await command([...args, '--storage', nobody], { cwd, env: keyed }),
         3,
         /^the database cannot be used: there is no such database/,
       );
