@@ -19,7 +19,7 @@ const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/
 const longest = [
   ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
   ...['http/embedded', 'http/unread', 'standalone/signals', 'postgres/copy', 'standalone/crash', 'postgres/http'],
-  ...['standalone/commands', 'plugins/page', 'plugins/docs', 'storage/once', 'http/generated', 'standalone/copy'],
+  ...['standalone/commands', 'storage/once', 'http/generated', 'standalone/copy'],
   ...['standalone/keys', 'http/properties', 'http/pipelining', 'postgres/storage', 'http/framing', 'readme'],
   'storage/replay',
 ];

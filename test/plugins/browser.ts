@@ -1,4 +1,4 @@
-/** Owns a real browser for the tests of a file: Debian's Chromium, which can reach this machine alone. */
+/** Owns a real browser for the tests of a process: Debian's Chromium, which can reach this machine alone. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, type TestContext } from 'node:test';
@@ -32,7 +32,7 @@ export interface Visit {
   readonly complaints: readonly string[];
 }
 
-/** One for all tests of the file, as its start costs more than most of them do. */
+/** One for all tests of the process, as its start costs more than most of them do. */
 let browser: Promise<Browser> | undefined;
 after(async () => (await browser)?.close());
 

@@ -1,5 +1,4 @@
 /** The docs plugin: what it serves, and a stranger's way through the page in a real browser. */
-import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
