@@ -20,8 +20,7 @@ const longest = [
   ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
   ...['http/embedded', 'http/unread', 'standalone/signals', 'postgres/copy', 'standalone/crash', 'postgres/http'],
   ...['standalone/commands', 'storage/once', 'http/generated', 'standalone/copy'],
-  ...['standalone/keys', 'http/properties', 'http/pipelining', 'postgres/storage', 'http/framing', 'readme'],
-  'storage/replay',
+  ...['http/properties'],
 ];
 const alone = [...waiting, ...longest];
 
