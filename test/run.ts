@@ -19,8 +19,7 @@ const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/
 const longest = [
   ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
   ...['http/embedded', 'http/unread', 'standalone/signals', 'postgres/copy', 'standalone/crash', 'postgres/http'],
-  ...['standalone/commands', 'storage/once', 'http/generated', 'standalone/copy'],
-  ...['http/properties'],
+  ...['standalone/commands', 'storage/once', 'http/generated', 'standalone/copy', 'http/properties'],
 ];
 const alone = [...waiting, ...longest];
 
