@@ -13,8 +13,8 @@ import { Cluster, serverPrograms } from './postgres/cluster.js';
 /** These mostly wait: begun first, they go on beside what computes. */
 const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/outcome'];
 /**
- * And these take longest. Each of both has a process of its own; the other files of a folder share one, for the start of
- * a process takes longer than most of their tests.
+ * These take longest. Each file of the two lists has a process of its own; the other files of a folder share one, for the
+ * start of a process takes longer than most of their tests.
  */
 const longest = [
   ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
@@ -37,14 +37,14 @@ const shared = [...new Set(short.map(dirname))].map((of) => {
   writeFileSync(file, imports.join(''));
   return file;
 });
-const own = (of: readonly string[]): readonly string[] =>
-  of.filter((name) => names.includes(name)).map((name) => join(folder, `${name}.test.js`));
+const filesOf = (list: readonly string[]): readonly string[] =>
+  list.filter((name) => names.includes(name)).map((name) => join(folder, `${name}.test.js`));
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'];
 const needsOne = names.some((name) => /^(postgres|deploy)\//.test(name));
-const isOurs = needsOne && !given && serverPrograms() !== undefined;
-const made = isOurs ? await Cluster.make() : undefined;
+const hasPrograms = needsOne && serverPrograms() !== undefined;
+const made = hasPrograms ? await Cluster.make() : undefined;
 if (made !== undefined) process.env['PETSTORE_TEST_POSTGRES_MADE'] = made.folder;
-const cluster = isOurs ? await Cluster.start(['max_connections=400']) : undefined;
+const cluster = hasPrograms && !given ? await Cluster.start(['max_connections=400']) : undefined;
 if (cluster !== undefined) {
   process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
   process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'] = '1';
@@ -57,7 +57,7 @@ const stop = new AbortController();
 setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
-  files: [...own(waiting), ...shared, ...own(longest)],
+  files: [...filesOf(waiting), ...shared, ...filesOf(longest)],
   concurrency: 6,
   timeout: 480_000,
   signal: stop.signal,

@@ -12,7 +12,7 @@ import { freePort } from '../support/process.js';
 /** How long it may take to start or stop. */
 const deadlineMs = 60_000;
 
-/** The memory's file system of Linux, and how much must be free there: six clusters at most, of a few hundred MiB each. */
+/** The memory's file system of Linux, and how much must be free there for one more cluster, of a few hundred MiB, beside others. */
 const inMemory = '/dev/shm';
 const roomBytes = 4 * 2 ** 30;
 
@@ -81,7 +81,7 @@ export class Cluster {
   /** Makes and starts one. @param settings More settings of the server, such as `max_connections=20`. */
   static async start(settings: readonly string[] = []): Promise<Cluster> {
     const cluster = await Cluster.make();
-    await cluster.#begin(settings);
+    await cluster.#orRemove(() => cluster.up(settings));
     return cluster;
   }
 
@@ -91,7 +91,7 @@ export class Cluster {
     const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
     const options = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
     await cluster.#fill(join(primary.#programs, 'pg_basebackup'), ['-D', cluster.#data, ...options]);
-    await cluster.#begin([]);
+    await cluster.#orRemove(() => cluster.up());
     return cluster;
   }
 
@@ -106,6 +106,7 @@ export class Cluster {
   /** Starts the server, where it does not run, and waits until it takes connections. */
   async up(settings: readonly string[] = []): Promise<void> {
     if (this.#isRunning) return;
+    if (this.#port === 0) this.#port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
     // Behind a crash the last of the old processes may hold the memory that they shared for a moment.
     while (!(await this.#tryUp(settings))) {
@@ -150,22 +151,16 @@ export class Cluster {
     return join(this.folder, 'data');
   }
 
-  /** Runs the program that makes its data, and removes it where that fails. */
+  /** Runs the program that makes its data. */
   async #fill(program: string, args: readonly string[]): Promise<void> {
     const options = { ...this.#identity, cwd: this.folder, stdio: 'pipe', timeout: deadlineMs } as const;
-    try {
-      execFileSync(program, args, options);
-    } catch (error) {
-      await this.remove();
-      throw error;
-    }
+    await this.#orRemove(() => execFileSync(program, args, options));
   }
 
-  /** Starts it for the first time, and removes it where that fails. */
-  async #begin(settings: readonly string[]): Promise<void> {
+  /** Takes a step, and removes all of it where that fails. */
+  async #orRemove(step: () => unknown): Promise<void> {
     try {
-      this.#port = Number(await freePort());
-      await this.up(settings);
+      await step();
     } catch (error) {
       await this.remove();
       throw error;

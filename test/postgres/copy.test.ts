@@ -120,7 +120,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
       assert.match(
-        (await command(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
         new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`),
       );
     }
@@ -129,7 +129,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     assert.match(
-      (await command(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
+      (await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
       /^2 animals .*\n6 orders /,
     );
     assert.deepEqual(

@@ -174,16 +174,22 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.match(ended.stderr, line);
 }
 
-/** A port that is free, none of those from 32768 on that the system gives to whoever asks for any: nobody else comes to it. */
+/**
+ * A port of 127.0.0.1 that is free, below those that Linux gives to whoever asks for any (from 32768): no connection of
+ * another test takes it before it is used.
+ */
 export async function freePort(): Promise<string> {
   for (;;) {
     const port = randomInt(10_000, 32_000);
     const probe = createServer().listen(port, '127.0.0.1');
-    const isFree = await once(probe, 'listening').then(
-      () => true,
+    const isTaken = await once(probe, 'listening').then(
       () => false,
+      (error) => {
+        if (error.code !== 'EADDRINUSE') throw error;
+        return true;
+      },
     );
-    if (!isFree) continue;
+    if (isTaken) continue;
     await new Promise((resolve) => probe.close(resolve));
     return String(port);
   }
