@@ -12,10 +12,10 @@ type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: I
 
 const beforeId = '{"id":';
 
-/** As `petJson` writes names without escapes: a start of a million takes 1.1 s, 6.6 s if each is parsed. */
-const canonicalTo = (lastLetter: string) =>
+/** As `petJson` writes a name of bytes up to this, none escaped. A million lines take 0.7 s so, and 3.3 s if parsed. */
+const canonicalTo = (lastByte: string) =>
   new RegExp(
-    `^${beforeId}[1-9][0-9]{0,14},"name":"[\\x20!#-[\\]-${lastLetter}]*",` +
+    `^${beforeId}[1-9][0-9]{0,14},"name":"[\\x20!#-[\\]-${lastByte}]*",` +
       `"categoryId":(?:0|-?[1-9][0-9]{0,14})(?:,"status":"(?:${petStatuses.join('|')})")?\\}$`,
   );
 const [inAscii, inUtf8] = [canonicalTo('\\x7f'), canonicalTo('\\xff')];

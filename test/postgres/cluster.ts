@@ -12,7 +12,7 @@ import { freePort } from '../support/process.js';
 /** How long it may take to start or stop. */
 const deadlineMs = 60_000;
 
-/** The memory's file system of Linux, and how much must be free there for one more cluster, of a few hundred MiB, beside others. */
+/** The memory's file system of Linux, and how much must be free there: a cluster takes some hundred MiB, beside others. */
 const inMemory = '/dev/shm';
 const roomBytes = 4 * 2 ** 30;
 
