@@ -4,6 +4,7 @@ import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+import { lockingOn } from './lock.js';
 
 /** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
@@ -44,6 +45,7 @@ export function appendingOn(platform: NodeJS.Platform) {
 export const nodeDisk = {
   ...steps,
   ...appendingOn(process.platform),
+  ...lockingOn(process.platform),
   /** By the `O_` flags of `fs.constants`; `mode` is for a new file. */
   open: (path: string, flags: number, mode: number) => promisify(fs.open)(path, flags, mode),
   close: promisify(fs.close),

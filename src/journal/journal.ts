@@ -6,7 +6,7 @@ import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
 import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, undefinedAt, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
-import { inUse, isHeldElsewhere, lockingOn } from './lock.js';
+import { inUse, isHeldElsewhere } from './lock.js';
 import { replay } from './replay.js';
 
 /** How to open a journal. */
@@ -17,8 +17,6 @@ export interface JournalOptions {
   readonly clock?: () => number;
   /** The file functions, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
-  /** @defaultValue this platform's */
-  readonly locking?: ReturnType<typeof lockingOn>;
   /** What to do about damage. @defaultValue the command `check` */
   readonly mend?: string;
 }
@@ -29,9 +27,9 @@ type Opening = JournalOptions & { readonly disk: Disk; readonly log: Log };
 
 /** Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError `storage_…` (F3, F4, F7) */
 export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine) {
-  const { disk = nodeDisk, locking = lockingOn(process.platform), log = nothing } = options;
+  const { disk = nodeDisk, log = nothing } = options;
   const folder = dirname(path);
-  let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | locking.openFlags;
+  let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | disk.lockFlags;
   let descriptor: number | undefined;
   try {
     if (!(await undefinedAt('ENOENT', disk.factsAt(path)))) {
@@ -40,7 +38,7 @@ export async function openJournal(path: string, options: JournalOptions, accept:
       flags |= constants.O_CREAT | constants.O_NOFOLLOW;
     }
     descriptor = await disk.open(path, flags, 0o600);
-    await locking.lock(descriptor, path);
+    await disk.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, folder);
     const end = await recover(path, descriptor, { ...options, disk, log }, accept);

@@ -7,7 +7,7 @@ import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import { batches, draft, fileWith, namesIn, newPath, petLine, tornTails, unavailable, using } from './scene.js';
-import { diskWith, systemError } from '../support/disk.js';
+import { diskWith, systemError, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
 for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
@@ -230,7 +230,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
           };
         const steps = { write: fault(nodeDisk.write), datasync: fault(nodeDisk.datasync) };
         const disk: Disk = {
-          ...nodeDisk,
+          ...unlocked,
           ...steps,
           append: appendInSteps(steps),
           open: fault(async (...args) => (open++, nodeDisk.open(...args))),
@@ -256,7 +256,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
         }
         calls = call < failAt ? 0 : Infinity;
         assert.equal(open, 0, 'every descriptor is closed');
-        const names = await namesIn(path);
+        const names = await namesIn(path, unlocked);
         for (const name of acknowledged) assert.ok(names.includes(name), `${name} after call ${failAt}`);
         assert.ok(
           tornTails(path).every((tail) => isDeepStrictEqual(String(tail), '{"torn') || acknowledged.length < 3),

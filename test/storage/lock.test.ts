@@ -144,9 +144,9 @@ test('F4 a flock that fails, or cannot be run now, locks nothing: the start is r
 
 test('macOS, the BSDs and Windows lock a file as they open it', async () => {
   for (const platform of ['darwin', 'freebsd', 'openbsd', 'netbsd'] as const)
-    assert.equal(lockingOn(platform).openFlags, 0x20 | constants.O_NONBLOCK);
-  assert.equal(lockingOn('win32').openFlags, 0x1000_0000);
-  assert.equal(lockingOn('linux').openFlags, 0);
+    assert.equal(lockingOn(platform).lockFlags, 0x20 | constants.O_NONBLOCK);
+  assert.equal(lockingOn('win32').lockFlags, 0x1000_0000);
+  assert.equal(lockingOn('linux').lockFlags, 0);
   for (const platform of ['darwin', 'win32'] as const) await lockingOn(platform).lock(-1, '');
   assert.ok(isHeldElsewhere(systemError('EAGAIN')) && isHeldElsewhere(systemError('EBUSY')));
   assert.equal(isHeldElsewhere(systemError('EACCES')), false);

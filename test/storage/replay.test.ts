@@ -7,24 +7,16 @@ import { fileStorage, petLines } from '../../dist/file/index.js';
 import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { commitOf } from './commit-line.js';
 import { batches, draft, fileAmongOthers, fileWith, petLine, tornTails, using } from './scene.js';
-import { diskWith } from '../support/disk.js';
+import { unlocked } from '../support/disk.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
 const sound = batches(1, 3, 2, 4);
 const lastBatchFrom = batches(1, 3, 2).length;
 const allLines = Array.from({ length: 10 }, (_, index) => petLine(index + 1).trimEnd());
 
-/**
- * How a journal is opened that nobody else knows and no power cut concerns: without the lock, which costs a process each
- * time, and without syncs. There are a thousand and more of them.
- */
+/** How a journal is opened that no power cut concerns: without syncs. There are a thousand and more of them. */
 const nothing = async (): Promise<void> => undefined;
-const unlocked = {
-  disk: { ...diskWith({ sync: nothing, datasync: nothing }), appendFlags: 0 },
-  locking: { openFlags: 0, lock: nothing },
-  log: () => undefined,
-  clock: Date.now,
-};
+const unsynced = { ...unlocked, sync: nothing, datasync: nothing, appendFlags: 0 };
 
 /** What opening makes of a file: the texts that a storage would serve, or 'refused', which must leave it untouched. */
 async function outcome(
@@ -35,7 +27,7 @@ async function outcome(
   try {
     const journal = await openJournal(
       path,
-      unlocked,
+      { disk: unsynced },
       petLines((_id, _status, json) => texts.push(json)),
     );
     await journal.close();
@@ -142,7 +134,7 @@ test('a disk that hands over any part of what is asked for makes no difference, 
             assert.equal((await storage.insertOnce?.(draft, once))?.id, BigInt(id));
           }
         },
-        { ...nodeDisk, read },
+        { ...unlocked, read },
       );
     }),
     { numRuns: 20 },

@@ -74,5 +74,5 @@ export async function using<T>(path: string, use: (storage: PetStorage) => Promi
 }
 
 /** The names of the first hundred animals in a file. */
-export const namesIn = (path: string) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name));
+export const namesIn = (path: string, disk?: Disk) =>
+  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name), disk);

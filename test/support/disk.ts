@@ -12,6 +12,9 @@ export function systemError(name: string): Error {
   return Object.assign(new Error(`${name}: injected`), { code, errno });
 }
 
+/** This machine's disk without the lock, which on Linux costs a process: for many files that nobody else knows. */
+export const unlocked: Disk = { ...nodeDisk, lock: async () => undefined };
+
 /**
  * This machine's disk with some functions replaced, now or later. It appends by `write` and then `datasync`: to the journal
  * that is what one call of Linux is, which fails by its write or by its sync and does not say by which.

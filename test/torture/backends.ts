@@ -61,14 +61,14 @@ export class FileBackend implements Backend {
   /** Whether memory holds what the disk never took, because a sync failed and was not undone yet. */
   #isStale = false;
 
-  private constructor(scratch: string, random: Random) {
+  private constructor(random: Random) {
     this.#random = random;
-    this.#machine = new Machine(scratch);
+    this.#machine = new Machine();
     this.#process = this.#machine.process();
   }
 
-  static async open(scratch: string, random: Random): Promise<FileBackend> {
-    const backend = new FileBackend(scratch, random);
+  static async open(random: Random): Promise<FileBackend> {
+    const backend = new FileBackend(random);
     await backend.#open();
     return backend;
   }

@@ -3,7 +3,7 @@ import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
-import { hold, number, type Row, type Share } from './row.js';
+import { hold, number, type Row } from './row.js';
 import { PetstoreError } from '../../dist/index.js';
 
 const path = '/pets.jsonl';
@@ -15,7 +15,7 @@ export const damage: Row = {
     'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
   fullS: 20,
   isAlwaysFull: true,
-  run: async (share) => {
+  run: async () => {
     const sizes = Array.from({ length: fullBatches }, (_, index) => 1 + (index % 4));
     const small = made(
       sizes,
@@ -26,11 +26,11 @@ export const damage: Row = {
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
     const tallies = [
-      ['cuts', await tallyOf(share, small, cuts(small))],
-      ['bits', await tallyOf(share, page, flips(page))],
-      ['zeroed 512 bytes', await tallyOf(share, big, zeros(big, 512))],
-      ['zeroed blocks', await tallyOf(share, big, zeros(big, blockBytes))],
-      ['lines', await tallyOf(share, small, lines(small))],
+      ['cuts', await tallyOf(small, cuts(small))],
+      ['bits', await tallyOf(page, flips(page))],
+      ['zeroed 512 bytes', await tallyOf(big, zeros(big, 512))],
+      ['zeroed blocks', await tallyOf(big, zeros(big, blockBytes))],
+      ['lines', await tallyOf(small, lines(small))],
     ] as const;
     return `0 silent changes: ${tallies.map(([what, tally]) => `${what} ${words(tally)}`).join('; ')}`;
   },
@@ -100,11 +100,10 @@ interface Tally {
 }
 
 /** Starts from each damaged file, and again from what the first start left. */
-async function tallyOf(share: Share, whole: Made, damages: Iterable<Damage>): Promise<Tally> {
+async function tallyOf(whole: Made, damages: Iterable<Damage>): Promise<Tally> {
   const tally: Tally = { exact: 0, refused: 0, torn: 0 };
-  const scratch = share.workFolder;
   for (const { what, bytes } of damages) {
-    const machine = new Machine(scratch, { [path]: bytes });
+    const machine = new Machine({ [path]: bytes });
     const { disk } = machine.process();
     let texts: readonly string[];
     try {

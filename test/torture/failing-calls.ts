@@ -113,10 +113,7 @@ export const failingCalls: Row = {
 /** Plays a scene, and then starts again after a kill and after power cuts; answers how many calls the scene made. */
 async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Promise<number> {
   const what = `${scene.name}, call ${at}, ${kind.name}`;
-  const machine = new Machine(
-    share.workFolder,
-    scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes },
-  );
+  const machine = new Machine(scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes });
   const disk = { isFull: false };
   // A disk that fills up takes a part first.
   const full = (call: CallName, before: CallName | undefined): Fault =>

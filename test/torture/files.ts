@@ -58,12 +58,8 @@ export function keyedText(id: number, name: string): string {
 
 /** Each start is later than the one before. */
 let now = 0;
-const noLock = { openFlags: 0, lock: async () => undefined };
 
-/**
- * Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read; without the lock's process, which would cost more
- * than all the rest.
- */
+/** Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read. */
 export async function openTexts(
   disk: Disk,
   path: string,
@@ -73,7 +69,7 @@ export async function openTexts(
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
     texts.push(record + Buffer.from(json, 'latin1').toString());
   });
-  const journal = await openJournal(path, { disk, locking: noLock, log: () => undefined, clock: () => ++now }, keep);
+  const journal = await openJournal(path, { disk, log: () => undefined, clock: () => ++now }, keep);
   return { texts, journal };
 }
 

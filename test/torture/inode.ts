@@ -8,8 +8,8 @@ export class Inode {
   medium: Buffer = Buffer.alloc(0);
   /** The blocks of the cache that the next sync writes. */
   dirty = new Set<number>();
-  /** A real file of this one's own, for the kernel's lock. */
-  lockFile = '';
+  /** The descriptor that holds the lock. */
+  lockedBy: number | undefined;
 
   constructor(isFolder: boolean) {
     this.isFolder = isFolder;

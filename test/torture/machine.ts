@@ -2,21 +2,18 @@
  * A machine with a disk in memory that fails as Linux does: what is written stands in a cache, a sync brings it to the
  * medium, a sync that fails forgets what it should have written, and a power cut leaves any part of the rest.
  */
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { Inode } from './inode.js';
 import { Process } from './process.js';
 import type { Random } from './random.js';
 
 /** Outlives the processes on it. Names too are on the medium only once their folder is synced. */
 export class Machine {
-  readonly #scratch: string;
   #names = new Map<string, Inode>([['/', new Inode(true)]]);
   #mediumNames = new Map(this.#names);
-  static #locks = 0;
 
-  /** `scratch` is a real folder; what is no file with these bytes is a folder. */
-  constructor(scratch: string, files: Readonly<Record<string, Buffer | undefined>> = {}) {
-    this.#scratch = scratch;
+  /** What is no file with these bytes is a folder. */
+  constructor(files: Readonly<Record<string, Buffer | undefined>> = {}) {
     for (const [path, bytes] of Object.entries(files)) {
       const inode = new Inode(bytes === undefined);
       inode.cache = Buffer.from(bytes ?? '');
@@ -44,7 +41,7 @@ export class Machine {
       copies.set(inode, copy);
       return copy;
     };
-    const clone = new Machine(this.#scratch);
+    const clone = new Machine();
     clone.#names = new Map([...this.#names].map(([path, inode]) => [path, copyOf(inode)]));
     clone.#mediumNames = new Map([...this.#mediumNames].map(([path, inode]) => [path, copyOf(inode)]));
     return clone;
@@ -72,11 +69,7 @@ export class Machine {
 
   /** The disk as one process sees it. */
   process(): Process {
-    return new Process(
-      this.#names,
-      (folder) => this.#syncNames(folder),
-      () => join(this.#scratch, `lock-${++Machine.#locks}`),
-    );
+    return new Process(this.#names, (folder) => this.#syncNames(folder));
   }
 
   #syncNames(folder: string): void {

@@ -71,7 +71,7 @@ export const model: Row = {
     for (let { seed } = share; share.goOn(done, fullSequences); seed = share.random.below(2 ** 32)) {
       const property = fc.asyncProperty(fc.array(step, { minLength: steps, maxLength: steps }), async (sequence) => {
         await play(new MemoryBackend(), sequence);
-        await play(await FileBackend.open(share.workFolder, randomOf(seed)), sequence);
+        await play(await FileBackend.open(randomOf(seed)), sequence);
       });
       const details = await fc.check(property, { numRuns: 1, seed });
       if (details.failed) {

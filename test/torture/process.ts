@@ -1,5 +1,5 @@
 /** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
-import { closeSync, constants, openSync } from 'node:fs';
+import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { appendInSteps, type Disk } from '../../dist/journal/index.js';
 import { systemError } from '../support/disk.js';
@@ -7,7 +7,9 @@ import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
 export type Fault = string | number | undefined;
-export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags'>;
+export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lock' | 'lockFlags'>;
+
+let lastDescriptor = 0;
 
 /** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
 export class Process {
@@ -18,7 +20,7 @@ export class Process {
   readonly #opened = new Map<number, { readonly inode: Inode; readonly path: string }>();
   #isDead = false;
 
-  constructor(names: Map<string, Inode>, syncNames: (folder: string) => void, newLockFile: () => string) {
+  constructor(names: Map<string, Inode>, syncNames: (folder: string) => void) {
     const at = (path: string): Inode => {
       const inode = names.get(path);
       if (inode === undefined) throw systemError('ENOENT');
@@ -63,22 +65,24 @@ export class Process {
       };
 
     const close = (descriptor: number): void => {
-      of(descriptor);
-      this.#opened.delete(descriptor);
-      closeSync(descriptor);
+      this.#close(descriptor, of(descriptor).inode);
     };
     this.disk = {
       open: step('open', (path: string, flags: number) => {
         const exists = names.has(path);
         if (exists && (flags & constants.O_EXCL) !== 0) throw systemError('EEXIST');
         const inode = exists || (flags & constants.O_CREAT) === 0 ? at(path) : create(path, false);
-        inode.lockFile ||= newLockFile();
-        const descriptor = openSync(inode.lockFile, 'a', 0o600);
-        this.#opened.set(descriptor, { inode, path });
-        return descriptor;
+        this.#opened.set(++lastDescriptor, { inode, path });
+        return lastDescriptor;
       }),
       // The kernel gives the descriptor free also where it reports an error.
       close: step('close', close, close),
+      lockFlags: 0,
+      lock: async (descriptor) => {
+        const { inode } = of(descriptor);
+        if (inode.lockedBy !== undefined) throw systemError('EAGAIN');
+        inode.lockedBy = descriptor;
+      },
       read: step('read', (descriptor: number, into: Uint8Array, position: number) =>
         of(descriptor).inode.cache.copy(into, 0, position, position + into.length),
       ),
@@ -111,8 +115,12 @@ export class Process {
   /** Nothing that is under way ever ends; the kernel closes what was open. */
   kill(): void {
     this.#isDead = true;
-    for (const descriptor of this.#opened.keys()) closeSync(descriptor);
-    this.#opened.clear();
+    for (const [descriptor, { inode }] of this.#opened) this.#close(descriptor, inode);
+  }
+
+  #close(descriptor: number, inode: Inode): void {
+    this.#opened.delete(descriptor);
+    if (inode.lockedBy === descriptor) inode.lockedBy = undefined;
   }
 
   async #passes(name: CallName): Promise<Fault> {

@@ -101,7 +101,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'a lock not taken',
     file: 'journal/journal.ts',
-    text: 'await locking.lock(descriptor, path);',
+    text: 'await disk.lock(descriptor, path);',
     becomes: '',
     test: 'storage/lock.test.ts',
     caughtBy: 'F4 a file with two names has one owner',
