@@ -1,19 +1,18 @@
 /** Owns a throw-away PostgreSQL from the binaries of this machine: made, started, crashed, removed. Knows no animals. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
+import { folderInMemory } from '../support/in-memory.js';
 import { freePort } from '../support/process.js';
 
 /** How long it may take to start or stop. */
 const deadlineMs = 60_000;
 
-/** The memory's file system of Linux, and how much must be free there: a cluster takes some hundred MiB, beside others. */
-const inMemory = '/dev/shm';
+/** How much of the memory must be free: a cluster takes some hundred MiB, beside others. */
 const roomBytes = 4 * 2 ** 30;
 
 /**
@@ -51,7 +50,7 @@ export class Cluster {
 
   private constructor(programs: string) {
     this.#programs = programs;
-    this.folder = mkdtempSync(join(hasRoom() ? inMemory : tmpdir(), 'petstore-postgres-'));
+    this.folder = folderInMemory('petstore-postgres-', roomBytes);
     this.#identity = identity();
     const { uid, gid } = this.#identity;
     if (uid !== undefined && gid !== undefined) chownSync(this.folder, uid, gid);
@@ -216,12 +215,6 @@ function identity(): { readonly uid?: number; readonly gid?: number } {
  * Whether the clusters fit into memory. Each schema is twenty files that are made, which a disk takes long over; no
  * power cut is tried on them, and what a killed server wrote is there as it would be on a disk.
  */
-function hasRoom(): boolean {
-  if (!isFolder(inMemory)) return false;
-  const { bavail, bsize } = statfsSync(inMemory);
-  return bavail * bsize >= roomBytes;
-}
-
 function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

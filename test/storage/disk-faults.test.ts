@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
-import { batches, draft, fileWith, namesIn, newPath, petLine, tornTails, unavailable, using } from './scene.js';
+import { batches, draft, fileInMemory, namesIn, newPath, petLine, tornTails, unavailable, using } from './scene.js';
 import { diskWith, systemError, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
@@ -219,7 +219,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
   for (const code of ['EIO', 'ENOSPC', 'EMFILE']) {
     for (const forever of [false, true]) {
       for (let failAt = 1, calls = Infinity; failAt <= calls; failAt++) {
-        const path = fileWith(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
+        const path = fileInMemory(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
         let call = 0;
         let open = 0;
         const fault =
@@ -256,7 +256,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
         }
         calls = call < failAt ? 0 : Infinity;
         assert.equal(open, 0, 'every descriptor is closed');
-        const names = await namesIn(path, unlocked);
+        const names = await namesIn(path);
         for (const name of acknowledged) assert.ok(names.includes(name), `${name} after call ${failAt}`);
         assert.ok(
           tornTails(path).every((tail) => isDeepStrictEqual(String(tail), '{"torn') || acknowledged.length < 3),

@@ -9,7 +9,7 @@ import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { textsOf } from '../../dist/memory/index.js';
 import { commitOf } from './commit-line.js';
 import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf, testInsertOnce } from './once.js';
-import { fileWith, newPath, petLine, tornTails } from './scene.js';
+import { fileInMemory, fileWith, newPath, petLine, tornTails } from './scene.js';
 import { diskWith, systemError, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 import { type InsertOnce, type PetStorage, PetstoreError } from '../../dist/index.js';
@@ -32,7 +32,7 @@ async function using<T>(
   use: (storage: PetStorage) => Promise<T>,
   options: FileStorageOptions = {},
 ): Promise<T> {
-  const storage = await fileStorage(path, options);
+  const storage = await fileStorage(path, { disk: unlocked, ...options });
   try {
     return await use(storage);
   } finally {
@@ -108,11 +108,10 @@ test('records stand for their animals however long those are, wherever the piece
   for (let over = -4; over < tail.length + 4; over += 3) {
     const filler = 'x'.repeat(piece - head.length - petLine(2, '').length - over);
     const body = Buffer.from(head + petLine(2, filler) + tail);
-    const holdsAll = async (storage: PetStorage) => {
+    await using(fileWith(Buffer.concat([body, commitOf(body, 0)])), async (storage) => {
       assert.equal(storage.size, 3);
       assert.equal((await insertOnce(storage, rex, onceOf('last'))).id, 3n);
-    };
-    await using(fileWith(Buffer.concat([body, commitOf(body, 0)])), holdsAll, { disk: unlocked });
+    });
   }
   const long = Buffer.from(recordLine(onceOf('long')) + petLine(1, 'x'.repeat(3 * piece)));
   await using(fileWith(Buffer.concat([long, commitOf(long, 0)])), async (storage) => {
@@ -136,9 +135,9 @@ async function outcome(
 ): Promise<
   { readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'
 > {
-  const path = fileWith(file);
+  const path = fileInMemory(file);
   try {
-    const seen = async (storage: PetStorage) => {
+    return await using(path, async (storage) => {
       const names = (await storage.list({ limit: 1000 })).map(({ name }) => name);
       const known: string[] = [];
       for (const key of keys) {
@@ -147,8 +146,7 @@ async function outcome(
         if (found === mismatch.code) known.push(key);
       }
       return { names, known, path };
-    };
-    return await using(path, seen, { disk: unlocked });
+    });
   } catch (error) {
     assert.ok(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
     assert.deepEqual(readFileSync(path), Buffer.from(file));

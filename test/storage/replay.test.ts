@@ -6,8 +6,9 @@ import { petJson, parsePet } from '../../dist/pet.js';
 import { fileStorage, petLines } from '../../dist/file/index.js';
 import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { commitOf } from './commit-line.js';
-import { batches, draft, fileAmongOthers, fileWith, petLine, tornTails, using } from './scene.js';
+import { batches, draft, fileInMemory, fileWith, petLine, tornTails, using } from './scene.js';
 import { unlocked } from '../support/disk.js';
+import { anyText } from '../support/text.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
 const sound = batches(1, 3, 2, 4);
@@ -22,7 +23,7 @@ const unsynced = { ...unlocked, sync: nothing, datasync: nothing, appendFlags: 0
 async function outcome(
   file: Uint8Array,
 ): Promise<{ readonly texts: readonly string[]; readonly path: string } | 'refused'> {
-  const path = fileAmongOthers(file);
+  const path = fileInMemory(file);
   const texts: string[] = [];
   try {
     const journal = await openJournal(
@@ -165,7 +166,7 @@ function viaParse(line: Buffer): unknown {
 }
 
 const anyDraft = fc.record({
-  name: fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
+  name: anyText,
   categoryId: fc.oneof(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), fc.bigInt({ min: -20n, max: 20n })),
   status: fc.constantFrom(...petStatuses, undefined),
 });

@@ -4,13 +4,17 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
-import type { Disk } from '../../dist/journal/index.js';
+import { unlocked } from '../support/disk.js';
+import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
 import type { PetStorage } from '../../dist/index.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
+const memory = folderInMemory('petstore-storage-', 2 ** 30);
 let scenes = 0;
-after(() => rmSync(root, { recursive: true, force: true }));
+after(() => {
+  for (const folder of [root, memory]) rmSync(folder, { recursive: true, force: true });
+});
 
 /** The path of a data file in a folder of its own that is not there yet. */
 export function newPath(): string {
@@ -18,20 +22,15 @@ export function newPath(): string {
 }
 
 /** A data file with this text (UTF-8) or these bytes. */
-export function fileWith(content: string | Uint8Array): string {
-  const path = join(mkdtempSync(join(root, 'given-')), 'pets.jsonl');
+export function fileWith(content: string | Uint8Array, within = root): string {
+  const path = join(mkdtempSync(join(within, 'given-')), 'pets.jsonl');
   writeFileSync(path, content);
   return path;
 }
 
-let among = { folder: '', files: 0 };
-
-/** The same in a folder with others, for tests of a thousand files: making a folder costs more than a file's replay. */
-export function fileAmongOthers(content: Uint8Array): string {
-  if (among.files % 64 === 0) among = { folder: mkdtempSync(join(root, 'given-')), files: 0 };
-  const path = join(among.folder, `${++among.files}.jsonl`);
-  writeFileSync(path, content);
-  return path;
+/** The same in memory, for tests of hundreds of files: making one on a disk takes longer than its replay. */
+export function fileInMemory(content: Uint8Array): string {
+  return fileWith(content, memory);
 }
 
 /** The line of an animal. */
@@ -63,9 +62,9 @@ export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
 export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
 
-/** Opens, hands over, closes in any case. */
-export async function using<T>(path: string, use: (storage: PetStorage) => Promise<T>, disk?: Disk): Promise<T> {
-  const storage = await fileStorage(path, { ...(disk && { disk }) });
+/** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
+export async function using<T>(path: string, use: (storage: PetStorage) => Promise<T>, disk = unlocked): Promise<T> {
+  const storage = await fileStorage(path, { disk });
   try {
     return await use(storage);
   } finally {
@@ -74,5 +73,5 @@ export async function using<T>(path: string, use: (storage: PetStorage) => Promi
 }
 
 /** The names of the first hundred animals in a file. */
-export const namesIn = (path: string, disk?: Disk) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name), disk);
+export const namesIn = (path: string) =>
+  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name));
