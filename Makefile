@@ -12,7 +12,7 @@ run: build ## Install, build, start with --dev: a key of this machine and a curl
 
 test: build ## Install, build, check the types of the tests, run every one, hold coverage at 95 %
 	npm run --silent build-tests
-	npx c8 node test-dist/run.js
+	node_modules/.bin/c8 node test-dist/run.js
 
 lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
 	npx biome ci --error-on-warnings

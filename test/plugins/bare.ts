@@ -11,7 +11,9 @@ export interface BareServer {
 
 export function serverWithoutLibraries(t: TestContext): BareServer {
   const home = folder(t);
-  for (const name of ['dist', 'package.json']) cpSync(join(root, name), join(home, name), { recursive: true });
+  const isCode = (path: string): boolean => !/\.(ts|map)$/.test(path);
+  for (const name of ['dist', 'package.json'])
+    cpSync(join(root, name), join(home, name), { recursive: true, filter: isCode });
   const file = join(home, 'dist/server.js');
   return { file, run: (args, options) => new Running(process.execPath, [file, ...args], options).ended };
 }
