@@ -15,10 +15,10 @@ test: build ## Install, build, check the types of the tests, run every one, hold
 	node_modules/.bin/c8 node test-dist/run.js
 
 lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
-	npx biome ci --error-on-warnings
+	node_modules/.bin/biome ci --error-on-warnings
 
 format: node_modules/.package-lock.json ## Write src and test in the form that `make lint` expects
-	npx biome format --write
+	node_modules/.bin/biome format --write
 
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: build ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
@@ -27,7 +27,7 @@ test-node: build ## Run what depends on the Node on another one, such as NODE=24
 
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
-	npx tsc --project test/ecosystem
+	node_modules/.bin/tsc --project test/ecosystem
 	node --import tsx --import ./test/support/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
 torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)

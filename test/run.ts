@@ -49,8 +49,8 @@ if (cluster !== undefined) {
   process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
   process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'] = '1';
 }
-// Each process would read them, which takes longer than its start; everything here talks to this machine.
-delete process.env['NODE_EXTRA_CA_CERTS'];
+// Each process would read the certificates that it names, for longer than it takes to start; only a given database needs any.
+if (!given) delete process.env['NODE_EXTRA_CA_CERTS'];
 process.env['NODE_OPTIONS'] =
   `${process.env['NODE_OPTIONS'] ?? ''} --import=${import.meta.resolve('./support/deadline.js')}`;
 

@@ -9,7 +9,7 @@ import { lockingOn } from './lock.js';
 /** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
-/** A disk, by numeric descriptors. Each function rejects with Node's system error, whose `code` names the errno. */
+/** A disk, by numeric descriptors. Each function but `lock` rejects with Node's system error; `code` is the errno. */
 export type Disk = typeof nodeDisk;
 
 const read = promisify(fs.read);

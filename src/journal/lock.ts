@@ -9,13 +9,12 @@ const O_EXLOCK = 0x20;
 /** libuv's flag of this name is share mode 0 on Windows: nobody else may open the file, not even to read. */
 const UV_FS_O_EXLOCK = 0x1000_0000;
 
-/** By `lockFlags`, with which opening fails as `isHeldElsewhere` says, or by `lock`, for which Linux has `flock`. */
+/** Locks by `lockFlags`, with which opening fails as `isHeldElsewhere` says, or by `lock` (`flock` on Linux). */
 export function lockingOn(platform: NodeJS.Platform, flock = 'flock') {
   const isBsd = ['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform);
   const lockFlags = isBsd ? O_EXLOCK | constants.O_NONBLOCK : platform === 'win32' ? UV_FS_O_EXLOCK : 0;
   return {
     lockFlags,
-    /** Locks an open file; `path` is for the message. @throws PetstoreError `storage_in_use`, `storage_unusable` */
     lock: async (descriptor: number, path: string): Promise<void> => {
       if (lockFlags === 0 && !takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
     },

@@ -12,7 +12,11 @@ import { freePort } from '../support/process.js';
 /** How long it may take to start or stop. */
 const deadlineMs = 60_000;
 
-/** How much of the memory must be free: a cluster takes some hundred MiB, beside others. */
+/**
+ * How much of the memory must be free for a cluster, which takes some hundred MiB, beside others. Each schema is twenty
+ * files that are made, which a disk takes long over; no power cut is tried on them, and what a killed server wrote is
+ * there as it would be on a disk.
+ */
 const roomBytes = 4 * 2 ** 30;
 
 /**
@@ -211,10 +215,6 @@ function identity(): { readonly uid?: number; readonly gid?: number } {
   return { uid: Number(fields[2]), gid: Number(fields[3]) };
 }
 
-/**
- * Whether the clusters fit into memory. Each schema is twenty files that are made, which a disk takes long over; no
- * power cut is tried on them, and what a killed server wrote is there as it would be on a disk.
- */
 function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

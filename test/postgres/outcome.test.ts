@@ -217,7 +217,8 @@ describe('a synchronous standby that is waited for and never comes', { skip: wit
     await migratePostgres(url);
     const storage = await postgresStorage(url);
     atEnd(t, () => storage.close());
-    assert.equal((await storage.insert(rex)).id, 1n);
+    const first = await storage.insert(rex);
+    assert.equal(first.id, 1n);
     const standby = async (change: string): Promise<void> => {
       await query(url, `ALTER SYSTEM ${change}`);
       await query(url, 'SELECT pg_reload_conf()');
@@ -225,15 +226,15 @@ describe('a synchronous standby that is waited for and never comes', { skip: wit
     const reset = (): Promise<void> => standby('RESET synchronous_standby_names');
     atEnd(t, reset);
     await standby("SET synchronous_standby_names = 'nobody'");
-    let insert = storage.insert(rex);
-    let last = 1n;
+    let insert = Promise.resolve(first);
+    let last = first.id;
     // The checkpointer tells the backends of the change some time after it was loaded: until then no commit waits.
     const insertAgain = (pet: Pet): void => {
       last = pet.id;
       insert = storage.insert(rex);
       insert.then(insertAgain, () => undefined);
     };
-    insert.then(insertAgain, () => undefined);
+    insertAgain(first);
     const waits = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
     await untilRow(url, `SELECT 1 FROM ${waits}`);
     await query(url, `SELECT pg_terminate_backend(pid) FROM ${waits}`);

@@ -23,7 +23,7 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
       await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
       assert.deepEqual(calls, ['write', 'datasync']);
     },
-    disk,
+    { disk },
   );
   const body = '{"id":1,"name":"Rex","categoryId":5,"status":"available"}\n{"id":2,"name":"Tom","categoryId":7}\n';
   assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
@@ -61,7 +61,7 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
       assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
       assert.equal(storage.size, 2);
     },
-    disk,
+    { disk },
   );
 });
 
@@ -84,7 +84,7 @@ test('F1 this machine appends by one call, which on Linux is a write to a descri
           [constants.O_DSYNC],
         );
     },
-    disk,
+    { disk },
   );
 });
 
@@ -110,7 +110,7 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
     const path = newPath();
     const { append, appendFlags } = appendingOn(platform);
     assert.equal(appendFlags, 0);
-    await using(path, (storage) => storage.insert(draft), { ...nodeDisk, append, appendFlags });
+    await using(path, (storage) => storage.insert(draft), { disk: { ...nodeDisk, append, appendFlags } });
     assert.equal((await checkFile(path)).animals, 1);
   }
   const failing = appendInSteps({ write: async () => 7, datasync: () => Promise.reject(systemError('EIO')) });
@@ -120,6 +120,6 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
 test('F1 short writes are finished', async () => {
   const path = newPath();
   const disk = diskWith({ write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)) });
-  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), disk);
+  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), { disk });
   assert.equal((await checkFile(path)).animals, 2);
 });

@@ -76,7 +76,7 @@ test('F5 an undo that fails is F6', async () => {
       disk.write = async (_descriptor, bytes) => (writes++, bytes.length);
       await assert.rejects(storage.insert(draft), unavailable);
     },
-    disk,
+    { disk },
   );
   assert.equal(writes, 0);
 });
@@ -195,7 +195,7 @@ test('F6 what a failed fdatasync left in memory alone is taken back, or the next
       await assert.rejects(storage.insert(draft), unavailable);
       assert.deepEqual(readFileSync(path), before);
     },
-    disk,
+    { disk },
   );
 });
 
@@ -210,7 +210,7 @@ test('F10 an add refused after its write began may be there after a restart, who
       await assert.rejects(storage.insert(draft), unavailable);
       assert.equal(storage.size, 0);
     },
-    disk,
+    { disk },
   );
   assert.deepEqual(await namesIn(path), ['Rex']);
 });
@@ -234,6 +234,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
           ...steps,
           append: appendInSteps(steps),
           open: fault(async (...args) => (open++, nodeDisk.open(...args))),
+          lock: fault(unlocked.lock),
           close: async (descriptor) => (open--, nodeDisk.close(descriptor)),
           read: fault(nodeDisk.read),
           sync: fault(nodeDisk.sync),

@@ -59,12 +59,12 @@ test('F8 a new file has mode 600 in a folder of mode 700, and both names are syn
       const above = [dirname(path), dirname(dirname(path)), dirname(dirname(dirname(path)))];
       for (const folder of above) assert.ok(synced.includes(folder), folder);
     },
-    disk,
+    { disk },
   );
   assert.equal(statSync(path).mode & 0o777, 0o600);
   assert.equal(statSync(dirname(path)).mode & 0o777, 0o700);
   synced.length = 0;
-  await using(path, async () => assert.deepEqual(synced, [dirname(path)]), disk);
+  await using(path, async () => assert.deepEqual(synced, [dirname(path)]), { disk });
 });
 
 test('F9 a copy made at any moment starts, with everything that was acknowledged before it', async () => {

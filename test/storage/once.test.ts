@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { atEnd } from '../support/at-end.js';
-import { checkFile, fileStorage, salvageFile, type FileStorageOptions } from '../../dist/file/index.js';
+import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { textsOf } from '../../dist/memory/index.js';
 import { commitOf } from './commit-line.js';
 import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf, testInsertOnce } from './once.js';
-import { fileInMemory, fileWith, newPath, petLine, tornTails } from './scene.js';
-import { diskWith, systemError, unlocked } from '../support/disk.js';
+import { fileInMemory, fileWith, newPath, petLine, tornTails, using } from './scene.js';
+import { diskWith, systemError } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 import { type InsertOnce, type PetStorage, PetstoreError } from '../../dist/index.js';
 
@@ -24,20 +24,6 @@ const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
 /** A record's line, written here by hand, so that the code does not prove itself. */
 function recordLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n`;
-}
-
-/** Opens, hands over, closes in any case. */
-async function using<T>(
-  path: string,
-  use: (storage: PetStorage) => Promise<T>,
-  options: FileStorageOptions = {},
-): Promise<T> {
-  const storage = await fileStorage(path, { disk: unlocked, ...options });
-  try {
-    return await use(storage);
-  } finally {
-    await storage.close();
-  }
 }
 
 /** Batches by hand: each animal with a record where its name is that of a key, `-` being none. */

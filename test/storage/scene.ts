@@ -2,17 +2,19 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { after } from 'node:test';
-import { fileStorage } from '../../dist/file/index.js';
+import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
 import { unlocked } from '../support/disk.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
 import type { PetStorage } from '../../dist/index.js';
 
+/** The hundreds of files of a test take some MiB. */
+const memoryBytes = 2 ** 27;
+
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
-const memory = folderInMemory('petstore-storage-', 2 ** 30);
+const memory = folderInMemory('petstore-storage-', memoryBytes);
 let scenes = 0;
-after(() => {
+process.once('exit', () => {
   for (const folder of [root, memory]) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -21,7 +23,7 @@ export function newPath(): string {
   return join(root, String(++scenes), 'pets.jsonl');
 }
 
-/** A data file with this text (UTF-8) or these bytes. */
+/** A data file with this text (UTF-8) or these bytes, in a new folder within another. */
 export function fileWith(content: string | Uint8Array, within = root): string {
   const path = join(mkdtempSync(join(within, 'given-')), 'pets.jsonl');
   writeFileSync(path, content);
@@ -63,8 +65,12 @@ export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
 export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
 
 /** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
-export async function using<T>(path: string, use: (storage: PetStorage) => Promise<T>, disk = unlocked): Promise<T> {
-  const storage = await fileStorage(path, { disk });
+export async function using<T>(
+  path: string,
+  use: (storage: PetStorage) => Promise<T>,
+  options: FileStorageOptions = {},
+): Promise<T> {
+  const storage = await fileStorage(path, { disk: unlocked, ...options });
   try {
     return await use(storage);
   } finally {

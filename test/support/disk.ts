@@ -13,7 +13,7 @@ export function systemError(name: string): Error {
 }
 
 /** This machine's disk without the lock, which on Linux costs a process: for many files that nobody else knows. */
-export const unlocked: Disk = { ...nodeDisk, lock: async () => undefined };
+export const unlocked: Disk = { ...nodeDisk, lockFlags: 0, lock: async () => undefined };
 
 /**
  * This machine's disk with some functions replaced, now or later. It appends by `write` and then `datasync`: to the journal

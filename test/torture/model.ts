@@ -2,6 +2,7 @@
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { errnos } from '../support/disk.js';
+import { anyText } from '../support/text.js';
 import { insertOnce, onceOf } from '../storage/once.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
 import { PlainMap, type Sent } from './plain-map.js';
@@ -28,7 +29,7 @@ type Step =
   | { readonly do: 'fail'; readonly calls: number; readonly errno: string };
 
 const name = fc.oneof(
-  { weight: 9, arbitrary: fc.string({ unit: 'binary', maxLength: 12 }) },
+  { weight: 9, arbitrary: anyText(12) },
   { weight: 1, arbitrary: fc.constant('long '.repeat(1500)) },
 );
 const categoryId = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });

@@ -7,8 +7,9 @@ import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
 export type Fault = string | number | undefined;
-export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lock' | 'lockFlags'>;
+export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lockFlags'>;
 
+/** Of all processes: a lock is known by its descriptor. */
 let lastDescriptor = 0;
 
 /** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
@@ -78,11 +79,11 @@ export class Process {
       // The kernel gives the descriptor free also where it reports an error.
       close: step('close', close, close),
       lockFlags: 0,
-      lock: async (descriptor) => {
+      lock: step('lock', (descriptor: number) => {
         const { inode } = of(descriptor);
         if (inode.lockedBy !== undefined) throw systemError('EAGAIN');
         inode.lockedBy = descriptor;
-      },
+      }),
       read: step('read', (descriptor: number, into: Uint8Array, position: number) =>
         of(descriptor).inode.cache.copy(into, 0, position, position + into.length),
       ),
