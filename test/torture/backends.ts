@@ -1,6 +1,7 @@
 /** The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and let fail. */
 import { fileStorage } from '../../dist/file/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
+import { clock } from './files.js';
 import { Machine } from './machine.js';
 import type { Process } from './process.js';
 import type { Random } from './random.js';
@@ -131,7 +132,7 @@ export class FileBackend implements Backend {
       return this.#errno;
     };
     try {
-      this.#storage = await inTime(fileStorage(path, { disk: this.#process.disk }), hangMs, 'opening');
+      this.#storage = await inTime(fileStorage(path, { disk: this.#process.disk, clock }), hangMs, 'opening');
     } catch (error) {
       hold(this.#failed, `opening rejects with ${String(error)}`);
       this.#machine = this.#machine.cutPower(this.#random);

@@ -56,8 +56,9 @@ export function keyedText(id: number, name: string): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
-/** Each start is later than the one before. */
 let now = 0;
+/** Of the simulated machines, whose starts come within a millisecond: no two torn tails must have one name. */
+export const clock = (): number => ++now;
 
 /** Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read. */
 export async function openTexts(
@@ -69,7 +70,7 @@ export async function openTexts(
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
     texts.push(record + Buffer.from(json, 'latin1').toString());
   });
-  const journal = await openJournal(path, { disk, log: () => undefined, clock: () => ++now }, keep);
+  const journal = await openJournal(path, { disk, log: () => undefined, clock }, keep);
   return { texts, journal };
 }
 
