@@ -13,13 +13,13 @@ import { Cluster, serverPrograms } from './postgres/cluster.js';
 /** These mostly wait: begun first, they go on beside what computes. */
 const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/outcome'];
 /**
- * These take longest. Each file of the two lists has a process of its own; the other files of a folder share one, for the
- * start of a process takes longer than most of their tests.
+ * These take longest, those first that also wait. Each file of the two lists has a process of its own; the other files of
+ * a folder share one, for the start of a process takes longer than most of their tests.
  */
 const longest = [
-  ...['postgres/servers', 'deploy/balancers', 'postgres/trouble', 'postgres/faults', 'postgres/schema'],
-  ...['http/embedded', 'http/unread', 'standalone/signals', 'postgres/copy', 'standalone/crash', 'postgres/http'],
-  ...['standalone/commands', 'storage/once', 'http/generated', 'standalone/copy', 'http/properties'],
+  ...['postgres/servers', 'postgres/copy', 'deploy/balancers', 'postgres/schema', 'postgres/faults'],
+  ...['postgres/trouble', 'postgres/http', 'http/embedded', 'standalone/signals', 'standalone/crash'],
+  ...['standalone/commands', 'http/unread', 'storage/once', 'http/generated', 'standalone/copy', 'http/properties'],
 ];
 const alone = [...waiting, ...longest];
 
@@ -31,7 +31,8 @@ const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .map((name) => name.slice(0, -'.test.js'.length))
   .sort();
 const short = names.filter((name) => !alone.includes(name));
-const shared = [...new Set(short.map(dirname))].map((of) => {
+// The last folders compute most: beside what waits.
+const shared = [...new Set(short.map(dirname))].reverse().map((of) => {
   const imports = short.filter((name) => dirname(name) === of).map((name) => `import './${basename(name)}.test.js';\n`);
   const file = join(folder, of, 'short.js');
   writeFileSync(file, imports.join(''));
