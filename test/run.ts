@@ -31,7 +31,7 @@ const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .map((name) => name.slice(0, -'.test.js'.length))
   .sort();
 const short = names.filter((name) => !alone.includes(name));
-// The last folders compute most: beside what waits.
+// storage and standalone compute most: last by name, they begin beside what waits.
 const shared = [...new Set(short.map(dirname))].reverse().map((of) => {
   const imports = short.filter((name) => dirname(name) === of).map((name) => `import './${basename(name)}.test.js';\n`);
   const file = join(folder, of, 'short.js');

@@ -15,7 +15,7 @@ export interface JournalOptions {
   readonly log?: Log;
   /** Milliseconds since the epoch: names a torn tail's copy, paces a start's log. @defaultValue `Date.now` */
   readonly clock?: () => number;
-  /** The file functions, for tests of faults. @defaultValue this machine's */
+  /** The file functions and the lock, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
   /** What to do about damage. @defaultValue the command `check` */
   readonly mend?: string;

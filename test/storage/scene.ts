@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
-import { unlocked } from '../support/disk.js';
+import { clock, unlocked } from '../support/disk.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
 import type { PetStorage } from '../../dist/index.js';
@@ -63,10 +63,6 @@ export const draft = { name: 'Rex', categoryId: 5n, status: 'available' } as con
 export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
 export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
-
-let now = 0;
-/** For starts within a millisecond: no two torn tails may have one name. */
-const clock = (): number => ++now;
 
 /** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
 export async function using<T>(

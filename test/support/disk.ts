@@ -12,6 +12,10 @@ export function systemError(name: string): Error {
   return Object.assign(new Error(`${name}: injected`), { code, errno });
 }
 
+let now = 0;
+/** For starts within a millisecond: no two torn tails may have one name. */
+export const clock = (): number => ++now;
+
 /** This machine's disk without the lock, which on Linux costs a process: for many files that nobody else knows. */
 export const unlocked: Disk = { ...nodeDisk, lockFlags: 0, lock: async () => undefined };
 

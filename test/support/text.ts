@@ -1,7 +1,7 @@
 /** Random texts for property tests. */
 import fc from 'fast-check';
 
-/** A character of ASCII, one below the surrogates, or any. */
+/** A character of ASCII, any below the surrogates, or any above them. */
 const character = fc
   .oneof(fc.nat({ max: 0x7f }), fc.nat({ max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
   .map((code) => String.fromCodePoint(code), codeOf);

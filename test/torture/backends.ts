@@ -1,7 +1,7 @@
 /** The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and let fail. */
 import { fileStorage } from '../../dist/file/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
-import { clock } from './files.js';
+import { clock } from '../support/disk.js';
 import { Machine } from './machine.js';
 import type { Process } from './process.js';
 import type { Random } from './random.js';

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
 import { commitOf } from '../storage/commit-line.js';
+import { clock } from '../support/disk.js';
 import type { InsertOnce } from '../../dist/index.js';
 
 /** A file and what is in it. */
@@ -55,10 +56,6 @@ export function keyedText(id: number, name: string): string {
   const { key, body, at } = onceOf(name);
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
-
-let now = 0;
-/** Of the simulated machines, whose starts come within a millisecond: no two torn tails must have one name. */
-export const clock = (): number => ++now;
 
 /** Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read. */
 export async function openTexts(

@@ -1,7 +1,8 @@
 /** A file storage at work on a machine whose calls fail; after each step it must be in the state that F5 and F6 name. */
 import { type PetStorage, PetstoreError } from '../../dist/index.js';
 import { fileStorage } from '../../dist/file/index.js';
-import { clock, keyedText, onceOf, petText } from './files.js';
+import { clock } from '../support/disk.js';
+import { keyedText, onceOf, petText } from './files.js';
 import type { Machine } from './machine.js';
 import type { CallName, Fault, Process } from './process.js';
 import { hold } from './row.js';
