@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
-import { add, ask, bytesOf, start } from '../support/fixture.js';
+import { add, ask, bytesOf, ofItsOwn, start } from '../support/fixture.js';
 
 const limitRule = 'limit must be an integer from 1 to 100, in decimal digits.';
 const statusRule = 'status must be one of available, pending, sold.';
@@ -153,7 +153,7 @@ test('C5 animals come by ascending id, from the first page to the last', async (
 });
 
 test('C6 a page that more animals follow has a Link to the next, the last page has none, and the body is a bare array', async (t) => {
-  const { port } = await start(t);
+  const { port } = await start(t, ofItsOwn);
   for (let i = 1; i <= 45; i++) await add(port, `{"name":"n","categoryId":1${i % 2 ? ',"status":"sold"' : ''}}`);
   const first = await ask(port, 'GET', '/v1/pets');
   assert.equal(header(first, 'Link'), '</v1/pets?limit=20&after=20>; rel="next"');

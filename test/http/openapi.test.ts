@@ -7,7 +7,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { memoryStorage, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { add, ask, bytesOf, key, start } from '../support/fixture.js';
+import { add, ask, bytesOf, key, ofItsOwn, start } from '../support/fixture.js';
 import { Client, header, type Answer } from '../support/client.js';
 import { root } from '../support/process.js';
 
@@ -385,7 +385,7 @@ test('the validators and the schema of NewPet agree on generated values, apart f
 });
 
 test('the parameters of the document and the answers to them agree', async (t) => {
-  const { port } = await start(t);
+  const { port } = await start(t, ofItsOwn);
   const document = await documentOf(port);
   const compile = compiler(document);
   const [limit, status, after] = (operationOf(document, '/pets', 'get').parameters ?? []).map(({ schema }) =>

@@ -32,6 +32,9 @@ export async function emptyStorage(): Promise<PetStorage> {
   return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
 }
 
+/** For {@link start}: as it is anyway, but shared with no other test where several servers are; see `emptyProcesses`. */
+export const ofItsOwn: Partial<PetstoreOptions> = { keys: [key] };
+
 /** Starts a petstore for one test. */
 export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
   if (onServers !== undefined && options.storage === undefined) {
