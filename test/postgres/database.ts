@@ -8,7 +8,7 @@ import { after, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import { migratePostgres } from '../../dist/postgres/index.js';
+import { migrations } from '../../dist/postgres/tables.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
@@ -55,19 +55,18 @@ export async function newSchema(): Promise<string> {
   return newSchemaAt(await adminUrl());
 }
 
-/** The same in a database of the caller's. */
-export async function newSchemaAt(url: string): Promise<string> {
+/** The same in a database of the caller's. @param statements To make something in it. */
+export async function newSchemaAt(url: string, statements: readonly string[] = []): Promise<string> {
   const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
-  await query(url, `CREATE SCHEMA ${schema}`);
+  await query(url, [`CREATE SCHEMA ${schema}`, `SET search_path = ${schema}`, ...statements].join(';\n'));
   schemas.push(schema);
   return withOptions(url, `-csearch_path=${schema}`);
 }
 
-/** The URL of a new and empty database as a storage needs it. */
+/** The URL of a new and empty database as a storage needs it: as `migratePostgres` makes it, in a third of the time. */
 export async function newDatabase(): Promise<string> {
-  const url = await newSchema();
-  await migratePostgres(url);
-  return url;
+  const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${migrations.length})`;
+  return newSchemaAt(await adminUrl(), [...migrations, version]);
 }
 
 /** The same URL with more settings of the session, in the words of the server's command line. */
