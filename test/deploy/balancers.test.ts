@@ -3,12 +3,13 @@
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
 import { delimiter, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { newDatabase, withoutDatabase } from '../postgres/database.js';
+import { Caller } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
 import { apiKey, folder, freePort, root, Running, RunningServer, serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -132,62 +133,48 @@ class Load {
   answers = 0;
   readonly added: bigint[] = [];
   readonly failures: string[] = [];
-  readonly #port: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: clients });
+  readonly #port: number;
   readonly #loops: Promise<unknown>;
   #isEnding = false;
 
   constructor(port: string) {
-    this.#port = port;
+    this.#port = Number(port);
     this.#loops = Promise.all(Array.from({ length: clients }, (_, index) => this.#loop(index)));
   }
 
   async end(): Promise<void> {
     this.#isEnding = true;
     await this.#loops;
-    this.#agent.destroy();
   }
 
   async #loop(client: number): Promise<void> {
+    const caller = new Caller(this.#port);
     for (let turn = 0; !this.#isEnding; turn++) {
       try {
-        await this.#one(client, turn);
+        await this.#one(caller, client, turn);
       } catch (error) {
         this.failures.push(`client ${client}: ${error}`);
       }
       // Some hundred requests a second in all: enough that each moment of a restart meets some.
       await wait(100);
     }
+    caller.end();
   }
 
-  async #one(client: number, turn: number): Promise<void> {
-    const body = JSON.stringify({ name: `${client}-${turn}`, categoryId: client });
-    const added = await this.#ask('POST', '/v1/pets', 201, body);
+  async #one(caller: Caller, client: number, turn: number): Promise<void> {
+    const ask = async (method: string, path: string, status: number, body?: string): Promise<string> => {
+      const words = { authorization: `Bearer ${apiKey}`, ...(body !== undefined && { body }) };
+      const answer = await caller.ask(bytesOf(method, path, words), method, clientTimeoutMs);
+      this.answers++;
+      if (answer.status !== status) throw new Error(`${method} ${path}: ${answer.status} ${answer.body.slice(0, 200)}`);
+      return answer.body;
+    };
+    const added = await ask('POST', '/v1/pets', 201, JSON.stringify({ name: `${client}-${turn}`, categoryId: client }));
     const id = /"id":(\d+)/.exec(added)?.[1] ?? '';
     this.added.push(BigInt(id));
-    assert.ok((await this.#ask('GET', `/v1/pets/${id}`, 200)).includes(`"${client}-${turn}"`));
-    await this.#ask('GET', '/v1/pets?limit=20', 200);
-    await this.#ask('GET', '/healthz', 200);
-  }
-
-  #ask(method: string, path: string, status: number, body?: string): Promise<string> {
-    const headers = { Authorization: `Bearer ${apiKey}`, ...(body && { 'Content-Type': 'application/json' }) };
-    return new Promise((resolve, reject) => {
-      const options = { port: this.#port, path, method, headers, agent: this.#agent, timeout: clientTimeoutMs };
-      const asking = request({ host: '127.0.0.1', ...options }, (response) => {
-        let text = '';
-        response.setEncoding('latin1').on('data', (piece) => (text += piece));
-        response.once('error', reject);
-        response.once('end', () => {
-          this.answers++;
-          if (response.statusCode === status) resolve(text);
-          else reject(new Error(`${method} ${path}: ${response.statusCode} ${text.slice(0, 200)}`));
-        });
-      });
-      asking.once('timeout', () => asking.destroy(new Error(`${method} ${path}: no answer in ${clientTimeoutMs} ms`)));
-      asking.once('error', (error) => reject(new Error(`${method} ${path}: ${error.message}`)));
-      asking.end(body);
-    });
+    assert.ok((await ask('GET', `/v1/pets/${id}`, 200)).includes(`"${client}-${turn}"`));
+    await ask('GET', '/v1/pets?limit=20', 200);
+    await ask('GET', '/healthz', 200);
   }
 }
 

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, type TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
+import { until } from '../support/waiting.js';
 import { migrations } from '../../dist/postgres/tables.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
@@ -106,13 +106,7 @@ export async function hold(t: TestContext, url: string): Promise<() => Promise<v
 
 /** Waits until so many statements wait for a lock. */
 export async function waiting(url: string, count: number): Promise<void> {
-  for (let giveUpAt = performance.now() + 10_000; performance.now() < giveUpAt; await sleep(5)) {
-    const rows = await query(
-      url,
-      `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
-      SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`,
-    );
-    if (rows.length === count) return;
-  }
-  assert.fail(`${count} statements were waited for in vain`);
+  const select = `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
+    SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`;
+  await until(`${count} statements that wait`, async () => (await query(url, select)).length === count);
 }

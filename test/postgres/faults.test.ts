@@ -362,7 +362,7 @@ describe('faults of the database', { skip: withoutServer() }, () => {
   test(`${cycles} faults under 8 writers: every 201 has its row, none is doubled, and it works again within 5 s`, async (t) => {
     const all = await scene(t);
     const { server, url } = all;
-    const writers = new Writers(server.url);
+    const writers = new Writers(server.port);
     atEnd(t, () => writers.stop());
     writers.start(8);
     await inTime(writers.oneMore(), 'the first');

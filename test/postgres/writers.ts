@@ -1,5 +1,7 @@
 /** Owns clients that add animals with hardly a pause, and the book of what they were answered. Knows no database. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Caller } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
 
 /** How long an answer is waited for, in milliseconds: longer than the server takes for any. */
@@ -7,7 +9,7 @@ const answerMs = 30_000;
 
 /** Clients of one server, each with one request under way. */
 export class Writers {
-  readonly #url: string;
+  readonly #port: number;
   /** The body of each 201 by its id. */
   readonly #answered = new Map<number, string>();
   readonly #tried: string[] = [];
@@ -19,8 +21,8 @@ export class Writers {
   /** Any other answer. */
   readonly others: string[] = [];
 
-  constructor(url: string) {
-    this.#url = url;
+  constructor(port: number) {
+    this.#port = port;
   }
 
   /** How many were answered 201. */
@@ -57,31 +59,28 @@ export class Writers {
   }
 
   async #write(client: number): Promise<void> {
+    const caller = new Caller(this.#port);
     for (let count = 0; !this.#isStopping; count++) {
       const name = `${client}-${count}`;
       this.#tried.push(name);
       const waiting = this.#waiting.splice(0);
-      const status = await this.#add(name);
+      const status = await this.#add(caller, name);
       if (status === 201) for (const resolve of waiting) resolve();
       else this.#waiting.push(...waiting);
       await sleep(20);
     }
+    caller.end();
   }
 
-  async #add(name: string): Promise<number> {
-    const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
+  async #add(caller: Caller, name: string): Promise<number> {
+    const authorization = `Bearer ${apiKey}`;
+    const bytes = bytesOf('POST', '/v1/pets', { authorization, body: JSON.stringify({ name, categoryId: 1 }) });
     try {
-      const response = await fetch(`${this.#url}/v1/pets`, {
-        method: 'POST',
-        headers,
-        body: JSON.stringify({ name, categoryId: 1 }),
-        signal: AbortSignal.timeout(answerMs),
-      });
-      const body = await response.text();
-      if (response.status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(body)?.[1]), body);
-      else if (response.status === 503) this.refused++;
-      else this.others.push(`${response.status} ${body}`);
-      return response.status;
+      const { status, body } = await caller.ask(bytes, 'POST', answerMs);
+      if (status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(body)?.[1]), body);
+      else if (status === 503) this.refused++;
+      else this.others.push(`${status} ${body}`);
+      return status;
     } catch {
       // The server itself is gone: nobody was told anything.
       this.refused++;

@@ -4,10 +4,13 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
+import { Caller } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
 import { apiKey, assertRefused, folder, run, start, type RunningServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+const authorization = `Bearer ${apiKey}`;
 const pets = 'data/pets.jsonl';
 /** Those that are killed would never write what they measured, and measuring costs a fifth. */
 const killed = { NODE_V8_COVERAGE: '' };
@@ -16,14 +19,14 @@ const killed = { NODE_V8_COVERAGE: '' };
 async function addUntilGone(server: RunningServer, prefix: string): Promise<readonly string[]> {
   const bodies: string[] = [];
   const adder = async (name: string): Promise<void> => {
+    const caller = new Caller(server.port);
     for (let count = 0; ; count++) {
-      try {
-        const response = await server.add(`${name}-${count}`);
-        const text = await response.text();
-        if (response.status === 201) bodies.push(text);
-      } catch {
-        return;
-      }
+      const body = JSON.stringify({ name: `${name}-${count}`, categoryId: 1 });
+      const answer = await caller
+        .ask(bytesOf('POST', '/v1/pets', { authorization, body }), 'POST')
+        .catch(() => undefined);
+      if (answer === undefined) return;
+      if (answer.status === 201) bodies.push(answer.body);
     }
   };
   const adders = Array.from({ length: 16 }, (_, index) => adder(`${prefix}-${index}`));
@@ -58,30 +61,26 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const tally = { repeats: 0, inFlight: 0 };
     // All of them come to the same keys at about the same time, again in every round, until each has a 201 of its own.
     const retrier = async (server: RunningServer): Promise<void> => {
+      const caller = new Caller(server.port);
       for (const idempotencyKey of keys) {
+        const headers = [`Idempotency-Key: ${idempotencyKey}`];
+        const body = JSON.stringify({ name: idempotencyKey, categoryId: 1 });
+        const bytes = bytesOf('POST', '/v1/pets', { authorization, headers, body });
         for (let isAdded = false; !isAdded; ) {
-          const headers = { Authorization: `Bearer ${apiKey}`, 'Idempotency-Key': idempotencyKey };
-          const init = {
-            method: 'POST',
-            headers,
-            body: Buffer.from(JSON.stringify({ name: idempotencyKey, categoryId: 1 })),
-          };
-          const answer = await fetch(`${server.url}/v1/pets`, init).then(
-            async (response) => ({ status: response.status, text: await response.text() }),
-            () => undefined,
-          );
+          const answer = await caller.ask(bytes, 'POST').catch(() => undefined);
           if (answer === undefined) return;
           isAdded = answer.status === 201;
           if (isAdded) {
             if (bodies.has(idempotencyKey)) tally.repeats++;
-            assert.equal(answer.text, bodies.get(idempotencyKey) ?? answer.text);
-            bodies.set(idempotencyKey, answer.text);
+            assert.equal(answer.body, bodies.get(idempotencyKey) ?? answer.body);
+            bodies.set(idempotencyKey, answer.body);
           } else {
-            assert.equal(answer.status, 409, answer.text);
+            assert.equal(answer.status, 409, answer.body);
             tally.inFlight++;
           }
         }
       }
+      caller.end();
     };
     for (let round = 1; round <= 4; round++) {
       const server = await start(t, [], { cwd, env: killed });

@@ -161,6 +161,35 @@ export class Client {
   }
 }
 
+/** A client that asks one thing after the other, over one connection for as long as the server keeps it. */
+export class Caller {
+  readonly #port: number;
+  #client: Client | undefined;
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  /** Sends the bytes of a request and answers what comes; fails where the connection ends before that. */
+  async ask(bytes: string, method: string, withinMs?: number): Promise<Answer> {
+    if (this.#client?.ended) this.end();
+    try {
+      this.#client ??= await Client.connect(this.#port);
+      const answer = await this.#client.send(bytes).answer(method, withinMs);
+      if (answer.headers.get('connection')?.includes('close')) this.end();
+      return answer;
+    } catch (error) {
+      this.end();
+      throw error;
+    }
+  }
+
+  end(): void {
+    this.#client?.destroy();
+    this.#client = undefined;
+  }
+}
+
 /** The one value of a header; undefined where it is absent, a failure where it came twice. */
 export function header(answer: Answer, name: string): string | undefined {
   const values = answer.headers.get(name.toLowerCase()) ?? [];

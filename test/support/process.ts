@@ -135,6 +135,10 @@ export class RunningServer extends Running {
     return String(this.log.find(({ msg }) => msg === 'listening')?.['url']);
   }
 
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
   /** The first line of the log with this message, once there is one. */
   async said(msg: string): Promise<Record<string, unknown>> {
     return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () => this.log.find((line) => line['msg'] === msg));

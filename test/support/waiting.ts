@@ -5,18 +5,22 @@ import { setTimeout as wait } from 'node:timers/promises';
 /** How long a client waits for anything that must come, in milliseconds. */
 export const patienceMs = 30_000;
 
-/** Asks again and again until there is an answer; fails after {@link patienceMs}, or a time of one's own. */
+/**
+ * Asks again and again until there is an answer, the less often the longer it takes; fails after {@link patienceMs}, or a
+ * time of one's own.
+ */
 export async function until<Value>(
   what: string,
   ask: () => Value | undefined | false | Promise<Value | undefined | false>,
   withinMs = patienceMs,
 ): Promise<Value> {
-  const giveUpAt = performance.now() + withinMs;
+  const since = performance.now();
   for (;;) {
     const answer = await ask();
     if (answer !== undefined && answer !== false) return answer;
-    if (performance.now() > giveUpAt) assert.fail(`waited ${withinMs} ms in vain for ${what}`);
-    await wait(5);
+    const passedMs = performance.now() - since;
+    if (passedMs > withinMs) assert.fail(`waited ${withinMs} ms in vain for ${what}`);
+    await wait(Math.min(Math.max(passedMs / 10, 2), 25));
   }
 }
 
