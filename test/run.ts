@@ -61,7 +61,7 @@ setMaxListeners(0, stop.signal);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 const suite = run({
   files: [...filesOf(waiting), ...shared, ...filesOf(longest)],
-  concurrency: 6,
+  concurrency: 8,
   timeout: 480_000,
   signal: stop.signal,
 });
