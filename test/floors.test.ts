@@ -73,8 +73,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'http/properties.test.ts': 'generated values by the ten thousand against the readers of targets, ids and animals',
   'http/slow.test.ts': 'minutes of C44 by a clock of our own',
   'http/unread.test.ts': 'thousands of clients of C55, more than sockets that a test opens',
-  'postgres/database.ts':
-    'the statements that make the tables: all at once, in a third of the time that migrating takes',
+  'postgres/database.ts': 'the statements that make the tables: all at once, for two hundred databases',
   'readme.test.ts': 'the closed set of codes, against the table of the README',
   'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
   'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',

@@ -263,7 +263,7 @@ test('C9 the body of a GET that goes on over the limit is answered at once, then
 });
 
 test('C5 a page that is asked for again and again shows what is added to it, and a full one stays as it is', async (t) => {
-  const { port } = await start(t);
+  const { port } = await start(t, ofItsOwn);
   for (const name of ['a', 'b', 'c']) await add(port, `{"name":"${name}","categoryId":1}`);
   const bodies = async (target: string): Promise<readonly string[]> => {
     const answers: string[] = [];

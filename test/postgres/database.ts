@@ -55,7 +55,7 @@ export async function newSchema(): Promise<string> {
   return newSchemaAt(await adminUrl());
 }
 
-/** The same in a database of the caller's. @param statements To make something in it. */
+/** The URL of a new schema in a database of the caller's. @param statements What makes its tables; none without. */
 export async function newSchemaAt(url: string, statements: readonly string[] = []): Promise<string> {
   const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
   await query(url, [`CREATE SCHEMA ${schema}`, `SET search_path = ${schema}`, ...statements].join(';\n'));
@@ -63,7 +63,7 @@ export async function newSchemaAt(url: string, statements: readonly string[] = [
   return withOptions(url, `-csearch_path=${schema}`);
 }
 
-/** The URL of a new and empty database as a storage needs it: as `migratePostgres` makes it, in a third of the time. */
+/** The URL of a new and empty database as a storage needs it, as `migratePostgres` makes it, but in one round trip. */
 export async function newDatabase(): Promise<string> {
   const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${migrations.length})`;
   return newSchemaAt(await adminUrl(), [...migrations, version]);
@@ -77,7 +77,7 @@ export function withOptions(url: string, words: string): string {
   return changed.href;
 }
 
-/** Runs a statement on a connection of its own; answers its rows. */
+/** Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it answers nothing. */
 export async function query(
   url: string,
   text: string,

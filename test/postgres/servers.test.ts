@@ -106,6 +106,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
   test('each is killed under 9 adding clients and comes back: no 201 is lost, none doubled, no page misses an id', async (t) => {
     const { url, processes, balancer } = await scene(t);
     const writers = new Writers(balancer.port);
+    atEnd(t, () => writers.stop());
     writers.start(9);
     let isAdding = true;
     const reading = readOn(balancer.port, () => isAdding);

@@ -48,7 +48,7 @@ export class Processes {
 
   /** Where they listen, in their order. */
   get ports(): readonly number[] {
-    return this.#servers.map(({ url }) => Number(new URL(url).port));
+    return this.#servers.map(({ port }) => port);
   }
 
   /** Starts the server of a place, once more where it is gone; resolves once it listens. */

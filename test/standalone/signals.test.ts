@@ -19,7 +19,7 @@ async function open(
   server: RunningServer,
   text: string,
 ): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
-  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  const socket = connect(server.port, '127.0.0.1');
   let received = '';
   socket.setEncoding('latin1').on('data', (piece) => (received += piece));
   socket.on('error', () => undefined);

@@ -170,16 +170,18 @@ export class Caller {
     this.#port = port;
   }
 
-  /** Sends the bytes of a request and answers what comes; fails where the connection ends before that. */
-  async ask(bytes: string, method: string, withinMs?: number): Promise<Answer> {
+  /** The answer to the bytes of a request that is no HEAD; undefined where the server is gone, or goes before it has answered. */
+  async ask(bytes: string, withinMs?: number): Promise<Answer | undefined> {
     if (this.#client?.ended) this.end();
+    this.#client ??= await Client.connect(this.#port).catch(() => undefined);
+    const client = this.#client;
     try {
-      this.#client ??= await Client.connect(this.#port);
-      const answer = await this.#client.send(bytes).answer(method, withinMs);
-      if (answer.headers.get('connection')?.includes('close')) this.end();
+      const answer = await client?.send(bytes).answer('GET', withinMs);
+      if (answer?.headers.get('connection')?.includes('close')) this.end();
       return answer;
     } catch (error) {
       this.end();
+      if (client?.ended) return undefined;
       throw error;
     }
   }

@@ -10,7 +10,7 @@ import {
 } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
 
-/** Runs all of these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
+/** Runs these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
 const beneath = process.env['PETSTORE_TEST_STORAGE'];
 const onPostgres = beneath === undefined ? undefined : await import('../postgres/storages.js');
 /** And through several servers that share it; `test/postgres/servers.test.ts` does. */
@@ -32,7 +32,7 @@ export async function emptyStorage(): Promise<PetStorage> {
   return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
 }
 
-/** For {@link start}: as it is anyway, but shared with no other test where several servers are; see `emptyProcesses`. */
+/** Changes nothing, but gives a test servers that no other test uses; for pages that are asked for again (`emptyProcesses`). */
 export const ofItsOwn: Partial<PetstoreOptions> = { keys: [key] };
 
 /** Starts a petstore for one test. */

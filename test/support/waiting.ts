@@ -20,7 +20,7 @@ export async function until<Value>(
     if (answer !== undefined && answer !== false) return answer;
     const passedMs = performance.now() - since;
     if (passedMs > withinMs) assert.fail(`waited ${withinMs} ms in vain for ${what}`);
-    await wait(Math.min(Math.max(passedMs / 10, 2), 25));
+    await wait(Math.min(Math.max(passedMs / 100, 2), 25));
   }
 }
 

@@ -1,5 +1,5 @@
 /** A client that keeps what it was answered byte for byte, over connections that it keeps. */
-import { Client as BareClient } from '../support/client.js';
+import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 
@@ -23,7 +23,7 @@ const patienceMs = 600_000;
 export class Client {
   readonly port: number;
   readonly #authorization: string;
-  readonly #idle: BareClient[] = [];
+  readonly #idle: Caller[] = [];
 
   constructor(port: number, key: string) {
     this.port = port;
@@ -40,31 +40,17 @@ export class Client {
 
   /** Closes its connections. */
   close(): void {
-    for (const connection of this.#idle.splice(0)) connection.destroy();
+    for (const caller of this.#idle.splice(0)) caller.end();
   }
 
   async #send(method: string, path: string, body?: string): Promise<Answer> {
     const sentAtS = monotonicS();
-    const connection = await this.#connection();
-    try {
-      connection.send(bytesOf(method, path, { authorization: this.#authorization, ...(body && { body }) }));
-      const answer = await connection.answer(method, patienceMs);
-      const text = Buffer.from(answer.body, 'latin1').toString();
-      const ms = 1000 * (monotonicS() - sentAtS);
-      if (answer.headers.get('connection')?.includes('close')) connection.destroy();
-      else this.#idle.push(connection);
-      return { status: answer.status, body: text, ms, sentAtS };
-    } catch (error) {
-      connection.destroy();
-      throw error;
-    }
-  }
-
-  async #connection(): Promise<BareClient> {
-    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
-      if (!idle.ended) return idle;
-      idle.destroy();
-    }
-    return BareClient.connect(this.port);
+    const caller = this.#idle.pop() ?? new Caller(this.port);
+    const bytes = bytesOf(method, path, { authorization: this.#authorization, ...(body && { body }) });
+    const answer = await caller.ask(bytes, patienceMs);
+    if (answer === undefined) throw new Error(`${method} ${path}: the server is gone`);
+    this.#idle.push(caller);
+    const ms = 1000 * (monotonicS() - sentAtS);
+    return { status: answer.status, body: Buffer.from(answer.body, 'latin1').toString(), ms, sentAtS };
   }
 }
