@@ -104,7 +104,7 @@ describe('import FILE', { concurrency: 4 }, () => {
 
   test('interrupted it says how many it has added and how to go on, which adds the rest once', async (t) => {
     const cwd = folder(t);
-    const count = 100_000;
+    const count = 200_000;
     writeFileSync(
       join(cwd, 'in.jsonl'),
       Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(''),
@@ -117,7 +117,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     const { code, stdout, stderr } = await importing.end('SIGINT');
     assert.deepEqual([code, stdout], [130, '']);
     const [, added = '', line = ''] =
-      /^interrupted: (\d+) of 100000 animals were added; the same command with --after (\d+) goes on$/m.exec(stderr) ??
+      /^interrupted: (\d+) of 200000 animals were added; the same command with --after (\d+) goes on$/m.exec(stderr) ??
       [];
     assert.ok(Number(added) > 0 && Number(added) < count && added === line, stderr);
     assert.equal(
