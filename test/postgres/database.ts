@@ -108,5 +108,5 @@ export async function hold(t: TestContext, url: string): Promise<() => Promise<v
 export async function waiting(url: string, count: number): Promise<void> {
   const select = `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
     SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`;
-  await until(`${count} statements that wait`, async () => (await query(url, select)).length === count);
+  await until(`${count} statements that wait`, async () => (await query(url, select)).length === count, 10_000);
 }
