@@ -15,9 +15,10 @@ export type { AcceptedRequest, Plugin, PluginHost, ReplyEvent, ReplySource, Requ
 export { emptyReply, jsonReply, type Reply } from './reply.js';
 export type { Query } from './request.js';
 export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
-export type { Commit, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts } from './storage.js';
+export type { Commit, ImportTarget, InsertOnce, PageQuery, PetQuery, PetStorage, PetTexts } from './storage.js';
 export type { RecordKind, Records, StoredText, TextPage, Texts, TextTarget } from './storage.js';
-export { checkFile, copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget } from './file/index.js';
+export { checkFile, copyPets, copyRecords, fileImport, fileRecordNames, fileStorage } from './file/index.js';
+export { fileTarget } from './file/index.js';
 export { salvageFile, type FileReport, type LeftOutLine, type SalvageReport } from './file/index.js';
 export type { CopyProgress, CopyReport, CopyTarget, FileStorageOptions } from './file/index.js';
 export type { Disk, FileFacts } from './journal/index.js';

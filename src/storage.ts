@@ -124,3 +124,17 @@ export interface TextTarget {
   /** Waits for the commit under way and lets go. */
   close(): Promise<void>;
 }
+
+/** Takes the animals of one source, such as a file, each of them once, whatever breaks off (F11). */
+export interface ImportTarget {
+  /** How many animals of the source, from its first on, were there as it was opened. */
+  readonly start: number;
+  /**
+   * Adds the next ones of the source and the place behind them in one commit, or none; answers that place, which is
+   * further on where somebody else imports the same source. It waits for as long as nobody can say what became of them.
+   * @throws PetstoreError
+   */
+  add(drafts: readonly PetDraft[]): Promise<number>;
+  /** Waits for the commit under way and lets go. */
+  close(): Promise<void>;
+}

@@ -1,14 +1,15 @@
 /** The `import` command and `--seed`: add the animals of a file of JSON Lines: all or, where a line is bad, none. */
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { parseDraft, parseJson, PetstoreError, type Log, type PetDraft, type PetStorage } from '../index.js';
+import { parseDraft, parseJson, PetstoreError, type ImportTarget, type PetDraft } from '../index.js';
 import { logTo, orRefuse, print, Refusal, say, showProgress } from './output.js';
 import { readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
-/** About a thousand animals, added at once: they share a sync of the disk, and fit into a storage's queue. */
+/** About a thousand animals, added in one commit. */
 const pieceBytes = 2 ** 16;
-/** A line over `pieceBytes` is a piece of its own: a storage's queue takes any animal that is alone. */
+/** A line over `pieceBytes` is a piece of its own. */
 const maxLineBytes = 2 ** 22;
 
 /** Runs `import`. @throws Refusal for the file; PetstoreError `storage_…` */
@@ -20,36 +21,37 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   if (named === undefined)
     throw new Refusal(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
-  let log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
+  const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const file = await readWhole(path, after);
   let total = 0;
+  let before = 0;
   try {
     for (const { drafts, done } of piecesOf(file)) showBar('checking', done, (total += drafts.length));
-    const storage = await named.open('import', (...line) => log(...line));
-    // Once open, only `addAll` reports failures, with the count of animals.
-    log = () => undefined;
-    await addAll(file, total, storage).finally(() => storage.close());
+    const target = await named.openImport(digestOf(file), log);
+    before = target.start;
+    await addAll(file, total, target).finally(() => target.close());
   } finally {
     showProgress('');
   }
   const ignored = JSON.stringify([...file.ignored]).slice(1, -1);
   if (ignored !== '') say(`ignored: ${ignored}; an animal has ${members.join(', ')}`);
-  await print([`${total} animals added to ${named.text}`], `${total} animals were added to ${named.text}`);
+  const told = `${total - before} animals added to ${named.text}`;
+  if (before === 0) return print([told], `${total} animals were added to ${named.text}`);
+  await print([`${told}; ${before} of ${file.name} were there before`]);
 }
 
 function showBar(what: string, done: number, count: number): void {
   showProgress(`${what} [${'#'.repeat(done * 30).padEnd(30, '-')}] ${Math.floor(done * 100)}% ${count} animals`);
 }
 
-/** Reads and checks the file; the function it returns adds the animals to a storage that is empty. @throws Refusal */
+/** The most bytes of a seed, which is one commit. */
+const maxSeedBytes = 2 ** 26;
+
+/** Reads and checks the animals that an empty storage begins with. @throws Refusal */
 export async function readSeed(path: string) {
-  const drafts = [...piecesOf(await readWhole(path === '-' ? './-' : path, 0))].map((piece) => piece.drafts);
-  return async (storage: PetStorage, log: Log) => {
-    if ((await storage.list({ limit: 1 })).length > 0)
-      return log('info', 'not seeded: the storage holds animals', { file: path });
-    for (const piece of drafts) await Promise.all(piece.map(({ draft }) => storage.insert(draft)));
-    log('info', 'seeded', { file: path, pets: drafts.flat().length });
-  };
+  const file = await readWhole(path === '-' ? './-' : path, 0);
+  if (file.bytes.length > maxSeedBytes) throw new Refusal(`${path} is longer than 64 MiB; use \`import\` for it`);
+  return { drafts: [...piecesOf(file)].flatMap(({ drafts }) => drafts), source: digestOf(file) };
 }
 
 /** Reads the whole file, so that what is added is what was checked, and a pipe can be read. @throws Refusal */
@@ -63,31 +65,32 @@ async function readWhole(path: string, after: number) {
 
 type DraftFile = Awaited<ReturnType<typeof readWhole>>;
 
-/** Adds piece after piece; a signal ends the process between two, with the exit code that a shell gives. */
-async function addAll(file: DraftFile, total: number, storage: PetStorage): Promise<void> {
-  let added = 0;
-  let lastLine = file.after;
-  let signal = 0;
-  for (const each of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(each, (_, received: number) => (signal = received));
+/** What tells a source: another line to go on after makes another. */
+function digestOf({ bytes, after }: DraftFile): string {
+  return createHash('sha256').update(bytes).update(`\n--after ${after}`).digest('hex');
+}
+
+/** Adds what is not there yet, piece after piece. The target keeps the place: whatever ends this, it can be gone on. */
+async function addAll(file: DraftFile, total: number, target: ImportTarget): Promise<void> {
+  let place = target.start;
+  const interrupt = (_: unknown, signal: number) => {
+    showProgress('');
+    say(`interrupted: at least ${place} of ${total} animals were added; the same command goes on`);
+    process.exit(128 + signal);
+  };
+  for (const each of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(each, interrupt);
+  let passed = 0;
   for (const { drafts, done } of piecesOf(file)) {
-    if (signal > 0) {
-      showProgress('');
-      say(`interrupted: ${added} of ${total} animals were added; the same command with --after ${lastLine} goes on`);
-      process.exit(128 + signal);
+    passed += drafts.length;
+    if (passed <= place) continue;
+    try {
+      place = await target.add(drafts.slice(drafts.length - (passed - place)));
+    } catch (error) {
+      if (!(error instanceof PetstoreError)) throw error;
+      const message = `${place} of ${total} animals were added, then: ${error.message} The same command goes on.`;
+      throw new PetstoreError('storage_unusable', message, { cause: error });
     }
-    const results = await Promise.allSettled(drafts.map(({ draft }) => storage.insert(draft)));
-    const count = results.filter(({ status }) => status === 'fulfilled').length;
-    added += count;
-    lastLine = drafts[count - 1]?.line ?? lastLine;
-    const failed = results.find((result) => result.status === 'rejected');
-    if (failed !== undefined) {
-      if (!(failed.reason instanceof PetstoreError)) throw failed.reason;
-      // Only where all before it were added, and none after it, is there a line to go on after.
-      if (results.indexOf(failed) === count) await print([`the same command with --after ${lastLine} goes on`]);
-      const message = `${added} of ${total} animals were added, then: ${failed.reason.message}`;
-      throw new PetstoreError('storage_unusable', message, { cause: failed.reason });
-    }
-    showBar('adding', done, added);
+    showBar('adding', done, place);
   }
 }
 
@@ -98,12 +101,11 @@ function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
     const within = bytes.lastIndexOf('\n', at + pieceBytes);
     const lineEnd = within >= at ? within : bytes.indexOf('\n', at + pieceBytes);
     end = Math.min(lineEnd < 0 ? bytes.length : lineEnd, at + pieceBytes + maxLineBytes + 1);
-    const drafts: { draft: PetDraft; line: number }[] = [];
+    const drafts: PetDraft[] = [];
     // As a byte string, in which the JSON reader finds bad UTF-8.
     for (const line of bytes.toString('latin1', at, end).split('\n')) {
       if (line.length > maxLineBytes) throw new Refusal(`${name} line ${number} is longer than 4 MiB; give JSON Lines`);
-      if (number > after && !/^[ \t\r]*$/.test(line))
-        drafts.push({ draft: readDraft(line, `${name} line ${number}`, ignored), line: number });
+      if (number > after && !/^[ \t\r]*$/.test(line)) drafts.push(readDraft(line, `${name} line ${number}`, ignored));
       number++;
     }
     yield { drafts, done: end / bytes.length };

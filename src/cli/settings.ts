@@ -23,7 +23,7 @@ const table = {
   '--log-format': ['PETSTORE_LOG_FORMAT', 'FORMAT', 'text, as on a terminal, or json, as elsewhere', ''],
   '--dev': ['', '', 'make data/dev-key and tables once; a curl line to try, and docs', ''],
   '--expires': ['', 'TIME', 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s', ''],
-  '--after': ['', 'LINE', 'with `import`: go on after this line of the file', '0'],
+  '--after': ['', 'LINE', 'with `import`: leave out the lines up to this one', '0'],
   '--salvage': ['', 'OUT', 'with `check`: save what is sound in a new file, list the rest', ''],
   '--from': ['', 'STORAGE', 'with `copy`: the storage that is copied', ''],
   '--to': ['', 'STORAGE', 'with `copy`: the storage that gets what it lacks of it', ''],

@@ -26,7 +26,7 @@ export async function start(settings: Settings): Promise<void> {
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const clock = readClock(settings.find('--clock'), named);
   const seed = settings.find('--seed');
-  const fill = seed && (await (await import('./import.js')).readSeed(seed.text));
+  const seeds = seed && (await (await import('./import.js')).readSeed(seed.text));
   let tls = await readTlsFiles(settings);
   const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), ['silent', 'info', 'requests']);
   const format = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), ['text', 'json']);
@@ -94,8 +94,19 @@ export async function start(settings: Settings): Promise<void> {
     void end('uncaughtException', 70, 70);
   });
 
-  const storage = named === undefined ? memoryStorage() : await named.open(isDev ? 'dev' : 'serve', log);
-  await fill?.(storage, log);
+  const open = async () => (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryStorage({ pets: seeds?.drafts ?? [] });
+  let storage = await open();
+  if (seeds !== undefined) {
+    let isSeeded = named === undefined;
+    if (named !== undefined && (await storage.list({ limit: 1 })).length === 0) {
+      // All of it is one commit, which is not the open storage's to make.
+      await storage.close();
+      isSeeded = await named.seed(seeds.drafts, seeds.source, log);
+      storage = await open();
+    }
+    const [said, pets] = isSeeded ? ['seeded', seeds.drafts.length] : ['not seeded: the storage holds animals', undefined];
+    log('info', said, { file: seed?.text, pets });
+  }
   const devKey = isDev ? await apiKeys.addDevKey() : undefined;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });

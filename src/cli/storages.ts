@@ -1,7 +1,7 @@
 /** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
-import { copyPets, copyRecords, fileRecordNames, fileStorage, fileTarget } from '../index.js';
-import type { CopyProgress, CopyReport, Log, PetStorage, TextTarget } from '../index.js';
+import { copyPets, copyRecords, fileImport, fileRecordNames, fileStorage, fileTarget } from '../index.js';
+import type { CopyProgress, CopyReport, ImportTarget, Log, PetDraft, PetStorage, TextTarget } from '../index.js';
 import { logTo, print, Refusal, showProgress } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
@@ -12,7 +12,11 @@ export interface NamedStorage {
   /** Two names of one file have the same, two URLs of one database may not; empty for a file that is not there yet. */
   readonly place: string;
   /** To serve, it waits for a database that cannot be reached; for `--dev` it brings its tables up to date too. */
-  readonly open: (use: 'serve' | 'dev' | 'import' | 'copy', log: Log) => Promise<PetStorage>;
+  readonly open: (use: 'serve' | 'dev' | 'copy', log: Log) => Promise<PetStorage>;
+  /** Opens it to import the source of a digest. */
+  readonly openImport: (source: string, log: Log) => Promise<ImportTarget>;
+  /** Adds animals where there were none yet, in one step (F12); false where there are. Nobody has it open here. */
+  readonly seed: (drafts: readonly PetDraft[], source: string, log: Log) => Promise<boolean>;
   readonly openTarget: (records?: string) => Promise<TextTarget>;
   readonly recordNames: (log: Log) => Promise<readonly string[]>;
   /** Makes the tables of a database, or brings them up to date; answers which. */
@@ -31,6 +35,22 @@ function fileOf(text: string): NamedStorage {
     text,
     place: existsSync(path) ? realpathSync(path) : '',
     open: (_use, log) => fileStorage(path, { log }),
+    openImport: async (source, log) => {
+      let tell = log;
+      const target = await fileImport(path, source, { log: (...line) => tell(...line) });
+      // Once it is open, a failure is told by the import itself.
+      tell = () => undefined;
+      return target;
+    },
+    seed: async (drafts, source, log) => {
+      const target = await fileImport(path, source, { log });
+      try {
+        if (target.isEmpty) await target.add(drafts);
+      } finally {
+        await target.close();
+      }
+      return target.isEmpty;
+    },
     openTarget: (records) => fileTarget(path, records),
     recordNames: (log) => fileRecordNames(path, log),
   };
@@ -49,19 +69,21 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
     if (before === to) return `${text} is up to date: version ${to}`;
     return `${text} has the tables of the petstore: version ${to}, before ${before}`;
   };
+  const refuseMissing = (error: unknown): never => {
+    if (!(error instanceof postgres.MissingTables)) throw error;
+    const mend = 'make them with `petstore migrate --storage URL`';
+    throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
+  };
   const open: NamedStorage['open'] = async (use, log) => {
     if (use === 'dev') await migrate();
-    return postgres.postgresStorage(url, { log }, use === 'copy').catch((error: unknown) => {
-      if (!(error instanceof postgres.MissingTables)) throw error;
-      const mend = 'make them with `petstore migrate --storage URL`';
-      throw new Refusal(`${from} ${text} has no tables of this petstore; ${mend}`);
-    });
+    return postgres.postgresStorage(url, { log }, use === 'copy').catch(refuseMissing);
   };
   return {
     text,
     place: url,
-    open: (use, log) =>
-      use === 'serve' || use === 'dev' ? postgres.untilThere(() => open(use, log), log) : open(use, log),
+    open: (use, log) => (use === 'copy' ? open(use, log) : postgres.untilThere(() => open(use, log), log)),
+    openImport: (source, log) => postgres.postgresImport(url, source, log).catch(refuseMissing),
+    seed: (drafts, _source, log) => postgres.seedPostgres(url, drafts, log),
     openTarget: (records) => postgres.postgresTarget(url, records),
     recordNames: () => postgres.postgresRecordNames(url),
     migrate,

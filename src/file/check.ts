@@ -92,12 +92,13 @@ async function soundPart(descriptor: number) {
     for (let next = 0; next < text.length; ) {
       const from = next;
       const line = readLine(text, from);
-      const { textFrom, once, commit } = line;
+      const { textFrom, once, commit, imported } = line;
       // A new one for each line: ids need not grow here.
       const accept = petLines((animal, _status, json) => {
         batch.push({ line: once ? number + 1 : number, animal, text: text.slice(from, textFrom) + json });
       });
-      const what = commit ? undefined : offerLine(text, line, accept);
+      // The place of an import does not fit what is saved: it is left out, without being a loss.
+      const what = commit || imported ? undefined : offerLine(text, line, accept);
       if (commit) {
         leaveOut(before.splice(0), 'without a commit');
         if (commit.crc32 === sum) save(batch);

@@ -150,7 +150,7 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   if (!facts?.isFile()) return undefined;
   return withFileToRead(path, async (descriptor) => {
     for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
-      const line = text.split('\n').find((each) => !/^(\{"(commit|idempotency)":|\s*$)/.test(each));
+      const line = text.split('\n').find((each) => !/^(\{"(commit|idempotency|import)":|\s*$)/.test(each));
       if (line !== undefined) return line;
     }
     return undefined;

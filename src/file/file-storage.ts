@@ -2,12 +2,13 @@
 import { resolve } from 'node:path';
 import { checkNames, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
-import { commitWatchers, groupCommit, idempotencyLine, openJournal, untilClosed } from '../journal/index.js';
-import type { JournalOptions } from '../journal/index.js';
+import { commitWatchers, groupCommit, idempotencyLine, importLine, openJournal, untilClosed } from '../journal/index.js';
+import type { JournalOptions, OnCommit } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
 import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
-import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
+import { petJson, type PetDraft } from '../pet.js';
+import type { ImportTarget, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 /** What a file storage may be given. */
@@ -83,6 +84,36 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   };
 }
 
+/**
+ * Opens a storage's file to import one source, told by its SHA-256 in small hexadecimal digits: each batch and the
+ * place behind it are one commit (F11). `isEmpty` says whether it holds no animal. @throws as `fileStorage`
+ */
+export async function fileImport(path: string, source: string, options: FileStorageOptions = {}) {
+  let lastId = 0n;
+  let place = 0;
+  const takePlace: OnCommit = (imported) => {
+    if (imported?.source === source) place = imported.place;
+  };
+  const takeId = petLines((id) => (lastId = id));
+  const { append, close } = await openJournal(resolve(path), options, takeId, takePlace);
+
+  async function add(drafts: readonly PetDraft[]): Promise<number> {
+    checkIdsLeft(lastId, drafts.length);
+    const next = { source, place: place + drafts.length };
+    await append([importLine(next), ...drafts.map((draft, index) => petJson(lastId + BigInt(index + 1), draft))]);
+    lastId += BigInt(drafts.length);
+    return (place = next.place);
+  }
+
+  const target: ImportTarget = { start: place, add, close };
+  return { ...target, isEmpty: lastId === 0n };
+}
+
+/** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
+function checkIdsLeft(lastId: bigint, count: number): void {
+  if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
+}
+
 const noAnswer = 'The disk does not answer.';
 
 type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
@@ -120,7 +151,7 @@ async function openFileRecords<Draft>(
 
   /** Ids are given only now, so that a batch that fails leaves no gap. */
   async function append(adds: readonly Add<Draft>[]) {
-    checkIdsLeft(adds.length);
+    checkIdsLeft(catalogue.lastId, adds.length);
     const firstId = catalogue.lastId + 1n;
     const batch: string[] = [];
     const records = adds.map(({ draft, use }, index) => {
@@ -138,11 +169,6 @@ async function openFileRecords<Draft>(
     }
     watchers.tell({ count: records.length, syncMilliseconds });
     return records.map(({ stored }) => stored);
-  }
-
-  /** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
-  function checkIdsLeft(count: number): void {
-    if (int64Max - catalogue.lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
   }
 
   const opened = () => {
@@ -169,7 +195,7 @@ async function openFileRecords<Draft>(
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', noAnswer);
-      checkIdsLeft(1);
+      checkIdsLeft(catalogue.lastId, 1);
       await journal.checkReady();
     },
     close: async () => {

@@ -3,6 +3,6 @@ export { appendingOn, appendInSteps, createFile, nodeDisk, unusable, withFile } 
 export type { Disk, FileFacts } from './disk.js';
 export { commitWatchers, groupCommit, untilClosed, type GroupCommitOptions } from './group-commit.js';
 export { openJournal, type JournalOptions } from './journal.js';
-export { batchBytes, idempotencyLine, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
+export { batchBytes, idempotencyLine, importLine, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
 export { isHeldElsewhere, lockingOn } from './lock.js';
-export { replay } from './replay.js';
+export { replay, type OnCommit } from './replay.js';

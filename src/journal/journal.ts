@@ -7,7 +7,7 @@ import { closedError } from '../memory/index.js';
 import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, undefinedAt, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere } from './lock.js';
-import { replay } from './replay.js';
+import { replay, type OnCommit } from './replay.js';
 
 /** How to open a journal. */
 export interface JournalOptions {
@@ -26,7 +26,7 @@ const nothing = (): void => undefined;
 type Opening = JournalOptions & { readonly disk: Disk; readonly log: Log };
 
 /** Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError `storage_…` (F3, F4, F7) */
-export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine) {
+export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine, onCommit?: OnCommit) {
   const { disk = nodeDisk, log = nothing } = options;
   const folder = dirname(path);
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | disk.lockFlags;
@@ -41,7 +41,7 @@ export async function openJournal(path: string, options: JournalOptions, accept:
     await disk.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, folder);
-    const end = await recover(path, descriptor, { ...options, disk, log }, accept);
+    const end = await recover(path, descriptor, { ...options, disk, log }, accept, onCommit);
     return journalOn(path, descriptor, disk, log, end);
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
@@ -60,10 +60,16 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 }
 
 /** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
-async function recover(path: string, descriptor: number, options: Opening, accept: AcceptLine) {
+async function recover(
+  path: string,
+  descriptor: number,
+  options: Opening,
+  accept: AcceptLine,
+  onCommit: OnCommit | undefined,
+) {
   const { disk, log, clock = Date.now, mend = `see \`petstore check ${path}\`` } = options;
   let toldAt = clock();
-  const found = await replay(disk, descriptor, accept, (read, size) => {
+  const found = await replay(disk, descriptor, accept, onCommit, (read, size) => {
     if (clock() - toldAt < 1_000) return;
     toldAt = clock();
     log('info', 'reading the storage file', { file: path, read, size });

@@ -26,6 +26,22 @@ export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
+/** How many animals of a source, such as an imported file, are there with the batch that this line begins (F11). */
+export interface ImportRecord {
+  /** Tells the source: a SHA-256 in 64 small hexadecimal digits. */
+  readonly source: string;
+  /** A whole number. */
+  readonly place: number;
+}
+
+const importPattern = /^\{"import":\{"source":"([0-9a-f]{64})","place":(0|[1-9][0-9]{0,14})\}\}\n/;
+const maxImportBytes = 128;
+
+/** The first line of a batch of imported animals, which is kept whole or not at all (F11). */
+export function importLine({ source, place }: ImportRecord): string {
+  return `{"import":{"source":"${source}","place":${place}}}`;
+}
+
 /** Reads the line at an offset; where an idempotency record stands there, that as `once` and the line after it. */
 export function readLine(text: string, from: number) {
   // One letter rules out almost every other line without a pattern.
@@ -33,10 +49,14 @@ export function readLine(text: string, from: number) {
   const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
   const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
   const commit = match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
+  const batch = text[from + 4] === 'p' ? importPattern.exec(text.slice(from, from + maxImportBytes)) : null;
+  const imported: ImportRecord | undefined = batch
+    ? { source: batch[1] ?? '', place: Number(batch[2]) }
+    : undefined;
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
-  return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit };
+  return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit, imported };
 }
 
 /** Takes a line, a byte string without its newline, and the idempotency record before it. @throws PetstoreError */

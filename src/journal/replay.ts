@@ -1,19 +1,25 @@
 /** Reads a journal and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
 import { transferAll, type Disk } from './disk.js';
-import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine } from './lines.js';
+import { PetstoreError } from '../errors.js';
+import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine, type ImportRecord } from './lines.js';
+
+/** Is told of each sound commit, after its lines, and of the import that its batch was a part of. */
+export type OnCommit = (imported?: ImportRecord) => void;
 
 /**
  * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
  * after them. Answers `committedEnd`, where the last sound commit ends; `end`, where the accepted lines do; `sum`, the
  * CRC-32 of what is between; `problem`, the first bad line, from 1, its offset, and a sentence without its full stop;
  * `tornTail`, all from `end` on, where that is the rest of a write that a crash cut short (F2) and no damage (F3).
- * `onRead` is told where each piece of a mebibyte or more begins, before that is replayed.
+ * `onRead` is told where each piece of a mebibyte or more begins, before that is replayed. An imported batch is handed
+ * to `accept` once its commit is there: without that, all of it is torn (F11).
  */
 export async function replay(
   disk: Disk,
   descriptor: number,
   accept: AcceptLine,
+  onCommit?: OnCommit,
   onRead?: (read: number, size: number) => void,
 ) {
   const facts = await disk.factsOf(descriptor);
@@ -26,6 +32,7 @@ export async function replay(
   let lacksNewline = false;
   let problem: { readonly line: number; readonly byte: number; readonly what: string } | undefined;
   let isNothingBefore = true;
+  let held: HeldBatch | undefined;
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onRead?.(at, size);
     let next = 0;
@@ -33,10 +40,17 @@ export async function replay(
     let sumFrom = 0;
     while (next < text.length) {
       const line = readLine(text, next);
-      const { once, commit, textFrom } = line;
+      const { once, commit, imported, textFrom } = line;
       lines += once ? 2 : 1;
+      const place = { line: lines, byte: at + textFrom };
       let what: string | undefined;
-      if (!commit) what = offerLine(text, line, accept);
+      if (imported) {
+        if (place.byte !== committedEnd) what = 'an import that does not begin its batch';
+        held = { imported, place, lines: [] };
+      } else if (held && !commit) {
+        what = offerLine(text, line, checkWhole);
+        held.lines.push({ place, offer: () => offerLine(text, line, accept) });
+      } else if (!commit) what = offerLine(text, line, accept);
       else {
         sum = crc32(bytes.subarray(sumFrom, next), sum);
         sumFrom = next;
@@ -44,24 +58,26 @@ export async function replay(
           what = `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
         else if (commit.crc32 !== sum) what = 'a commit whose checksum does not fit the lines before it';
       }
-      if (what !== undefined) {
-        problem = { line: lines, byte: at + textFrom, what };
-        break;
-      }
+      if (what !== undefined) problem = { ...place, what };
+      else if (commit && held) problem = problemIn(held);
+      if (problem) break;
       next = line.end;
-      end = at + next;
+      if (!held || commit) end = at + next;
       lacksNewline = line.textTo === next;
       if (commit) {
         commits++;
         committedEnd = end;
         sum = 0;
         sumFrom = next;
+        onCommit?.(held?.imported);
+        held = undefined;
       }
     }
     sum = crc32(bytes.subarray(sumFrom, next), sum);
     isNothingBefore &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
     if (problem) break;
   }
+  if (held) problem ??= { ...held.place, what: 'an import without its commit' };
   let tornTail: Buffer | undefined;
   if (problem && size - end <= maxTornBytes) {
     const tail = Buffer.allocUnsafe(size - end);
@@ -71,6 +87,29 @@ export async function replay(
     if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore)) tornTail = tail;
   }
   return { size, commits, committedEnd, end, sum, lacksNewline, problem, tornTail };
+}
+
+/** The lines of an imported batch, which wait for its commit, and where it begins. */
+interface HeldBatch {
+  readonly imported: ImportRecord;
+  readonly place: Place;
+  readonly lines: { readonly place: Place; readonly offer: () => string | undefined }[];
+}
+
+type Place = Readonly<Record<'line' | 'byte', number>>;
+
+/** What a crash leaves of a line is not whole, or holds zeros. @throws PetstoreError */
+const checkWhole: AcceptLine = (line) => {
+  if (!/^\{[\x20-\xff]*\}$/.test(line)) throw new PetstoreError('invalid_json', 'The line is not whole.');
+};
+
+/** Offers the lines of a batch whose commit is there, up to the first that is bad. */
+function problemIn({ lines }: HeldBatch) {
+  for (const { place, offer } of lines) {
+    const what = offer();
+    if (what !== undefined) return { ...place, what };
+  }
+  return undefined;
 }
 
 const maxTornBytes = 256 * 2 ** 20;
@@ -101,7 +140,7 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
 
 /** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
-const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', ...ids];
+const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', '{"import":{"source":"', ...ids];
 /** Two lines of ours in one; no JSON text has that, be it cut short. */
 const joined = /\}\s*\{"[a-z]+":|,\{"commit":/;
 /** Anything after a line's object; of a long text V8 would have no stack left. */

@@ -1,11 +1,12 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
-import { parsePet } from '../pet.js';
-import type { StoredText, TextTarget } from '../storage.js';
+import { parsePet, petJson, type PetDraft } from '../pet.js';
+import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
 import { RecordNames } from '../memory/index.js';
 import { again, causeOf, connectionsTo, copyingMs, DatabaseFailure, servingMs } from './connections.js';
 import { stateOf, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
+import { restAt } from './records.js';
 import * as sql from './tables.js';
 
 /** An index over many animals takes minutes. */
@@ -109,6 +110,41 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
 
   const refuse = (error: unknown) => throwUnusable(error, 'see to it, and run it again: it goes on where it was');
   return { adopt: (texts) => adopt(texts).catch(refuse), close: () => connections.close() };
+}
+
+/**
+ * Opens a database to import one source, told by its SHA-256 in small hexadecimal digits (F11); servers may be at work
+ * on it, and others may import the same source. `log` hears what is waited for. @throws as `postgresStorage`
+ */
+export async function postgresImport(url: string, source: string, log: Log): Promise<ImportTarget> {
+  const connections = await connectToTables(url, copyingMs);
+  const placeNow = async () => Number((await connections.write(sql.selectPlace, [source]))[0]?.['place']);
+  // What nobody knows of is asked for again: at a place that was left, the statement does nothing.
+  const known = (ask: () => Promise<number>) => untilThere(ask, log).catch(throwUnusable);
+  let place = await known(placeNow);
+
+  async function add(drafts: readonly PetDraft[]): Promise<number> {
+    const statuses = drafts.map(({ status }) => status ?? '');
+    const rests = drafts.map((draft) => Buffer.from(petJson(0n, draft).slice(restAt), 'latin1'));
+    const values = [source, place, drafts.length, sql.petTable.counter, statuses, rests];
+    return known(async () => {
+      const [row] = await connections.write(sql.importBatch, values, { isPrepared: true });
+      return row === undefined ? placeNow() : Number(row['place']);
+    });
+  }
+
+  return { start: place, add: async (drafts) => (place = await add(drafts)), close: () => connections.close() };
+}
+
+/** Adds animals to a database that never had one, all in one step; false where it has. @throws as `postgresStorage` */
+export async function seedPostgres(url: string, drafts: readonly PetDraft[], log: Log): Promise<boolean> {
+  const connections = await connectToTables(url, copyingMs);
+  const ids = drafts.map((_, index) => index + 1);
+  const jsons = drafts.map((draft, index) => Buffer.from(petJson(BigInt(index + 1), draft), 'latin1'));
+  const values = [0, drafts.length, ids, drafts.map(({ status }) => status ?? ''), jsons];
+  const adopt = () => connections.write(sql.petTable.adoptBatch, values);
+  const rows = await untilThere(adopt, log).catch(throwUnusable).finally(() => connections.close());
+  return rows.length > 0;
 }
 
 /**

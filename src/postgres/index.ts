@@ -9,7 +9,8 @@ import type { PostgresPool } from './driver.js';
 import { postgresRecords, restAt, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
-export { migratePostgres, MissingTables, postgresRecordNames, postgresTarget, untilThere } from './administer.js';
+export { migratePostgres, MissingTables, postgresImport, postgresRecordNames } from './administer.js';
+export { postgresTarget, seedPostgres, untilThere } from './administer.js';
 export { type PostgresPool, wantedUrl } from './driver.js';
 
 /** What a PostgreSQL storage may be given. */

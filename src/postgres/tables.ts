@@ -19,6 +19,8 @@ export const migrations: readonly string[] = [
   // As digests; an expired one stays.
   'CREATE TABLE IF NOT EXISTS petstore_idempotency ' +
     '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
+  // How many animals of each imported source are there, by the digest of the source.
+  'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
 ];
 
 export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)
@@ -48,6 +50,13 @@ export const provenWords = 'records could be stored';
 function failing(count: string, words: string): string {
   return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
 }
+
+/** The records of a batch under their ids: as many as $3, of statuses $5, '' for none, and texts after the id, $6. */
+const numberedBatch = `batch AS (
+  SELECT last_id - $3::int8 + n AS id, status,
+    convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
+  FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
+)`;
 
 export const petTable: Table = tableOf(
   'pets',
@@ -107,6 +116,26 @@ export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_c
 WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
 
 /**
+ * The place of source $1, which is 0 at first. It always writes: only a commit waits for the standby, and is behind
+ * whatever of that source was still under way.
+ */
+export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
+ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place RETURNING place`;
+
+/** Adds the animals that follow place $2 of source $1, under the counter $4, and answers no row for another place. */
+export const importBatch = `WITH placed AS (
+  UPDATE petstore_imports SET place = place + $3::int8 WHERE source = $1::text AND place = $2::int8 RETURNING place
+), taken AS (
+  UPDATE petstore_counters SET last_id = last_id + $3::int8
+  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed) RETURNING last_id
+), ${numberedBatch}, stored AS (
+  INSERT INTO petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json FROM batch RETURNING id
+)
+SELECT CASE WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
+  ELSE ${failing('(SELECT count(*) FROM stored)', 'rows kept of an import, or no counter')} END AS place
+FROM placed`;
+
+/**
  * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
  * $5 their statuses, '' for none (`array_nulls = off` makes a text of a null), $6 their texts after the id; $7 the keys
  * used, $8 the bodies, $9 the times, $10 by which records, from 1. The counter's row stays locked until the commit: ids
@@ -123,11 +152,7 @@ function insertInto(taking: string, target: string): string {
   ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = excluded.last_id
     WHERE petstore_writers.batch < excluded.batch
   RETURNING batch
-), batch AS (
-  SELECT last_id - $3::int8 + n AS id, status,
-    convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
-  FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
-), stored AS (
+), ${numberedBatch}, stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
 ), kept AS (
   INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, last_id - $3::int8 + n

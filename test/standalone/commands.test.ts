@@ -52,6 +52,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       (await command(['import', 'in.jsonl', '--storage=file:out.jsonl'], { cwd })).stdout,
       '2 animals added to file:out.jsonl\n',
     );
+    writeFileSync(join(cwd, 'in.jsonl'), '\n', { flag: 'a' });
     assert.equal((await command(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } })).code, 0);
     assert.match(
       readFileSync(join(cwd, 'out.jsonl'), 'utf8'),
@@ -89,12 +90,12 @@ describe('import FILE', { concurrency: 4 }, () => {
     assert.match((await command(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
   });
 
-  test('--after goes on after a line, blank ones counted; what precedes it is not looked at', async (t) => {
+  test('--after leaves out lines, blank ones counted; what precedes it is not looked at', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}');
     const { stdout } = await command(['import', 'in.jsonl', '--after', '3'], { cwd });
     assert.equal(stdout, '1 animals added to file:data/pets.jsonl\n');
-    assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"id":1,"name":"d",/);
+    assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"import":.*\}\n\{"id":1,"name":"d",/);
     assertRefused(
       await command(['import', 'in.jsonl', '--after', '-1'], { cwd }),
       2,
@@ -102,7 +103,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     );
   });
 
-  test('interrupted it says how many it has added and how to go on, which adds the rest once', async (t) => {
+  test('F11 interrupted it says how many it has added, and the same command adds the rest once', async (t) => {
     const cwd = folder(t);
     const count = 200_000;
     writeFileSync(
@@ -116,14 +117,12 @@ describe('import FILE', { concurrency: 4 }, () => {
     await until('some animals', () => importing.stderr.includes('torn tail') && statSync(join(cwd, pets)).size > 1_000);
     const { code, stdout, stderr } = await importing.end('SIGINT');
     assert.deepEqual([code, stdout], [130, '']);
-    const [, added = '', line = ''] =
-      /^interrupted: (\d+) of 200000 animals were added; the same command with --after (\d+) goes on$/m.exec(stderr) ??
-      [];
-    assert.ok(Number(added) > 0 && Number(added) < count && added === line, stderr);
-    assert.equal(
-      (await command(['import', 'in.jsonl', '--after', line], { cwd })).stdout,
-      `${count - Number(added)} animals added to file:data/pets.jsonl\n`,
-    );
+    const told = /^interrupted: at least (\d+) of 200000 animals were added; the same command goes on$/m.exec(stderr);
+    const again = await command(['import', 'in.jsonl'], { cwd });
+    const [, rest = '', before = ''] =
+      /^(\d+) animals added to file:data\/pets\.jsonl; (\d+) of in\.jsonl were there before\n$/.exec(again.stdout) ?? [];
+    assert.ok(Number(before) >= Number(told?.[1]) && Number(before) < count, `${stderr}${again.stdout}`);
+    assert.equal(Number(rest) + Number(before), count);
     const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(([, name]) =>
       Number(name),
     );
@@ -258,11 +257,44 @@ describe('import FILE', { concurrency: 4 }, () => {
     const limited = ['-c', 'ulimit -f 200; exec "$0" "$1" import in.jsonl', process.execPath, serverFile];
     // Coverage is a file, too.
     const ended = await new Running('sh', limited, { cwd, env: { NODE_V8_COVERAGE: '' } }).ended;
-    assertRefused(ended, 3, /^\d+ of 4000 animals were added, then: The disk is full\.$/m);
+    assertRefused(ended, 3, /^\d+ of 4000 animals were added, then: The disk is full\. The same command goes on\.$/m);
     const added = Number(/^\d+/.exec(ended.stderr)?.[0]);
     assert.ok(added > 0 && added < 4_000);
-    assert.equal(ended.stdout, `the same command with --after ${added} goes on\n`);
+    assert.equal(ended.stdout, '');
     assert.match((await command(['check', pets], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
+  });
+
+  test('F11 the same command a second time adds nothing; another file, or another --after, is another source', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n');
+    writeFileSync(join(cwd, 'other.jsonl'), '{"name":"c","categoryId":3}\n');
+    const imported = async (...args: string[]) => (await command(['import', ...args], { cwd })).stdout;
+    assert.equal(await imported('in.jsonl'), '2 animals added to file:data/pets.jsonl\n');
+    assert.equal(
+      await imported('in.jsonl'),
+      '0 animals added to file:data/pets.jsonl; 2 of in.jsonl were there before\n',
+    );
+    assert.equal(await imported('other.jsonl'), '1 animals added to file:data/pets.jsonl\n');
+    assert.equal(await imported('in.jsonl', '--after', '1'), '1 animals added to file:data/pets.jsonl\n');
+    assert.match((await command(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
+  });
+
+  test('F11 an import that is killed at any byte of its file goes on, and each animal is there once', async (t) => {
+    const cwd = folder(t);
+    const count = 3_000;
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(''),
+    );
+    await command(['import', 'in.jsonl'], { cwd });
+    const whole = readFileSync(join(cwd, pets));
+    const ends = [...whole.toString().matchAll(/\{"commit".*\n/g)].map(({ index, 0: line }) => index + line.length);
+    assert.ok(ends.length > 1, 'several batches');
+    for (const end of [1, 60, ends[0] ?? 0, (ends[0] ?? 0) + 30, (ends[0] ?? 0) + 5_000, whole.length - 20]) {
+      writeFileSync(join(cwd, pets), whole.subarray(0, end));
+      assert.equal((await command(['import', 'in.jsonl'], { cwd })).code, 0, `cut at ${end}`);
+      assert.deepEqual(readFileSync(join(cwd, pets)), whole, `cut at ${end}`);
+    }
   });
 
   test('a progress bar is drawn on a terminal, and nowhere else', {
