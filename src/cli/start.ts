@@ -94,7 +94,8 @@ export async function start(settings: Settings): Promise<void> {
     void end('uncaughtException', 70, 70);
   });
 
-  const open = async () => (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryStorage({ pets: seeds?.drafts ?? [] });
+  const open = async () =>
+    (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryStorage({ pets: seeds?.drafts ?? [] });
   let storage = await open();
   if (seeds !== undefined) {
     let isSeeded = named === undefined;
@@ -104,7 +105,9 @@ export async function start(settings: Settings): Promise<void> {
       isSeeded = await named.seed(seeds.drafts, seeds.source, log);
       storage = await open();
     }
-    const [said, pets] = isSeeded ? ['seeded', seeds.drafts.length] : ['not seeded: the storage holds animals', undefined];
+    const [said, pets] = isSeeded
+      ? ['seeded', seeds.drafts.length]
+      : ['not seeded: the storage holds animals', undefined];
     log('info', said, { file: seed?.text, pets });
   }
   const devKey = isDev ? await apiKeys.addDevKey() : undefined;

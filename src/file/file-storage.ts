@@ -2,7 +2,14 @@
 import { resolve } from 'node:path';
 import { checkNames, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
-import { commitWatchers, groupCommit, idempotencyLine, importLine, openJournal, untilClosed } from '../journal/index.js';
+import {
+  commitWatchers,
+  groupCommit,
+  idempotencyLine,
+  importLine,
+  openJournal,
+  untilClosed,
+} from '../journal/index.js';
 import type { JournalOptions, OnCommit } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';

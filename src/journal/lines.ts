@@ -50,9 +50,7 @@ export function readLine(text: string, from: number) {
   const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
   const commit = match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
   const batch = text[from + 4] === 'p' ? importPattern.exec(text.slice(from, from + maxImportBytes)) : null;
-  const imported: ImportRecord | undefined = batch
-    ? { source: batch[1] ?? '', place: Number(batch[2]) }
-    : undefined;
+  const imported: ImportRecord | undefined = batch ? { source: batch[1] ?? '', place: Number(batch[2]) } : undefined;
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;

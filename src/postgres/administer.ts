@@ -143,7 +143,9 @@ export async function seedPostgres(url: string, drafts: readonly PetDraft[], log
   const jsons = drafts.map((draft, index) => Buffer.from(petJson(BigInt(index + 1), draft), 'latin1'));
   const values = [0, drafts.length, ids, drafts.map(({ status }) => status ?? ''), jsons];
   const adopt = () => connections.write(sql.petTable.adoptBatch, values);
-  const rows = await untilThere(adopt, log).catch(throwUnusable).finally(() => connections.close());
+  const rows = await untilThere(adopt, log)
+    .catch(throwUnusable)
+    .finally(() => connections.close());
   return rows.length > 0;
 }
 

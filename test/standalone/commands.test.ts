@@ -120,7 +120,8 @@ describe('import FILE', { concurrency: 4 }, () => {
     const told = /^interrupted: at least (\d+) of 200000 animals were added; the same command goes on$/m.exec(stderr);
     const again = await command(['import', 'in.jsonl'], { cwd });
     const [, rest = '', before = ''] =
-      /^(\d+) animals added to file:data\/pets\.jsonl; (\d+) of in\.jsonl were there before\n$/.exec(again.stdout) ?? [];
+      /^(\d+) animals added to file:data\/pets\.jsonl; (\d+) of in\.jsonl were there before\n$/.exec(again.stdout) ??
+      [];
     assert.ok(Number(before) >= Number(told?.[1]) && Number(before) < count, `${stderr}${again.stdout}`);
     assert.equal(Number(rest) + Number(before), count);
     const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(([, name]) =>
