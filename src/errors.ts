@@ -89,9 +89,22 @@ export function checkNames<Given extends object>(what: string, given: Given, kno
   if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
-/** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. */
+/** Whether it was thrown by the petstore. Never throws: of a revoked proxy nothing can be asked. */
+export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
+  try {
+    return thrown instanceof PetstoreError;
+  } catch {
+    return false;
+  }
+}
+
+/** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. Never throws. */
 export function codeOf(thrown: unknown): string | undefined {
-  return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
+  try {
+    return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whatever was thrown in one line. Never throws. */

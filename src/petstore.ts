@@ -1,15 +1,15 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
-import { detailOf, guarded, PetstoreError, reasonOf, type Log } from './errors.js';
+import { detailOf, guarded, isPetstoreError, reasonOf, type Log } from './errors.js';
 import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
 import { textsOf } from './memory/index.js';
 import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { checkedReplyTo, internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type HeadFields, type Message } from './request.js';
-import { Routes, type Params } from './router.js';
+import { Routes, type Params, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
 const ignore = (): void => undefined;
@@ -50,10 +50,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   /** Called when no request is under way. */
   let idled = ignore;
 
-  const host: PluginHost = {
+  const host: PluginHost = Object.freeze({
     ...hooks.host,
-    route: (route) => routes.add(checkedRoute(route)),
-    waitFor: (opening) => {
+    route: (route: Route) => routes.add(checkedRoute(route)),
+    waitFor: (opening: PromiseLike<unknown>) => {
       opened = Promise.all([opened, opening]);
       // `listen` reports it; until then it is no unhandled rejection.
       opened.catch(ignore);
@@ -61,7 +61,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     storage,
     clock,
     log,
-  };
+  });
   for (const route of petRoutes(textsOf(storage), clock)) routes.add(route);
   for (const route of publicRoutes(ready, routes, baseUrls, hooks)) routes.add(route);
   for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
@@ -104,11 +104,19 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     return result;
   }
 
-  /** The reply to a failure (C49). */
+  /** The reply to a failure (C49). Never throws, whatever was thrown. */
   function failureReply(thrown: unknown): Reply {
-    if (thrown instanceof PetstoreError && thrown.status !== undefined) return replyTo(thrown);
-    log('error', 'internal error', { error: detailOf(thrown) });
+    try {
+      if (isPetstoreError(thrown) && thrown.status !== undefined) return checkedReplyTo(thrown);
+    } catch (error) {
+      logFault(error);
+    }
+    logFault(thrown);
     return internalErrorReply;
+  }
+
+  function logFault(thrown: unknown): void {
+    log('error', 'internal error', { error: detailOf(thrown) });
   }
 
   const endpoint = new Endpoint({
@@ -117,6 +125,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       return answer(message);
     },
     failed: (error, message, given) => dressed(replyTo(error), given, message).reply,
+    fault: logFault,
     replied: (status, message, answered) => {
       hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
       if (message !== undefined && --answering === 0) idled();

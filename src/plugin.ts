@@ -106,10 +106,11 @@ export class Hooks {
 
   carryOut(operation: Operation, asked: OperationRequest, message: Message): Reply | PromiseLike<Reply> {
     if (this.#wrappers.length === 0) return operation.handler(asked);
-    const request: AcceptedRequest = { ...headOf(message), keyName: asked.keyName };
+    const request: AcceptedRequest = Object.freeze({ ...headOf(message), keyName: asked.keyName });
     const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
       (next, wrapper) => async () => checkReply(await wrapper(request, next)),
-      async () => operation.handler(asked),
+      // A copy: what it answers may be a reply that other requests get too.
+      async () => checkReply(await operation.handler(asked)),
     );
     return wrapped();
   }
@@ -137,6 +138,7 @@ export class Hooks {
     const route = path !== undefined && { route: path };
     const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
     const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
+    for (const each of [event, source]) Object.freeze(each);
     for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
   }
 
@@ -155,5 +157,5 @@ export class Hooks {
 }
 
 function headOf(message: Message): RequestHead {
-  return { method: message.method, header: (name) => message.header(name) };
+  return Object.freeze({ method: message.method, header: (name: string) => message.header(name) });
 }

@@ -24,8 +24,10 @@ export class Pieces {
   readonly length: number;
 
   constructor(texts: readonly string[]) {
-    this.texts = texts;
+    this.texts = Object.freeze([...texts]);
     this.length = texts.reduce((bytes, text) => bytes + text.length, 0);
+    // A kept page is handed to plugins with every reply that has it.
+    Object.freeze(this);
   }
 
   toString(): string {
@@ -52,6 +54,14 @@ const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
   const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
   return { status, headers: allHeaders, body, closes: closing.has(code) };
+}
+
+/** The reply to an error of whatever making. @throws what its members throw; TypeError where they make no reply. */
+export function checkedReplyTo(error: PetstoreError): Reply {
+  const reply = replyTo(error);
+  // Our own were checked as they were made, and cannot change.
+  const isOurs = Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error);
+  return isOurs ? reply : checkReply(reply);
 }
 
 /** For a failure that is ours (C49). */

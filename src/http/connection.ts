@@ -21,6 +21,8 @@ export interface Service {
   answer(message: Message): Promise<Answer>;
   /** The reply to a request that failed after its answer was made. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
+  /** Hears of a fault of ours that is nobody's answer. */
+  fault(error: unknown): void;
   /** Hears of each reply once it is decided; without a request, of one to what was no HTTP. */
   replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
@@ -146,7 +148,11 @@ export class Connection {
     this.#phaseAt = undefined;
     this.#isHeadLate = false;
     const { service, outbox } = this.#shared;
-    void service.answer(exchange).then((answer) => outbox.put({ send: () => this.#send(exchange, answer) }));
+    const failed = (error: unknown) => {
+      service.fault(error);
+      this.#socket.destroy();
+    };
+    void service.answer(exchange).then((answer) => outbox.put({ send: () => this.#send(exchange, answer), failed }));
   }
 
   /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */

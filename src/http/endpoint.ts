@@ -1,7 +1,7 @@
 /** All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch` without a port. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { checkNames, PetstoreError } from '../errors.js';
+import { checkNames, isPetstoreError, PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import type { Reply } from '../reply.js';
 import type { Service, Shared } from './connection.js';
@@ -60,6 +60,10 @@ export class Endpoint {
     };
     const answer = await service.answer(message);
     outbox.put({
+      failed: (error) => {
+        service.fault(error);
+        response.destroy();
+      },
       send: () => {
         service.replied(answer.reply.status, message, answer);
         const isTheirs = mistake !== undefined && typeof next === 'function';
@@ -101,7 +105,7 @@ async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, max
       chunks.push(chunk);
     }
   } catch (cause) {
-    if (cause instanceof PetstoreError) throw cause;
+    if (isPetstoreError(cause)) throw cause;
     throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
   }
   return Buffer.concat(chunks).toString('latin1');

@@ -86,15 +86,27 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
   if (rest !== '') yield rest;
 }
 
+/** An answer that is to be sent. What `send` throws is given to its own `failed`, and harms no other answer. */
+interface Sender {
+  send(): void;
+  failed(error: unknown): void;
+}
+
 /** Sends at the end of an event-loop turn: 1.7 times as fast with 64 connections (`make bench PARTS=speed`). */
 export class Outbox {
-  readonly #ready: { send(): void }[] = [];
+  readonly #ready: Sender[] = [];
 
-  /** Has it send at the end of this turn; that must not throw. */
-  put(sender: { send(): void }): void {
+  /** Has it send at the end of this turn. */
+  put(sender: Sender): void {
     if (this.#ready.push(sender) > 1) return;
     setImmediate(() => {
-      for (const each of this.#ready.splice(0)) each.send();
+      for (const each of this.#ready.splice(0)) {
+        try {
+          each.send();
+        } catch (error) {
+          each.failed(error);
+        }
+      }
     });
   }
 }

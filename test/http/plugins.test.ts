@@ -606,6 +606,114 @@ test('a log that throws, a field and an error that cannot be read: the request i
   assert.equal((await ask(mute.port, 'GET', '/v1/pets')).status, 200);
 });
 
+test('a wrapper that changes the reply it was given changes it for its own request alone', async (t) => {
+  const greedy: Plugin = (host) => {
+    host.around(async (request, next) => {
+      const reply = await next();
+      const { headers, body: taken } = reply;
+      // JavaScript keeps nobody from trying.
+      const changeable: unknown = headers;
+      if (Array.isArray(changeable)) changeable.push('X-Seen', request.keyName ?? 'nobody');
+      if (typeof taken === 'object') assert.throws(() => Object.assign(taken, { texts: ['mine'] }), TypeError);
+      Object.assign(reply, { body: '["of one key"]' });
+      if (request.header('x-mine') !== undefined || taken === undefined) return reply;
+      return { ...reply, body: taken };
+    });
+  };
+  const pets = Array.from({ length: 30 }, (_, index) => ({
+    name: 'x'.repeat(index === 0 ? 70_000 : 10),
+    categoryId: 1n,
+  }));
+  const { port } = await start(t, { plugins: [greedy], storage: memoryStorage({ pets }) });
+  for (const path of ['/healthz', '/v1/pets?limit=2&after=3', '/v1/pets?limit=2', '/openapi.json', '/v1/pets/99']) {
+    const first = await ask(port, 'GET', path);
+    const mine = await ask(port, 'GET', path, { headers: ['X-Mine: 1'] });
+    assert.equal(mine.body, '["of one key"]', path);
+    for (let count = 0; count < 3; count++) {
+      const again = await ask(port, 'GET', path);
+      assert.equal(again.body, first.body, path);
+      assert.equal(again.headers.get('x-seen')?.length, 1, path);
+    }
+  }
+});
+
+test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neighbours and the process do not notice', async (t) => {
+  class Odd extends PetstoreError {
+    override readonly status: number | undefined = 409;
+  }
+  const revoked = (): object => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  };
+  const changed = (members: object): Error => Object.assign(new Odd('unavailable', 'Odd.'), members);
+  const failing = (name: string): Error =>
+    Object.defineProperty(new Odd('unavailable', 'Odd.'), name, {
+      get: () => {
+        throw new Error(`no ${name}`);
+      },
+    });
+  const oddities: Readonly<Record<string, () => unknown>> = {
+    revoked,
+    nothing: () => undefined,
+    symbol: () => Symbol('odd'),
+    'status-getter': () => failing('status'),
+    'code-getter': () => failing('code'),
+    'headers-getter': () => failing('headers'),
+    'body-getter': () => failing('body'),
+    'message-getter': () => failing('message'),
+    'symbol-status': () => changed({ status: Symbol('odd') }),
+    'status-99': () => changed({ status: 99 }),
+    'status-text': () => changed({ status: '409' }),
+    'injected-header': () => changed({ headers: ['X-A', 'a\r\nSet-Cookie: a=b'] }),
+    'half-a-header': () => changed({ headers: ['X-A'] }),
+    'headers-null': () => changed({ headers: null }),
+    'made-up': () =>
+      Object.assign(Object.create(PetstoreError.prototype), { status: 200, headers: ['Set-Cookie', 'a'] }),
+  };
+  const lines: string[] = [];
+  const thrower: Plugin = (host) => {
+    const thrown = (name: string): unknown => oddities[name]?.();
+    host.route({
+      path: '/odd/{name}',
+      methods: {
+        GET: {
+          handler: ({ params }) => {
+            throw thrown(params['name'] ?? '');
+          },
+        },
+      },
+    });
+    host.around(async ({ header }, next) => {
+      const name = header('x-odd');
+      if (name !== undefined) throw thrown(name);
+      return next();
+    });
+    host.addHeaders(({ header }) => {
+      const name = header('x-odd-header');
+      if (name !== undefined) throw thrown(name);
+      return [];
+    });
+  };
+  const { port } = await start(t, {
+    plugins: [thrower],
+    log: (level, message) => lines.push(`${level} ${message}`),
+  });
+  for (const name of Object.keys(oddities)) {
+    const before = lines.length;
+    const good = Array.from({ length: 5 }, () => ask(port, 'GET', '/v1/pets'));
+    const [thrown, wrapped, headed] = await Promise.all([
+      ask(port, 'GET', `/odd/${name}`, noKey),
+      ask(port, 'GET', '/v1/pets', { headers: [`X-Odd: ${name}`] }),
+      ask(port, 'GET', '/v1/pets', { headers: [`X-Odd-Header: ${name}`] }),
+    ]);
+    for (const answer of [thrown, wrapped]) assertError(answer, 500, 'internal_error');
+    assert.equal(headed.status, 200);
+    for (const answer of await Promise.all(good)) assert.equal(answer.status, 200, name);
+    assert.ok(lines.slice(before).filter((line) => line === 'error internal error').length >= 2, name);
+  }
+});
+
 test('an error is not changed after it was made: a route that tries is a 500, and the process goes on', async (t) => {
   const changed = (): never => {
     throw Object.assign(new PetstoreError('unavailable', 'Later.'), { headers: { 'Retry-After': '5' } });

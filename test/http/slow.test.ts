@@ -213,6 +213,7 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
   const service: Service = {
     answer: () => new Promise(() => undefined),
     failed: () => assert.fail(),
+    fault: () => assert.fail(),
     replied: () => undefined,
     isStopping: false,
   };
