@@ -1,4 +1,5 @@
 /** Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8; exact int64s (C23). */
+import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from './errors.js';
 
 /** A number as it was written: a double would round an int64 past 2^53 (C23). */
@@ -21,9 +22,25 @@ const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
 /** Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends too early. */
 const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
 
+declare const bytes: unique symbol;
+
+/** Bytes, each of them a character: what goes in and out of sockets and files. A text becomes one by `toByteString`. */
+export type ByteString = string & { readonly [bytes]: true };
+
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
-export function toByteString(text: string): string {
-  return Buffer.from(text, 'utf8').toString('latin1');
+export function toByteString(text: string): ByteString {
+  return asByteString(Buffer.from(text, 'utf8').toString('latin1'));
+}
+
+/** For what was read from bytes, or joined of byte strings: it is one already, and nothing is checked. */
+export function asByteString(text: string): ByteString {
+  return text as ByteString;
+}
+
+/** Whether a string is the bytes of UTF-8, and not a text that somebody forgot to make bytes of. */
+export function isUtf8String(text: string): boolean {
+  if (/^[\0-\x7f]*$/.test(text)) return true;
+  return /^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1'));
 }
 
 /** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first fault. */

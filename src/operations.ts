@@ -127,7 +127,7 @@ export function publicRoutes(
   urls: readonly string[],
   hooks: Hooks,
 ): Route[] {
-  const healthy = jsonReply(200, '{"status":"ok"}');
+  const healthy = jsonReply(200, toByteString('{"status":"ok"}'));
   let made: { readonly of: string; readonly reply: Reply } | undefined;
   /** Made anew only once a route has gone (C35) or below another path (C56). */
   const describe = ({ basePath }: OperationRequest): Reply => {

@@ -1,6 +1,6 @@
 /** Paging: the parameters `limit` and `after`, and the reply with a page (C1 to C6). */
 import { PetstoreError } from './errors.js';
-import { parseInt64 } from './json.js';
+import { asByteString, parseInt64 } from './json.js';
 import type { PageQuery, TextPage } from './storage.js';
 import { errorResponses, int64, parameter, response, type OpenApiOperation, type OpenApiValue } from './openapi.js';
 import type { Query } from './request.js';
@@ -25,8 +25,8 @@ export function parsePage(query: Query): PageQuery {
 export function pageReply(path: string, { limit, status }: ListQuery, { texts, next }: TextPage): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong
-    ? new Pieces([...texts.flatMap((text, index) => [index === 0 ? '[' : ',', text]), ']'])
-    : `[${texts.join(',')}]`;
+    ? new Pieces([...texts.flatMap((text, index) => [asByteString(index === 0 ? '[' : ','), text]), asByteString(']')])
+    : asByteString(`[${texts.join(',')}]`);
   if (next === undefined) return jsonReply(200, body);
   const filter = status === undefined ? '' : `&status=${status}`;
   return jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]);

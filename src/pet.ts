@@ -1,6 +1,7 @@
 /** The animal: its fields, their rules and its one JSON text. */
 import { PetstoreError } from './errors.js';
-import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString, type JsonValue } from './json.js';
+import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString } from './json.js';
+import type { ByteString, JsonValue } from './json.js';
 
 /** Every availability of an animal. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;
@@ -71,8 +72,8 @@ export function checkQuery({ limit, after }: { readonly limit: number; readonly 
   if (after !== undefined && typeof after !== 'bigint') throw new TypeError('after must be a bigint, or be left out');
 }
 
-/** An animal's one JSON text, a byte string without white space: `Buffer.from(json, 'latin1')` has its bytes. */
-export function petJson(id: bigint, draft: PetDraft): string {
+/** An animal's one JSON text, without white space: `Buffer.from(json, 'latin1')` has its bytes. */
+export function petJson(id: bigint, draft: PetDraft): ByteString {
   const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
   // Encoded, it is one piece of memory: V8 keeps a concatenation as a tree.
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);

@@ -1,5 +1,6 @@
 /** A reply as a plain value, and the reply to each error. */
 import { checkHeaders, PetstoreError } from './errors.js';
+import { asByteString, isUtf8String, type ByteString } from './json.js';
 
 /** What goes back to the client. */
 export interface Reply {
@@ -7,9 +8,9 @@ export interface Reply {
   readonly status: number;
   /** Names and values, alternating. */
   readonly headers: readonly string[];
-  /** A byte string, or a long one in pieces; absent for none. */
-  readonly body?: string | Pieces;
-  /** The header Content-Type. @defaultValue `application/json` */
+  /** A byte string, which `toByteString` makes of a text, or a long one in pieces; absent for none. */
+  readonly body?: ByteString | Pieces;
+  /** The header Content-Type. JSON, and what says `utf-8`, must be UTF-8. @defaultValue `application/json` */
   readonly contentType?: string;
   /** The header Cache-Control. @defaultValue `no-store` (C47) */
   readonly cacheControl?: string;
@@ -19,24 +20,24 @@ export interface Reply {
 
 /** A long byte string, joined only as it is sent: a client that does not read it costs no copy (C55). */
 export class Pieces {
-  readonly texts: readonly string[];
+  readonly texts: readonly ByteString[];
   /** In bytes. */
   readonly length: number;
 
-  constructor(texts: readonly string[]) {
+  constructor(texts: readonly ByteString[]) {
     this.texts = Object.freeze([...texts]);
     this.length = texts.reduce((bytes, text) => bytes + text.length, 0);
     // A kept page is handed to plugins with every reply that has it.
     Object.freeze(this);
   }
 
-  toString(): string {
-    return this.texts.join('');
+  toString(): ByteString {
+    return asByteString(this.texts.join(''));
   }
 }
 
 /** A reply with a JSON body, given as a byte string. */
-export function jsonReply(status: number, body: string | Pieces, headers: readonly string[] = []): Reply {
+export function jsonReply(status: number, body: ByteString | Pieces, headers: readonly string[] = []): Reply {
   return { status, headers, body };
 }
 
@@ -53,7 +54,7 @@ const passing = new Set<string>(['idempotency_in_flight', 'unavailable']);
 /** The reply to an error. */
 export function replyTo({ code, status = 500, headers, body }: PetstoreError): Reply {
   const allHeaders = passing.has(code) ? [...headers, 'Retry-After', '1'] : headers;
-  return { status, headers: allHeaders, body, closes: closing.has(code) };
+  return { status, headers: allHeaders, body: asByteString(body), closes: closing.has(code) };
 }
 
 /** The reply to an error of whatever making. @throws what its members throw; TypeError where they make no reply. */
@@ -88,6 +89,8 @@ export function checkReply(reply: Reply): Reply {
   if (body === undefined) return checked;
   if (typeof body !== 'string' && !(body instanceof Pieces))
     throw new TypeError('the body of a reply must be a byte string');
+  if (typeof body === 'string' && /^$|json|utf-8/i.test(contentType) && !isUtf8String(body))
+    throw new TypeError('the body of a reply must be bytes of UTF-8: make them of a text by toByteString');
   if (status === 204 || status === 205 || status === 304) throw new TypeError(`a ${status} has no body`);
   return checked;
 }

@@ -1,4 +1,5 @@
 /** The contract between the petstore and what keeps its animals; docs/extending.md has its rules at length. */
+import type { ByteString } from './json.js';
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
 /** A page; a member that is undefined counts as absent. */
@@ -68,12 +69,12 @@ export interface Commit {
   readonly syncMilliseconds: number;
 }
 
-/** Records as their one JSON text each, a byte string. Each method may also answer, or throw, synchronously. */
+/** Records as their one JSON text each. Each method may also answer, or throw, synchronously. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   /** Keeps a record under the next id. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
   /** The text of this id, or undefined. */
-  get(id: bigint): string | undefined | Promise<string | undefined>;
+  get(id: bigint): ByteString | undefined | Promise<ByteString | undefined>;
   /** The texts of a query by ascending id. */
   list(query: Query): TextPage | Promise<TextPage>;
 }
@@ -81,7 +82,7 @@ export interface Texts<Draft, Query extends PageQuery = PageQuery> {
 /** A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`. */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
-  get(id: bigint): Promise<string | undefined>;
+  get(id: bigint): Promise<ByteString | undefined>;
   list(query: PageQuery): Promise<TextPage>;
   /** Rejects as opening a storage does, and with a TypeError for a name against the rules. */
   readonly opened: Promise<void>;
@@ -97,24 +98,27 @@ export interface PetTexts extends Texts<PetDraft, PetQuery> {
 export interface StoredText {
   /** A positive int64. */
   readonly id: bigint;
-  /** Its JSON text, a byte string. */
-  readonly json: string;
+  /** Its JSON text. */
+  readonly json: ByteString;
 }
 
 /** At most `limit` texts, fewer where they are long. A page with `next` never changes. */
 export interface TextPage {
   /** By ascending id. */
-  readonly texts: readonly string[];
+  readonly texts: readonly ByteString[];
   /** The last id, `after` of the next page; absent where no more records match. */
   readonly next?: bigint;
 }
 
 /** How a plugin's records are written and read. */
 export interface RecordKind<Draft> {
-  /** The one JSON text of a draft, unchanged until kept: a byte string of one line, `id` first, of at most 128 MiB. */
-  readonly json: (id: bigint, draft: Draft) => string;
+  /**
+   * The one JSON text of a draft, of one line and at most 128 MiB, `id` first and nowhere else. It is made as the draft
+   * is given to `insert`: what happens to that afterwards changes nothing.
+   */
+  readonly json: (id: bigint, draft: Draft) => ByteString;
   /** The inverse, of a text that a person may have edited. @throws PetstoreError for no such record. */
-  readonly parse: (json: string) => { readonly id: bigint; readonly draft: Draft };
+  readonly parse: (json: ByteString) => { readonly id: bigint; readonly draft: Draft };
 }
 
 /** Takes texts with the ids that they have; nobody else may add to the storage meanwhile. */

@@ -123,13 +123,13 @@ function checkIdsLeft(lastId: bigint, count: number): void {
 
 const noAnswer = 'The disk does not answer.';
 
-type Add<Draft> = { readonly draft: Draft; readonly use: KeyUse | undefined };
+type Add<Own> = { readonly own: Own; readonly use: KeyUse | undefined };
 
 /** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
-async function openFileRecords<Draft>(
+async function openFileRecords<Draft, Own>(
   path: string,
   options: JournalOptions,
-  kind: KeptKind<Draft>,
+  kind: KeptKind<Draft, Own>,
   acceptorFor: typeof petLines,
 ) {
   const catalogue = new Catalogue();
@@ -141,10 +141,10 @@ async function openFileRecords<Draft>(
   const journal = await openJournal(path, options, restore);
   const watchers = commitWatchers(options.log);
   let closed = false;
-  const endUse = ({ use }: Add<Draft>) => {
+  const endUse = ({ use }: Add<Own>) => {
     if (use) idempotencyKeys.drop(use);
   };
-  const commits = groupCommit<Add<Draft>, StoredText>({
+  const commits = groupCommit<Add<Own>, StoredText>({
     commit: (adds) =>
       append(adds).catch((error: unknown) => {
         // Maybe long after the client was answered.
@@ -152,22 +152,22 @@ async function openFileRecords<Draft>(
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ draft, use }) => kind.bytesOf(draft) + (use ? 512 : 0),
+    bytesOf: ({ own, use }) => kind.bytesOf(own) + (use ? 512 : 0),
     hung: noAnswer,
   });
 
   /** Ids are given only now, so that a batch that fails leaves no gap. */
-  async function append(adds: readonly Add<Draft>[]) {
+  async function append(adds: readonly Add<Own>[]) {
     checkIdsLeft(catalogue.lastId, adds.length);
     const firstId = catalogue.lastId + 1n;
     const batch: string[] = [];
-    const records = adds.map(({ draft, use }, index) => {
+    const records = adds.map(({ own, use }, index) => {
       const id = firstId + BigInt(index);
-      const json = kind.json(id, draft);
+      const json = kind.json(id, own);
       // In this order a torn write leaves no animal without its idempotency record; a record alone is cut off.
       if (use) batch.push(idempotencyLine(use));
       batch.push(json);
-      return { stored: { id, json }, status: kind.statusOf(draft), use };
+      return { stored: { id, json }, status: kind.statusOf(own), use };
     });
     const syncMilliseconds = await journal.append(batch);
     for (const { stored, status, use } of records) {
@@ -188,13 +188,13 @@ async function openFileRecords<Draft>(
     commits,
     onCommit: watchers.add,
     texts: {
-      insert: (draft: Draft) => commits.add({ draft: kind.copyOf(draft), use: undefined }),
+      insert: (draft: Draft) => commits.add({ own: kind.own(draft), use: undefined }),
       insertOnce: (draft: Draft, once: InsertOnce) => {
-        const own = kind.copyOf(draft);
+        const own = kind.own(draft);
         checkOnce(once);
         opened();
         const use = idempotencyKeys.begin(once);
-        return use.added ?? commits.add({ draft: own, use });
+        return use.added ?? commits.add({ own, use });
       },
       get: (id: bigint) => opened().get(id),
       list: (query: PetQuery) => opened().page(query),

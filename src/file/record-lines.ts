@@ -2,13 +2,13 @@
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
 import type { AcceptLine } from '../journal/index.js';
-import { int64Max, int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString } from '../json.js';
-import type { JsonValue } from '../json.js';
+import { asByteString, int64Max, int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString } from '../json.js';
+import type { ByteString, JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
 /** Takes an animal, or a plugin's record, and the idempotency record before it. */
-type TakePet = (id: bigint, status: PetStatus | undefined, json: string, once: InsertOnce | undefined) => void;
+type TakePet = (id: bigint, status: PetStatus | undefined, json: ByteString, once: InsertOnce | undefined) => void;
 
 const beforeId = '{"id":';
 
@@ -64,7 +64,7 @@ const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
 /** Records as they stand, or in our own text where a person wrote them; the draft is what follows the id. */
 export const anyRecords: RecordKind<string> = {
-  json: (id, rest) => `{"id":${id}${rest}`,
+  json: (id, rest) => asByteString(`{"id":${id}${rest}`),
   parse: (json) => {
     const value = parseJson(json);
     const members = value instanceof Map ? value : new Map<string, JsonValue>();

@@ -1,6 +1,7 @@
 /** The text of a journal: the lines of its own, and reading a file by whole lines. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError, reasonOf } from '../errors.js';
+import { asByteString, type ByteString } from '../json.js';
 import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk, FileFacts } from './disk.js';
@@ -57,15 +58,15 @@ export function readLine(text: string, from: number) {
   return { textFrom, textTo, end: newline < 0 ? textTo : newline + 1, once, commit, imported };
 }
 
-/** Takes a line, a byte string without its newline, and the idempotency record before it. @throws PetstoreError */
-export type AcceptLine = (line: string, once?: InsertOnce) => void;
+/** Takes a line without its newline, and the idempotency record before it. @throws PetstoreError */
+export type AcceptLine = (line: ByteString, once?: InsertOnce) => void;
 
 /** Hands a line that is no commit to `accept` unless blank; answers what is wrong with it. */
 export function offerLine(text: string, line: ReturnType<typeof readLine>, accept: AcceptLine): string | undefined {
   const { textFrom, textTo, once } = line;
   if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
   // V8 makes it a view, which keeps all of `text` in memory; most of that is kept anyway.
-  const part = text.slice(textFrom, textTo);
+  const part = asByteString(text.slice(textFrom, textTo));
   // As an editor may leave it.
   if (part[0] !== '{' && /^[ \t\r]*$/.test(part)) return once && 'nothing behind an idempotency record';
   try {

@@ -1,5 +1,6 @@
 /** The storage that forgets, and its catalogue, for lasting storages too. */
 import { checkNames } from '../errors.js';
+import type { ByteString } from '../json.js';
 import { checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextPage } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
@@ -17,27 +18,27 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   const names = new RecordNames();
   let closed = false;
 
-  function recordsOf<Draft>(kind: KeptKind<Draft>) {
+  function recordsOf<Draft, Own>(kind: KeptKind<Draft, Own>) {
     const catalogue = new Catalogue();
     const idempotencyKeys = new IdempotencyKeys();
     const opened = () => {
       if (closed) throw closedError();
       return catalogue;
     };
-    const insert = (draft: Draft): StoredText => {
-      const own = kind.copyOf(draft);
+    const keep = (own: Own): StoredText => {
       const id = opened().lastId + 1n;
       const json = kind.json(id, own);
       catalogue.add(id, kind.statusOf(own), json);
       return { id, json };
     };
+    const insert = (draft: Draft): StoredText => keep(kind.own(draft));
     const insertOnce = (draft: Draft, once: InsertOnce): StoredText => {
-      const own = kind.copyOf(draft);
+      const own = kind.own(draft);
       checkOnce(once);
       opened();
       const use = idempotencyKeys.begin(once);
       if (use.added) return use.added;
-      const added = insert(own);
+      const added = keep(own);
       idempotencyKeys.keep(use, added);
       return added;
     };
@@ -73,7 +74,7 @@ const maxPageBytes = 64 * 2 ** 20;
 export class Catalogue {
   /** Eight bytes each, a quarter of what an array of bigints takes. */
   #ids = new BigInt64Array(1024);
-  readonly #texts: string[] = [];
+  readonly #texts: ByteString[] = [];
   /** The positions of the texts of each status, ascending. */
   readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(petStatuses.map((status) => [status, []]));
 
@@ -86,7 +87,7 @@ export class Catalogue {
   }
 
   /** `id` is above `lastId`. */
-  add(id: bigint, status: PetStatus | undefined, text: string): void {
+  add(id: bigint, status: PetStatus | undefined, text: ByteString): void {
     if (status) this.#byStatus.get(status)?.push(this.size);
     if (this.size === this.#ids.length) {
       const grown = new BigInt64Array(2 * this.size);
@@ -97,7 +98,7 @@ export class Catalogue {
     this.#texts.push(text);
   }
 
-  get(id: bigint): string | undefined {
+  get(id: bigint): ByteString | undefined {
     const position = countBelow(this.#ids, this.size, id);
     return this.#ids[position] === id ? this.#texts[position] : undefined;
   }
@@ -111,10 +112,11 @@ export class Catalogue {
     const first = after === undefined ? 0 : countBelow(this.#ids, this.size, after + 1n);
     const from = positions ? countBelow(positions, matches, first) : first;
     const positionAt = (match: number) => (positions ? (positions[match] ?? 0) : match);
-    const texts: string[] = [];
+    const texts: ByteString[] = [];
     let to = from;
     for (let bytes = 0; to < Math.min(from + limit, matches) && bytes < maxPageBytes; to++) {
-      const text = this.#texts[positionAt(to)] ?? '';
+      const text = this.#texts[positionAt(to)];
+      if (text === undefined) break;
       bytes += text.length;
       texts.push(text);
     }

@@ -1,6 +1,6 @@
 /** What storages share: from animals to JSON texts and back, and how a kind of records is kept. */
 import { PetstoreError } from '../errors.js';
-import { int64Max, isInt64 } from '../json.js';
+import { asByteString, isInt64, isUtf8String, type ByteString } from '../json.js';
 import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
 import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
 
@@ -73,38 +73,57 @@ export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, key
 export const maxTextBytes = 128 * 2 ** 20;
 
 /** How a storage keeps one kind of draft: animals, or a plugin's records. */
-export interface KeptKind<Draft> {
-  readonly json: (id: bigint, draft: Draft) => string;
-  readonly statusOf: (draft: Draft) => PetStatus | undefined;
-  /** Checks an animal and answers a copy: its owner may change it while it waits. @throws TypeError */
-  readonly copyOf: (draft: Draft) => Draft;
-  /** About how many bytes a draft holds while it waits. */
-  readonly bytesOf: (draft: Draft) => number;
+export interface KeptKind<Draft, Own = unknown> {
+  /** What is kept of a draft while it waits, which its owner may change meanwhile. @throws TypeError for a bad one */
+  readonly own: (draft: Draft) => Own;
+  readonly json: (id: bigint, own: Own) => ByteString;
+  /** What follows the id in its JSON text, where only a database knows the id. */
+  readonly rest: (own: Own) => string;
+  readonly statusOf: (own: Own) => PetStatus | undefined;
+  /** About how many bytes it holds while it waits. */
+  readonly bytesOf: (own: Own) => number;
 }
 
-export const petKind: KeptKind<PetDraft> = {
-  json: petJson,
-  statusOf: (draft) => draft.status,
-  copyOf: (draft) => {
+/** Where the rest begins after an id of one digit. */
+const restAt = '{"id":0'.length;
+
+export const petKind: KeptKind<PetDraft, PetDraft> = {
+  own: (draft) => {
     const { name, categoryId, status }: PetDraft = Object(draft);
     const own = status === undefined ? { name, categoryId } : { name, categoryId, status };
     checkDraft(own);
     return own;
   },
+  json: petJson,
+  rest: (draft) => petJson(0n, draft).slice(restAt),
+  statusOf: (draft) => draft.status,
   // A name takes up to two bytes of memory a UTF-16 unit, all else about 128.
   bytesOf: ({ name }) => 2 * name.length + 128,
 };
 
-/** A plugin's kind, each of its texts checked: what breaks the rule would be damage to the next start. */
-export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft> {
-  const checked = (id: bigint, draft: Draft): string => {
+/** A plugin's kind, of which the rest of the text is kept: what breaks the rule would be damage to the next start. */
+export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft, string> {
+  const restOf = (id: bigint, draft: Draft): string => {
     const text = json(id, draft);
     if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
       throw new TypeError(`a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`);
-    return text;
+    if (!isUtf8String(text))
+      throw new TypeError('a record must be bytes of UTF-8: make them of a text by toByteString');
+    return text.slice(restAt);
   };
-  const bytesOf = (draft: Draft) => checked(int64Max, draft).length;
-  return { json: checked, statusOf: () => undefined, copyOf: (draft) => draft, bytesOf };
+  return {
+    own: (draft) => {
+      const rest = restOf(0n, draft);
+      if (restOf(1n, draft) !== rest)
+        throw new TypeError('the JSON text of a record must hold its id only as its first member');
+      return rest;
+    },
+    // Joined in one piece: V8 keeps a concatenation as a tree.
+    json: (id, rest) => asByteString(Buffer.from(`{"id":${id}${rest}`, 'latin1').toString('latin1')),
+    rest: (rest) => rest,
+    statusOf: () => undefined,
+    bytesOf: (rest) => rest.length,
+  };
 }
 
 /** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */

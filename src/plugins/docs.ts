@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { codeOf, type Plugin, type Reply } from '../index.js';
+import { codeOf, toByteString, type Plugin, type Reply } from '../index.js';
 
 /** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
@@ -12,24 +12,25 @@ const policy =
 
 /** Serves the pages and what they load, without a key. @throws Error that names the package to install. */
 export function docsPlugin(): Plugin {
-  const read = (type: string, path: string): Reply => ({
+  const replyOf = (type: string, text: string): Reply => ({
     status: 200,
     headers: ['Content-Security-Policy', policy],
     contentType: `text/${type}; charset=utf-8`,
-    body: readFileSync(path, 'latin1'),
+    body: toByteString(text),
   });
+  const read = (type: string, path: string): Reply => replyOf(type, readFileSync(path, 'utf8'));
   const page = fileURLToPath(new URL('../../page/', import.meta.url));
   const library = libraryFolder();
   // Swagger UI has 1.9 MB: browsers keep it for a day.
   const cacheControl = 'public, max-age=86400';
-  const docs = read('html', `${page}docs.html`);
+  const docs = readFileSync(`${page}docs.html`, 'utf8');
   const replies: Readonly<Record<string, Reply>> = {
     '/': read('html', `${page}index.html`),
     '/page/style.css': read('css', `${page}style.css`),
     '/page/script.js': read('javascript', `${page}script.js`),
-    '/docs': docs,
+    '/docs': replyOf('html', docs),
     // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not against `/`.
-    '/docs/': { ...docs, body: String(docs.body).replaceAll('docs/', '') },
+    '/docs/': replyOf('html', docs.replaceAll('docs/', '')),
     '/docs/start.js': read('javascript', `${page}docs.js`),
     '/docs/swagger-ui.css': { ...read('css', `${library}/swagger-ui.css`), cacheControl },
     '/docs/swagger-ui-bundle.js': { ...read('javascript', `${library}/swagger-ui-bundle.js`), cacheControl },

@@ -1,6 +1,15 @@
 /** Orders of animals, kept beside them: experimental. */
 import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
-import { pageReply, parseJson, parsePage, PetstoreError, response, schemaRef, type JsonValue } from '../index.js';
+import {
+  pageReply,
+  parseJson,
+  parsePage,
+  PetstoreError,
+  response,
+  schemaRef,
+  toByteString,
+  type JsonValue,
+} from '../index.js';
 import type { Operation, Plugin, RecordKind } from '../index.js';
 
 type Order = ReturnType<typeof parseOrder> & { readonly placedAt: string };
@@ -40,7 +49,7 @@ export function ordersPlugin(): Plugin {
 
 const orderKind: RecordKind<Order> = {
   json: (id, { petId, quantity, placedAt }) =>
-    `{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`,
+    toByteString(`{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`),
   parse: (json) => {
     const value = parseJson(json);
     const [id, placedAt] = [integer(value, 'id'), member(value, 'placedAt')];

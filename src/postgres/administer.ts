@@ -2,11 +2,10 @@
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
 import { parsePet, petJson, type PetDraft } from '../pet.js';
 import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
-import { RecordNames } from '../memory/index.js';
+import { petKind, RecordNames } from '../memory/index.js';
 import { again, causeOf, connectionsTo, copyingMs, DatabaseFailure, servingMs } from './connections.js';
 import { stateOf, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { restAt } from './records.js';
 import * as sql from './tables.js';
 
 /** An index over many animals takes minutes. */
@@ -125,7 +124,7 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
 
   async function add(drafts: readonly PetDraft[]): Promise<number> {
     const statuses = drafts.map(({ status }) => status ?? '');
-    const rests = drafts.map((draft) => Buffer.from(petJson(0n, draft).slice(restAt), 'latin1'));
+    const rests = drafts.map((draft) => Buffer.from(petKind.rest(draft), 'latin1'));
     const values = [source, place, drafts.length, sql.petTable.counter, statuses, rests];
     return known(async () => {
       const [row] = await connections.write(sql.importBatch, values, { isPrepared: true });

@@ -6,7 +6,7 @@ import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKin
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { postgresRecords, restAt, type Unnumbered } from './records.js';
+import { postgresRecords, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export { migratePostgres, MissingTables, postgresImport, postgresRecordNames } from './administer.js';
@@ -73,12 +73,9 @@ export async function postgresStorage(
   };
 }
 
-/** @throws TypeError where the id, which only the database knows, has a say in the rest. */
-function unnumberedOf<Draft>(kind: KeptKind<Draft>): (draft: Draft) => Unnumbered {
-  return (given) => {
-    const draft = kind.copyOf(given);
-    const [rest, other] = [kind.json(0n, draft).slice(restAt), kind.json(1n, draft).slice(restAt)];
-    if (rest !== other) throw new TypeError('the JSON text of a record must hold its id only as its first member');
-    return { status: kind.statusOf(draft), rest };
+function unnumberedOf<Draft, Own>(kind: KeptKind<Draft, Own>): (draft: Draft) => Unnumbered {
+  return (draft) => {
+    const own = kind.own(draft);
+    return { status: kind.statusOf(own), rest: kind.rest(own) };
   };
 }

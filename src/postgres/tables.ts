@@ -1,4 +1,5 @@
 /** All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among their values. */
+import { asByteString, type ByteString } from '../json.js';
 import type { PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
@@ -31,8 +32,8 @@ export const selectVersion = "SELECT version FROM petstore_schema WHERE name = '
 // Whatever the server's settings would make of bytes.
 const hex = "encode(json, 'hex')";
 
-export function textOfHex(digits: string): string {
-  return Buffer.from(digits, 'hex').toString('latin1');
+export function textOfHex(digits: string): ByteString {
+  return asByteString(Buffer.from(digits, 'hex').toString('latin1'));
 }
 
 /** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`; of short ones, an equal share each. */
@@ -40,7 +41,7 @@ const maxPageBytes = 2 ** 23;
 const maxQuickBytes = 2 ** 21;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
-export const tooLong = '\xff';
+export const tooLong = asByteString('\xff');
 /** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';

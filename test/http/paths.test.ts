@@ -1,7 +1,7 @@
 /** The contract of paths and methods, C10 to C18, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { jsonReply, type Plugin } from '../../dist/index.js';
+import { jsonReply, type Plugin, toByteString } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
 import { add, ask, bytesOf, connectTo, exchange, start } from '../support/fixture.js';
 
@@ -91,7 +91,8 @@ test('C13 a target in absolute form is served, whatever its authority', async (t
   assertError(await ask(port, 'GET', 'http://any?limit=1'), 404, 'not_found');
   assertError(await ask(port, 'GET', 'ftp://any/v1/pets'), 404, 'not_found');
   assertError(await exchange(port, 'GET http://any/v1/pets HTTP/1.1\r\n\r\n'), 400, 'bad_request');
-  const home: Plugin = ({ route }) => route({ path: '/', methods: { GET: { handler: () => jsonReply(200, '1') } } });
+  const home: Plugin = ({ route }) =>
+    route({ path: '/', methods: { GET: { handler: () => jsonReply(200, toByteString('1')) } } });
   const { port: homePort } = await start(t, { plugins: [home] });
   for (const target of ['/', 'http://any', 'http://any/', 'http://any?a=b', '/?a=b'])
     assert.equal((await ask(homePort, 'GET', target)).status, 200, target);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
-import { memoryStorage, type PetStorage, type Plugin } from '../../dist/index.js';
+import { memoryStorage, type PetStorage, type Plugin, toByteString } from '../../dist/index.js';
 import { assertError, header } from '../support/client.js';
 import { add, ask, bytesOf, connectTo, exchange, start } from '../support/fixture.js';
 
@@ -214,7 +214,10 @@ test('C52 an error behind a good request leaves that request its answer, and the
 test('C52 what comes while an answer that closes is on its way is not carried out, and does not count as waiting', async (t) => {
   const long: Plugin = (host) => {
     const body = 'x'.repeat(8_000_000);
-    host.route({ path: '/long', methods: { GET: { handler: () => ({ status: 200, headers: [], body }) } } });
+    host.route({
+      path: '/long',
+      methods: { GET: { handler: () => ({ status: 200, headers: [], body: toByteString(body) }) } },
+    });
   };
   const running = await start(t, { plugins: [long] });
   for (let rounds = 0; rounds < 10; rounds++) {

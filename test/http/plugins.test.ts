@@ -16,6 +16,7 @@ import {
   type Reply,
   type ReplyEvent,
   type ReplySource,
+  toByteString,
 } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { ask, bytesOf, exchange, key, start } from '../support/fixture.js';
@@ -28,14 +29,21 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
   const plugin: Plugin = (host) => {
     const handler = (request: { params: object; keyName: string | undefined; body: string }): Reply => {
       seen.push([request.params, request.keyName, request.body]);
-      return jsonReply(200, '{"ok":true}');
+      return jsonReply(200, toByteString('{"ok":true}'));
     };
     host.route({ path: '/v1/store/orders', methods: { GET: { handler }, PUT: { handler, readsBody: true } } });
     host.route({ path: '/stats/{day}', methods: { GET: { handler } } });
     host.route({
       path: '/text',
       methods: {
-        GET: { handler: () => ({ status: 200, headers: ['X-A', '1'], body: 'plain', contentType: 'text/plain' }) },
+        GET: {
+          handler: () => ({
+            status: 200,
+            headers: ['X-A', '1'],
+            body: toByteString('plain'),
+            contentType: 'text/plain',
+          }),
+        },
         DELETE: { handler: () => emptyReply(204, []) },
       },
     });
@@ -116,7 +124,7 @@ test('headers that a plugin changes behind its reply are sent as they were', asy
   const headers = ['X-A', 'a'];
   const handler = (): Reply => {
     setImmediate(() => headers.push('X-B', 'a\r\nX-C: b'));
-    return jsonReply(200, '{}', headers);
+    return jsonReply(200, toByteString('{}'), headers);
   };
   const slow: Plugin = (host) => {
     host.route({ path: '/a', methods: { GET: { handler } } });
@@ -133,9 +141,15 @@ test('headers that a plugin changes behind its reply are sent as they were', asy
 
 test('a reply that cannot be sent counts once: what comes behind it on the connection is served, and garbage is answered', async (t) => {
   const slow: Plugin = (host) =>
-    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(30, jsonReply(200, '"slow"')) } } });
+    host.route({
+      path: '/slow',
+      methods: { GET: { handler: () => sleep(30, jsonReply(200, toByteString('"slow"'))) } },
+    });
   const bad: Plugin = (host) =>
-    host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+    host.route({
+      path: '/bad',
+      methods: { GET: { handler: () => jsonReply(200, toByteString('"bad"'), ['X-A', 'a\nb']) } },
+    });
   const { port } = await start(t, { plugins: [slow, bad] });
   const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
   atEnd(t, () => client.destroy());
@@ -151,7 +165,10 @@ test('a reply that cannot be sent counts once: what comes behind it on the conne
 test('onReply hears of the reply that left, where another one took its place', async (t) => {
   const statuses: number[] = [];
   const bad: Plugin = (host) =>
-    host.route({ path: '/bad', methods: { GET: { handler: () => jsonReply(200, '"bad"', ['X-A', 'a\nb']) } } });
+    host.route({
+      path: '/bad',
+      methods: { GET: { handler: () => jsonReply(200, toByteString('"bad"'), ['X-A', 'a\nb']) } },
+    });
   const { port, petstore } = await start(t, {
     plugins: [bad, (host) => host.onReply(({ status }) => statuses.push(status))],
   });
@@ -338,7 +355,7 @@ test('describe adds to this petstore’s document alone, once each time that it 
       path: '/v1/store/orders',
       methods: {
         GET: {
-          handler: () => jsonReply(200, '[]'),
+          handler: () => jsonReply(200, toByteString('[]')),
           document: { operationId: 'listOrders', responses: { 200: { description: 'Orders.' } } },
         },
       },
@@ -347,7 +364,7 @@ test('describe adds to this petstore’s document alone, once each time that it 
       path: '/stats',
       methods: {
         GET: {
-          handler: () => jsonReply(200, '{}'),
+          handler: () => jsonReply(200, toByteString('{}')),
           document: { operationId: 'stats', responses: { 200: { description: 'Stats.' } } },
         },
       },
@@ -377,7 +394,7 @@ test('describe adds to this petstore’s document alone, once each time that it 
 });
 
 test('a path that is taken or malformed, an unknown method or none is a TypeError that names it', () => {
-  const operation = { handler: () => jsonReply(200, '{}') };
+  const operation = { handler: () => jsonReply(200, toByteString('{}')) };
   const adding =
     (...paths: readonly string[]): (() => unknown) =>
     () =>
@@ -477,7 +494,7 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
         for (const name of framing) {
           host.route({
             path: `/${name}`,
-            methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: '{}' }) } },
+            methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: toByteString('{}') }) } },
           });
         }
       },
@@ -493,7 +510,7 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
 });
 
 test('C47 no-store is what a reply says that says nothing else of caching: over the port, by handler and by fetch', async (t) => {
-  const reply = (cacheControl: string) => ({ status: 200, headers: [], body: '{}', cacheControl });
+  const reply = (cacheControl: string) => ({ status: 200, headers: [], body: toByteString('{}'), cacheControl });
   const running = await start(t, {
     plugins: [
       (host) => {
@@ -520,7 +537,7 @@ test('C47 no-store is what a reply says that says nothing else of caching: over 
 test('onReply counts the time that a request waits for the one before it', async (t) => {
   const events: ReplyEvent[] = [];
   const slow: Plugin = (host) => {
-    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(60, jsonReply(200, '1')) } } });
+    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(60, jsonReply(200, toByteString('1'))) } } });
     host.onReply((event) => events.push(event));
   };
   const { port } = await start(t, { plugins: [slow] });
@@ -562,7 +579,7 @@ test('hooks that are async and fail are logged, and change nothing', async (t) =
 test('an async plugin is awaited by listen, and its failure is listen’s own', async (t) => {
   const late: Plugin = async (host) => {
     await sleep(20);
-    host.route({ path: '/late', methods: { GET: { handler: () => jsonReply(200, '1') } } });
+    host.route({ path: '/late', methods: { GET: { handler: () => jsonReply(200, toByteString('1')) } } });
   };
   const { port } = await start(t, { plugins: [late] });
   assert.equal((await ask(port, 'GET', '/late')).status, 200);
@@ -635,6 +652,38 @@ test('a wrapper that changes the reply it was given changes it for its own reque
       assert.equal(again.headers.get('x-seen')?.length, 1, path);
     }
   }
+});
+
+test('a text in the place of a byte string is a 500 and a line of the log, never broken bytes', async (t) => {
+  const words = 'Größe 猫';
+  // As JavaScript may write it; the compiler refuses it.
+  const replies: Readonly<Record<string, object>> = {
+    json: { status: 200, headers: [], body: JSON.stringify({ name: words }) },
+    latin1: { status: 200, headers: [], body: JSON.stringify({ name: 'Größe' }) },
+    html: { status: 200, headers: [], body: words, contentType: 'text/html; charset=UTF-8' },
+    problem: { status: 200, headers: [], body: '"ü"', contentType: 'application/problem+json' },
+  };
+  const fine: Readonly<Record<string, Reply>> = {
+    bytes: jsonReply(200, toByteString(JSON.stringify({ name: words }))),
+    // Of other media types nothing is known.
+    image: { status: 200, headers: [], body: toByteString('\u00ff'), contentType: 'image/png' },
+  };
+  const lines: unknown[] = [];
+  const plugin: Plugin = (host) => {
+    for (const [name, reply] of Object.entries({ ...fine, ...replies }))
+      host.route({ path: `/${name}`, methods: { GET: { handler: () => Object(reply) } } });
+  };
+  const { port } = await start(t, {
+    plugins: [plugin],
+    log: (_level, _message, fields) => lines.push(fields?.['error']),
+  });
+  for (const name of Object.keys(replies))
+    assertError(await ask(port, 'GET', `/${name}`, noKey), 500, 'internal_error');
+  assert.equal(lines.length, 4);
+  for (const line of lines) assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
+  const answer = await fetch(`http://127.0.0.1:${port}/bytes`);
+  assert.deepEqual(await answer.json(), { name: words });
+  assert.equal((await ask(port, 'GET', '/image', noKey)).status, 200);
 });
 
 test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neighbours and the process do not notice', async (t) => {

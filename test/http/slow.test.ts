@@ -5,7 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
-import { createPetstore, jsonReply, memoryStorage, type Petstore, type Plugin, type Reply } from '../../dist/index.js';
+import {
+  createPetstore,
+  jsonReply,
+  memoryStorage,
+  type Petstore,
+  type Plugin,
+  type Reply,
+  toByteString,
+} from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
 import { Outbox, UnsentBytes } from '../../dist/http/wire.js';
 import { assertError, Client, header } from '../support/client.js';
@@ -124,7 +132,7 @@ describe('C44 times', { concurrency: true }, () => {
 
   test('C44 a head that waits for a slow answer has its 10 s from that answer on, and no more', async (t) => {
     const slow: Plugin = (host) => {
-      const handler = (): Promise<Reply> => sleep(11_500, jsonReply(200, '1'));
+      const handler = (): Promise<Reply> => sleep(11_500, jsonReply(200, toByteString('1')));
       host.route({ path: '/slow', methods: { GET: { handler } } });
     };
     const { port } = await start(t, { plugins: [slow] });

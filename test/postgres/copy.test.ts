@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import { copyPets, memoryStorage } from '../../dist/index.js';
+import { copyPets, memoryStorage, toByteString, type StoredText } from '../../dist/index.js';
 import { postgresStorage, postgresTarget } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { command } from '../support/command.js';
@@ -19,9 +19,9 @@ async function rowsIn(url: string): Promise<number> {
   return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
 }
 
-const pet = (id: number): { readonly id: bigint; readonly json: string } => ({
+const pet = (id: number): StoredText => ({
   id: BigInt(id),
-  json: `{"id":${id},"name":"","categoryId":1}`,
+  json: toByteString(`{"id":${id},"name":"","categoryId":1}`),
 });
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
@@ -203,7 +203,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const source = await postgresStorage(proxy.urlFor(url), {}, true);
     atEnd(t, () => source.close());
     const records = source.records?.('orders', {
-      json: (_id, text: string) => text,
+      json: (_id, text: string) => toByteString(text),
       parse: (json) => ({ id: 1n, draft: json }),
     });
     await records?.opened;

@@ -1,4 +1,5 @@
 // The PostgreSQL storage: the contract of every storage, and what is its own.
+import { toByteString } from '../../dist/index.js';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
@@ -137,7 +138,10 @@ describe('PostgreSQL', { skip }, () => {
   test('records whose id stands elsewhere too are refused, for only the database knows it', async (t) => {
     const storage = await postgresStorage(await newDatabase());
     atEnd(t, () => storage.close());
-    const kept = storage.records?.('notes', { ...notes, json: (id) => `{"id":${id},"self":"/notes/${id}"}` });
+    const kept = storage.records?.('notes', {
+      ...notes,
+      json: (id) => toByteString(`{"id":${id},"self":"/notes/${id}"}`),
+    });
     await assert.rejects(async () => kept?.insert('a'), { name: 'TypeError', message: /only as its first member/ });
   });
 

@@ -12,6 +12,7 @@ import {
   memoryStorage,
   type PetStorage,
   type TextTarget,
+  toByteString,
 } from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
 import { commitOf } from '../storage/commit-line.js';
@@ -308,7 +309,8 @@ describe('copyPets', () => {
     ['leaves one out', (target) => (pets) => target.adopt(pets.slice(1))],
     [
       'alters one',
-      (target) => (pets) => target.adopt(pets.map(({ id, json }) => ({ id, json: json.replace('Rex', 'Max') }))),
+      (target) => (pets) =>
+        target.adopt(pets.map(({ id, json }) => ({ id, json: toByteString(json.replace('Rex', 'Max')) }))),
     ],
   ];
   for (const [what, faulty] of faults) {
@@ -345,8 +347,8 @@ describe('copyPets', () => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
     atEnd(t, () => target.close());
-    await target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]);
-    await assert.rejects(target.adopt([{ id: 5n, json: '{"id":5,"name":"","categoryId":1}' }]), {
+    await target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]);
+    await assert.rejects(target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]), {
       code: 'storage_unusable',
     });
   });

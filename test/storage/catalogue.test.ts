@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Catalogue } from '../../dist/memory/index.js';
-import { petStatuses } from '../../dist/index.js';
+import { petStatuses, toByteString } from '../../dist/index.js';
 
 const status = fc.constantFrom(...petStatuses, undefined);
 const gaps = fc.array(fc.tuple(fc.bigInt({ min: 1n, max: 5n }), status), { maxLength: 60 });
@@ -23,7 +23,7 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
         for (const [gap, given] of steps) {
           id += gap;
           plain.push({ id, status: given, text: `text ${id}` });
-          catalogue.add(id, given, `text ${id}`);
+          catalogue.add(id, given, toByteString(`text ${id}`));
         }
         const after = start + offset;
         assert.equal(catalogue.get(after), plain.find((pet) => pet.id === after)?.text);
@@ -42,17 +42,17 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
 
 test('a catalogue grows past the room that it begins with', () => {
   const catalogue = new Catalogue();
-  for (let id = 1n; id <= 5000n; id++) catalogue.add(id, 'sold', String(id));
+  for (let id = 1n; id <= 5000n; id++) catalogue.add(id, 'sold', toByteString(String(id)));
   assert.deepEqual(catalogue.page({ limit: 2, status: 'sold', after: 4998n }), { texts: ['4999', '5000'] });
   assert.deepEqual(catalogue.page({ limit: 1, after: 4998n }), { texts: ['4999'], next: 4999n });
 });
 
 test('an id past the numbers that a double holds is told from its neighbours', () => {
   const catalogue = new Catalogue();
-  for (let id = 2n ** 53n - 2n; id <= 2n ** 53n + 2n; id++) catalogue.add(id, undefined, `text ${id}`);
+  for (let id = 2n ** 53n - 2n; id <= 2n ** 53n + 2n; id++) catalogue.add(id, undefined, toByteString(`text ${id}`));
   assert.equal(catalogue.lastId, 2n ** 53n + 2n);
   for (const id of [2n ** 53n, 2n ** 53n + 1n]) assert.equal(catalogue.get(id), `text ${id}`);
-  catalogue.add(2n ** 63n - 1n, undefined, 'the last');
+  catalogue.add(2n ** 63n - 1n, undefined, toByteString('the last'));
   assert.equal(catalogue.get(2n ** 63n - 1n), 'the last');
   assert.equal(catalogue.get(2n ** 63n), undefined);
 });
@@ -60,9 +60,10 @@ test('an id past the numbers that a double holds is told from its neighbours', (
 test('C6 a page of long texts ends before its limit, behind 64 MiB, and says where the next begins; one text is always there', () => {
   const catalogue = new Catalogue();
   const long = 'x'.repeat(2 ** 25);
-  for (let id = 1n; id <= 5n; id++) catalogue.add(id, id === 2n ? undefined : 'sold', id === 1n ? long.slice(1) : long);
-  catalogue.add(6n, 'sold', `${long}${long}${long}`);
-  catalogue.add(7n, 'sold', 'short');
+  for (let id = 1n; id <= 5n; id++)
+    catalogue.add(id, id === 2n ? undefined : 'sold', toByteString(id === 1n ? long.slice(1) : long));
+  catalogue.add(6n, 'sold', toByteString(`${long}${long}${long}`));
+  catalogue.add(7n, 'sold', toByteString('short'));
   const walk = (query: { readonly limit: number; readonly status?: 'sold' }) => {
     const pages: number[] = [];
     for (let after: bigint | undefined = 0n; after !== undefined; ) {

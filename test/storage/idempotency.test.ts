@@ -1,3 +1,4 @@
+import { toByteString } from '../../dist/index.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -5,7 +6,7 @@ import { IdempotencyKeys } from '../../dist/memory/index.js';
 import { dayMs, inFlight, mismatch, onceOf } from './once.js';
 import type { StoredText } from '../../dist/index.js';
 
-const pet = (id: number): StoredText => ({ id: BigInt(id), json: `{"id":${id}}` });
+const pet = (id: number): StoredText => ({ id: BigInt(id), json: toByteString(`{"id":${id}}`) });
 
 test('a key is under way until it is kept or dropped, and then it has its animal or is new', () => {
   const keys = new IdempotencyKeys();

@@ -104,14 +104,17 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
 
     test('a text that is no line of this record is a TypeError and is not kept', async () => {
       const { records } = await openOne();
-      const odd = records<string>('odd', {
+      // As JavaScript may write it, without making bytes of a text.
+      const kind: RecordKind<string> = Object({
         ...notes,
-        json: (id, text) => (text === 'fine' ? `{"id":${id},"ok":true}` : text),
+        json: (id: bigint, text: string) => (text === 'fine' ? `{"id":${id},"ok":true}` : text.replace('ID', `${id}`)),
       });
+      const odd = records('odd', kind);
       for (const text of [
         '',
-        '{"id":1,"a":\n1}',
-        '{"id":1,"a":"猫"}',
+        '{"id":ID,"a":\n1}',
+        '{"id":ID,"a":"猫"}',
+        '{"id":ID,"a":"Größe"}',
         '{"id":7,"a":1}',
         '{"commit":{"from":0,"crc32":"00000000"}}',
       ]) {
@@ -121,9 +124,26 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       assert.deepEqual(await odd.list({ limit: 9 }), { texts: ['{"id":1,"ok":true}'] });
     });
 
+    test('a draft that its owner changes while it waits is kept as it was given', async () => {
+      const { records } = await openOne();
+      const kept = records<{ text: string }>('changed', {
+        json: (id, { text }) => toByteString(JSON.stringify({ id: Number(id), text })),
+        parse: () => assert.fail('parsed'),
+      });
+      await kept.opened;
+      const draft = { text: 'Größe' };
+      const inserting = [kept.insert(draft), kept.insert(draft)];
+      await Promise.resolve();
+      draft.text = 'changed';
+      const texts = await Promise.all(inserting).then((all) => all.map(({ json }) => json));
+      const given = [1, 2].map((id) => toByteString(JSON.stringify({ id, text: 'Größe' })));
+      assert.deepEqual(texts, given);
+      assert.deepEqual((await kept.list({ limit: 9 })).texts, given);
+    });
+
     test('what is refused is refused alone, among others that come at the same moment', async () => {
       const { records } = await openOne();
-      const plain: RecordKind<string> = { ...notes, json: (id, text) => `{"id":${id},"text":"${text}"}` };
+      const plain: RecordKind<string> = { ...notes, json: (id, text) => toByteString(`{"id":${id},"text":"${text}"}`) };
       const kept = records('plain', plain);
       await kept.opened;
       const outcomes = await Promise.allSettled(
