@@ -9,18 +9,20 @@ function parseExactly(text) {
 }
 
 /** Asks the server; throws an Error with its words, and lets go of a key that is not accepted. */
-async function ask(address, options = {}) {
-  const headers = { Authorization: `Bearer ${sessionStorage.getItem(keyName)}`, 'Content-Type': 'application/json' };
+async function ask(address, { headers = {}, ...options } = {}) {
+  const token = `Bearer ${sessionStorage.getItem(keyName)}`;
+  const all = { Authorization: token, 'Content-Type': 'application/json', ...headers };
   let response;
   let body;
   try {
-    response = await fetch(address, { ...options, headers });
+    response = await fetch(address, { ...options, headers: all });
     body = parseExactly(await response.text());
   } catch {
     throw new Error('The server cannot be reached; try again.');
   }
   if (response.status === 401) showKeyForm(body.message);
-  if (!response.ok) throw new Error(body.message);
+  const { ok, status } = response;
+  if (!ok) throw Object.assign(new Error(body.message), { status, code: body.code });
   return { body, link: response.headers.get('Link') ?? '' };
 }
 
@@ -94,6 +96,26 @@ window.addEventListener('hashchange', async () => {
   if (document.activeElement !== at('filter')) at('animals').focus();
 });
 
+/** What was sent, and its idempotency key, until it is answered: sent again, it is added once. */
+let adding = { sent: '', key: '' };
+/** Whether the server knows such keys. */
+let keepsKeys = true;
+
+/** The headers to add a text under. By plain HTTP, only localhost has `crypto.randomUUID`. */
+function headersToAdd(sent) {
+  if (!keepsKeys) return {};
+  const random = crypto.getRandomValues(new Uint32Array(4)).join('-');
+  if (adding.sent !== sent) adding = { sent, key: random };
+  return { 'Idempotency-Key': adding.key };
+}
+
+/** Notes a refusal. One that judges no text is no answer: an earlier try may have added it. */
+function noteRefusal({ status = 0, code }) {
+  if (status >= 400 && status < 500 && ![401, 408, 409, 429].includes(status)) adding.sent = '';
+  // Whoever reads that the server keeps no such keys, and adds again, does without.
+  if (code === 'invalid_parameter') keepsKeys = false;
+}
+
 at('add-form').addEventListener('submit', async (event) => {
   event.preventDefault();
   const category = at('category').value.trim();
@@ -104,12 +126,15 @@ at('add-form').addEventListener('submit', async (event) => {
   at('add-error').textContent = at('added').textContent = '';
   at('add').disabled = true;
   try {
-    const { body } = await ask('v1/pets', { method: 'POST', body: sent });
+    const headers = headersToAdd(sent);
+    const { body } = await ask('v1/pets', { method: 'POST', body: sent, headers });
+    adding.sent = '';
     event.target.reset();
     at('added').textContent = `Added with the id ${body.id}.`;
     at('name').focus();
     await showAnimals();
   } catch (error) {
+    noteRefusal(error);
     at('add-error').textContent = error.message;
   }
   at('add').disabled = false;

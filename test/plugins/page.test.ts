@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { memoryStorage, type PetStorage } from '../../dist/index.js';
+import { memoryStorage, type PetStorage, type Plugin } from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { header } from '../support/client.js';
 import { add, ask, key, start, stored } from '../support/fixture.js';
@@ -158,6 +158,111 @@ test(
     );
   },
 );
+
+/** Types an animal into the form. */
+async function type(page: Page, name: string): Promise<void> {
+  await page.getByLabel('Name').fill(name);
+  await page.getByLabel('Category').fill('1');
+}
+
+async function pressAdd(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+}
+
+test(
+  'an animal whose answer is lost, in whatever way, is there once after Add was pressed again',
+  inBrowser,
+  async (t) => {
+    const sent: unknown[] = [];
+    const noting: Plugin = ({ around }) =>
+      around(async ({ method, header: headerOf }, next) => {
+        if (method === 'POST') sent.push(headerOf('idempotency-key'));
+        return next();
+      });
+    const running = await start(t, { plugins: [...plugins, noting] });
+    const opened = await openPage(t);
+    const { page } = opened;
+    // As on a page that came by plain HTTP from another machine.
+    await page.addInitScript('delete Crypto.prototype.randomUUID');
+    await page.goto(`http://127.0.0.1:${running.port}/`);
+    await giveKey(page, key);
+    /** What comes in place of the answer to what was carried out. */
+    let failure: number | 'lost' | 'unreadable' | undefined;
+    await page.route('**/v1/pets', async (route) => {
+      if (failure === undefined) return route.continue();
+      await route.fetch();
+      if (failure === 'lost') return route.abort();
+      if (failure === 'unreadable') return route.fulfill({ body: '<p>' });
+      return route.fulfill({ status: failure, body: `{"message":"Refused by ${failure}."}` });
+    });
+    const failures = ['lost', 'unreadable', 503, 500, 409, 429] as const;
+    for (const [index, each] of failures.entries()) {
+      await type(page, `n${index}`);
+      for (const again of [1, 2]) {
+        failure = each;
+        await pressAdd(page);
+        const words = typeof each === 'number' ? `Refused by ${each}.` : 'cannot be reached';
+        await page.locator('#add-error', { hasText: words }).waitFor();
+        assert.equal(sent.length, 3 * index + again);
+      }
+      failure = undefined;
+      await pressAdd(page);
+      await page.getByText(`Added with the id ${index + 1}.`).waitFor();
+      assert.equal(new Set(sent.slice(-3)).size, 1, String(each));
+    }
+    assert.deepEqual(
+      await stored(running),
+      failures.map((_, index) => `${index + 1} n${index} 1 -`),
+    );
+    assert.equal(new Set(sent).size, failures.length);
+    assert.ok(sent.every((each) => /^[!-~]{20,255}$/.test(String(each))));
+  },
+);
+
+test('another text, and the same one after an answer, is another animal', inBrowser, async (t) => {
+  const running = await start(t, { plugins });
+  const { page } = await visit(t, running.port, key);
+  const sent: unknown[] = [];
+  const answers: ('lost' | 'refused')[] = [];
+  await page.route('**/v1/pets', async (route) => {
+    sent.push(await route.request().headerValue('idempotency-key'));
+    const answer = answers.shift();
+    if (answer === undefined) return route.continue();
+    if (answer === 'lost') return route.abort();
+    return route.fulfill({ status: 400, body: '{"message":"Refused."}' });
+  });
+  answers.push('lost', 'lost', 'refused', 'refused');
+  for (const [name, words] of [
+    ['a', 'cannot be reached'],
+    ['b', 'cannot be reached'],
+    ['c', 'Refused.'],
+    ['c', 'Refused.'],
+    ['c', 'Added with the id 1.'],
+    ['c', 'Added with the id 2.'],
+  ] as const) {
+    await type(page, name);
+    await pressAdd(page);
+    await page.locator('#add-form', { hasText: words }).waitFor();
+    await page.locator('#add:enabled').waitFor();
+  }
+  assert.equal(new Set(sent).size, 6);
+  assert.ok(!sent.includes(null));
+  assert.deepEqual(await stored(running), ['1 c 1 -', '2 c 1 -']);
+});
+
+test('a storage without idempotency keys is told of; Add again does without', inBrowser, async (t) => {
+  const { insert, get, list, close } = memoryStorage();
+  const storage: PetStorage = { durable: false, insert, get, list, close };
+  const running = await start(t, { plugins, storage });
+  const { page } = await visit(t, running.port, key);
+  await type(page, 'a');
+  await pressAdd(page);
+  await page.getByRole('alert').filter({ hasText: 'keeps no idempotency keys' }).waitFor();
+  assert.deepEqual(await stored(running), []);
+  await pressAdd(page);
+  await page.getByText('Added with the id 1.').waitFor();
+  assert.deepEqual(await stored(running), ['1 a 1 -']);
+});
 
 test('on a phone nothing is wider than the screen; in the dark the page is dark', inBrowser, async (t) => {
   const { port } = await start(t, { plugins });
