@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { PetstoreError } from '../errors.js';
 import { Connection, headMs, requestMs, type Shared } from './connection.js';
 import { Exchange, SilentResponse } from './exchange.js';
@@ -67,7 +66,7 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   Object.assign(server, { httpAllowHalfOpen: true });
 
   /** By their sockets; under HTTPS beside them, without one, the sockets below TLS. */
-  const connections = new Map<Duplex, Connection | undefined>();
+  const connections = new Map<Socket, Connection | undefined>();
   const keep = (socket: Socket, connection?: Connection): void => {
     connections.set(socket, connection);
     socket.once('close', () => connections.delete(socket));
@@ -86,7 +85,7 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   });
   // Node makes no response for it: the answer, in its turn, ends the connection.
   server.on('connect', accept);
-  server.on('clientError', (error: ParserError, socket) => {
+  server.on('clientError', (error: ParserError, socket: Socket) => {
     const connection = connections.get(socket);
     // To a TLS socket that never shook hands, nothing can be answered.
     if (connection === undefined) socket.destroy();
@@ -95,6 +94,12 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   // A client beyond those that may wait to be taken tries again only seconds later.
   server.listen({ port: wanted, host, backlog: 4_096 });
   await once(server, 'listening');
+  const endIdle = () =>
+    connections.forEach((each, socket) => {
+      each?.endIfIdle();
+      // A socket below TLS that has sent nothing is not even shaking hands.
+      if (each === undefined && socket.bytesRead === 0) socket.destroy();
+    });
   const sweep = () => connections.forEach((each) => each?.sweep(performance.now()));
   const sweeper = setInterval(sweep, sweepMs).unref();
 
@@ -116,7 +121,7 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
       const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
       const timers = [
         // On an idle one a request may be on its way.
-        setTimeout(() => connections.forEach((each) => each?.endIfIdle()), Math.min(250, graceMs)),
+        setTimeout(endIdle, Math.min(250, graceMs)),
         setTimeout(() => connections.forEach((each) => each?.refuse(stopping())), graceMs),
         setTimeout(() => connections.forEach((_, socket) => socket.destroy()), graceMs + 500),
       ];

@@ -1,11 +1,14 @@
 /** HTTPS as a library: another certificate under a server that listens. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { connect as connectPlain } from 'node:net';
 import { connect } from 'node:tls';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
+import { gate } from '../support/waiting.js';
 
 /** The SHA-256 of the certificate that a new connection is shown. */
 async function shown(port: number): Promise<string> {
@@ -38,4 +41,40 @@ test('setTls of a port without TLS is a TypeError', async (t) => {
   atEnd(t, () => petstore.close());
   const { setTls } = await petstore.listen({ port: 0 });
   assert.throws(() => setTls(newCertificate()), TypeError);
+});
+
+test('close soon ends a connection that never shook hands, and none that is at work', async (t) => {
+  const asked = gate();
+  const checked = gate();
+  const keys = async (): Promise<string> => {
+    asked.open();
+    await checked.opened;
+    return 'somebody';
+  };
+  const petstore = createPetstore({ keys });
+  atEnd(t, () => petstore.close());
+  const { port } = await petstore.listen({ port: 0, tls: newCertificate() });
+  const silent = connectPlain({ port, host: '127.0.0.1' }).resume();
+  atEnd(t, () => silent.destroy());
+  await once(silent, 'connect');
+  const silentEnds = once(silent, 'close');
+  const busy = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  atEnd(t, () => busy.destroy());
+  let answer = '';
+  busy.setEncoding('latin1').on('data', (text: string) => (answer += text));
+  const busyEnds = once(busy, 'close');
+  busy.write('GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\n\r\n');
+  await asked.opened;
+
+  const since = performance.now();
+  const closed = petstore.close();
+  await silentEnds;
+  // The request under way outlasts the moment at which those without one were ended.
+  await sleep(500);
+  assert.ok(!busy.destroyed);
+  checked.open();
+  await Promise.all([closed, busyEnds]);
+  const closedMs = performance.now() - since;
+  assert.match(answer, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);
+  assert.ok(closedMs < 4_000, `closed after ${closedMs} ms`);
 });
