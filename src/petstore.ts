@@ -45,6 +45,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const hooks = new Hooks(log);
   let opened: Promise<unknown> = Promise.resolve();
   let closing: Promise<void> | undefined;
+  let isClosed = false;
   let isDraining = false;
   let answering = 0;
   /** Called when no request is under way. */
@@ -62,7 +63,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     clock,
     log,
   });
-  for (const route of petRoutes(textsOf(storage), clock)) routes.add(route);
+  for (const route of petRoutes(textsOf(storage), clock, () => isClosed)) routes.add(route);
   for (const route of publicRoutes(ready, routes, baseUrls, hooks)) routes.add(route);
   for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
 
@@ -149,6 +150,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     await idle;
     clearTimeout(timer);
     await hooks.close();
+    isClosed = true;
     await storage.close();
   }
 
