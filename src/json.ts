@@ -17,7 +17,8 @@ export class JsonNumber {
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
 const maxDepth = 64;
-const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+/** Each may take some 300 bytes, a hundred times as many as it has in the text. */
+const mostValues = 65_536;
 const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
 /** Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends too early. */
 const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
@@ -43,17 +44,23 @@ export function isUtf8String(text: string): boolean {
   return /^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1'));
 }
 
-/** Reads one JSON text. @throws PetstoreError `invalid_json` with the byte offset of the first fault. */
-export function parseJson(byteString: string): JsonValue {
-  return new Reader(byteString).document();
+/**
+ * Reads one JSON text. The memory for it is a small multiple of the text's length, by at most `maxValues` values (C60).
+ * @throws PetstoreError `invalid_json` with the byte offset of the first fault.
+ */
+export function parseJson(byteString: string, maxValues = mostValues): JsonValue {
+  return new Reader(byteString, maxValues).document();
 }
 
 class Reader {
   readonly #bytes: string;
+  readonly #maxValues: number;
+  #values = 0;
   #at: number;
 
-  constructor(byteString: string) {
+  constructor(byteString: string, maxValues: number) {
     this.#bytes = byteString;
+    this.#maxValues = maxValues;
     this.#at = byteString.startsWith('\u00ef\u00bb\u00bf') ? 3 : 0;
   }
 
@@ -66,6 +73,7 @@ class Reader {
 
   #value(depth: number): JsonValue {
     const byte = this.#skipSpace();
+    if (++this.#values > this.#maxValues) this.#fail(`over ${this.#maxValues} values`);
     if (byte === 0x7b) return this.#object(depth + 1);
     if (byte === 0x5b) return this.#array(depth + 1);
     if (byte === 0x22) return this.#string();
@@ -112,27 +120,32 @@ class Reader {
     return next === 0x2c;
   }
 
+  /** Checks all of a string, and only then decodes it, at once: text that grows by characters takes 64 bytes each. */
   #string(): string {
-    let text = '';
-    for (let from = this.#at + 1; ; from = this.#at) {
-      let at = from;
-      let byte = this.#bytes.charCodeAt(at);
-      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) byte = this.#bytes.charCodeAt(++at);
-      text += this.#bytes.slice(from, at);
-      this.#at = byte === 0x22 ? at + 1 : at;
-      if (byte === 0x22) return text;
-      text += byte === 0x5c ? this.#escaped() : this.#utf8(byte);
+    const from = this.#at + 1;
+    let isEscaped = false;
+    let isAscii = true;
+    for (this.#at = from; ; ) {
+      let byte = this.#bytes.charCodeAt(this.#at);
+      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) byte = this.#bytes.charCodeAt(++this.#at);
+      if (byte === 0x22) break;
+      if (byte === 0x5c) this.#skipEscape();
+      else this.#skipCharacter(byte);
+      if (byte === 0x5c) isEscaped = true;
+      else isAscii = false;
     }
+    const bytes = this.#bytes.slice(from, this.#at++);
+    const text = isAscii ? bytes : Buffer.from(bytes, 'latin1').toString();
+    return isEscaped ? JSON.parse(`"${text}"`) : text;
   }
 
   /** An escape, or the two of a surrogate pair. */
-  #escaped(): string {
-    const character = escapes[this.#bytes.charAt(this.#at + 1)];
-    if (character !== undefined) {
-      this.#at += 2;
-      return character;
-    }
+  #skipEscape(): void {
     const start = this.#at;
+    if (/^["\\/bfnrt]$/.test(this.#bytes.charAt(start + 1))) {
+      this.#at += 2;
+      return;
+    }
     const text = this.#token(unicodeEscape);
     if (text === '') {
       const isCutOff = /^\\(?:u[0-9A-Fa-f]{0,3})?$/.test(this.#bytes.slice(start, start + 6));
@@ -140,24 +153,20 @@ class Reader {
     }
     const decoded: string = JSON.parse(`"${text}"`);
     if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
-    return decoded;
   }
 
-  /** By the table of RFC 3629 section 4; past the end `lead` is NaN, for which every comparison is false. */
-  #utf8(lead: number): string {
+  /** One of two bytes or more, by the table of RFC 3629 section 4; past the end `lead` is NaN: no comparison holds. */
+  #skipCharacter(lead: number): void {
     if (lead < 0x20) this.#fail('a control character that is not escaped');
     const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
     if (length === 0) this.#fail('invalid UTF-8');
-    let code = lead & (0xff >> (length + 1));
     for (let i = 1; i < length; i++) {
       const byte = this.#bytes.charCodeAt(this.#at + i);
       const low = i > 1 ? 0x80 : lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
       const high = i > 1 ? 0xbf : lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
       if (!(byte >= low && byte <= high)) this.#fail('invalid UTF-8');
-      code = (code << 6) | (byte & 0x3f);
     }
     this.#at += length;
-    return String.fromCodePoint(code);
   }
 
   #number(): JsonNumber {

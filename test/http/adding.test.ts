@@ -144,6 +144,20 @@ test('C26 what is no strict JSON answers 400 invalid_json with the byte offset, 
   assert.deepEqual(await stored(running), ['1 bom 1 -', '2 deep 1 -']);
 });
 
+test('C60 a JSON text has at most 65,536 values, those inside others too', async (t) => {
+  const running = await start(t, { maxBodyBytes: 2 ** 20 });
+  // The object, its two members, the array and what is in it.
+  const withValues = (count: number): string => `{"name":"a","categoryId":1,"x":[${'0,'.repeat(count - 5)}{}]}`;
+  await add(running.port, withValues(65_536));
+  const message = assertError(
+    await ask(running.port, 'POST', '/v1/pets', { body: withValues(65_537) }),
+    400,
+    'invalid_json',
+  );
+  assert.match(message, /over 65536 values, at byte \d+\.$/);
+  assert.deepEqual(await stored(running), ['1 a 1 -']);
+});
+
 test('C27 a body without a Content-Type is taken as JSON', async (t) => {
   const { port } = await start(t);
   assert.equal((await ask(port, 'POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' })).status, 201);

@@ -1,0 +1,43 @@
+// C60: a body takes a small multiple of its length, whatever stands in it: 16 MiB at a heap of 256 MiB.
+import '../support/unmeasured.js';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { apiKey, folder, start } from '../support/process.js';
+
+const bytes = 2 ** 24;
+
+/** A body of almost the most bytes, mostly of one part again and again. */
+function bodyOf(head: string, part: string, tail: string): Buffer {
+  const count = Math.floor((bytes - head.length - tail.length) / Buffer.byteLength(part));
+  return Buffer.from(head + part.repeat(count) + tail);
+}
+
+const name = '{"categoryId":1,"name":"';
+const bodies: readonly (readonly [what: string, body: Buffer, status: number])[] = [
+  ['letters of two bytes', bodyOf(name, 'é', '"}'), 201],
+  ['letters of three bytes', bodyOf(name, '猫', '"}'), 201],
+  ['escapes', bodyOf(name, '\\n', '"}'), 201],
+  ['empty objects', bodyOf('[', '{},', '{}]'), 400],
+  ['numbers', bodyOf('[', '0,', '0]'), 400],
+  ['empty arrays in a member that nobody reads', bodyOf('{"name":"a","categoryId":1,"x":[', '[],', '[]]}'), 400],
+];
+
+describe('C60 a body of 16 MiB at a heap of 256 MiB', { concurrency: 2 }, () => {
+  for (const [what, body, status] of bodies)
+    test(`${what}: ${status}, and the process goes on`, async (t) => {
+      const env = {
+        NODE_OPTIONS: '--max-old-space-size=256',
+        NODE_V8_COVERAGE: '',
+        PETSTORE_MAX_BODY_BYTES: `${bytes}`,
+      };
+      const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t), env });
+      const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
+      for (let times = 0; times < 2; times++) {
+        const answer = await fetch(`${server.url}/v1/pets`, { method: 'POST', headers, body });
+        assert.equal(answer.status, status);
+        await answer.arrayBuffer();
+      }
+      assert.equal((await server.get('/healthz')).status, 200);
+      assert.equal((await server.end()).code, 0);
+    });
+});
