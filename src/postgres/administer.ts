@@ -169,7 +169,7 @@ const mends: readonly (readonly [RegExp, string])[] = [
   [/^28(000|P01) /, 'see to its user and password'],
   // From PostgreSQL 15 on others than the owner of the database need a grant.
   [/^42501 .*for schema/, 'migrate as the owner of the database, or GRANT CREATE ON SCHEMA public to its user'],
-  [/^42501 /, 'its user needs the right to SELECT, INSERT and UPDATE the tables petstore_*'],
+  [/^42501 /, 'GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO its user'],
   [/^53300 /, 'it has no connection left: raise max_connections'],
   [/password must be a/, 'it wants a password: put one into its URL, postgres://user:password@host/name'],
   [/does not support SSL/, 'it speaks no TLS: write sslmode=disable into its URL'],

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
+import { asByteString, toByteString, type ByteString } from '../json.js';
 import { closedError } from '../memory/index.js';
 import { connectMs, poolFor, type Notice, type PostgresClient, type PostgresPool, type Row } from './driver.js';
 
@@ -47,23 +48,34 @@ export async function again<Value>(
 
 /** Even an ERROR leaves it open then: lost (08), unknown (40003), shutdown (57P), system (58), a bug (XX), none. */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
-/** A new session may do better, as after a failover or a change of search_path, rights, limits or types. */
-const statesOfSessions = ['25006', '42P01', '3F000', '42501', '57014', '55P03', '0A000'];
-const asText = { getTypeParser: () => (text: string) => text };
+/** A new session may do better, as after a failover or a change of search_path, rights or types. */
+const statesOfSessions = ['25006', '42P01', '3F000', '42501', '0A000'];
+/** In binary no setting converts bytes, and they are sent once; in hexadecimal they would be twice as many. */
+const asBytes = { binary: true, types: { getTypeParser: () => byteStringOf } };
+
+/** A driver from before 8.12 decodes them first. */
+function byteStringOf(bytes: Buffer | string): ByteString {
+  return typeof bytes === 'string' ? toByteString(bytes) : asByteString(bytes.toString('latin1'));
+}
 
 /**
- * Commits last, or a warning comes; no statement outlasts our patience. Set though it be right, against a reload of the
- * configuration; not as the connection starts, which a PgBouncer refuses.
+ * Commits last, or a warning comes; no statement outlasts our patience, however long others hold a lock. Set though it
+ * be right, against a reload of the configuration; not as the connection starts, which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
   set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local') THEN 'on'
     ELSE current_setting('synchronous_commit', true) END, false),
   set_config('default_transaction_isolation', 'read committed', false),
+  set_config('lock_timeout', '0', false),
   set_config('statement_timeout', $1::text, false)`;
 
 /** For a statement: a server's end within a group commit's 8 s. */
 export const servingMs = 3_000;
+/** For how long one that reads may be sent again: a connection that was dead before is found out at once. */
+const resendMs = 1_000;
+/** For how long the database must do what is asked before the log says that it does. */
+const steadyMs = 1_000;
 export const copyingMs = 20_000;
 /** The database itself is to answer first. */
 const graceMs = 500;
@@ -92,8 +104,8 @@ export async function connectionsTo(
   let mayPrepare = true;
   /** Until then a storage opens, and what that fails by is thrown. */
   let hasAnswered = false;
-  const failing = new Set<string>();
-  const silentUntil = new Map<string, number>();
+  /** What the log said that the database cannot do, with the timer that is to say that it can again. */
+  const failing = new Map<string, NodeJS.Timeout | undefined>();
   let isClosed = false;
   // The pool takes an idle connection out that is lost.
   pool.on('error', ignore);
@@ -105,12 +117,13 @@ export async function connectionsTo(
     return send(text, values, { ...asking, isWrite: true });
   }
 
-  /** The same for one that reads: tried once more where its connection was lost, or its session outdated. */
+  /** The same for one that reads: sent once more where its connection was dead at once, or its session outdated. */
   async function read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
     const since = trustedSince;
+    const startedAt = performance.now();
     try {
       const rows = await send(text, values, asking).catch((error: unknown) => {
-        if (trustedSince <= since || stateOf(error) === 'ETIMEDOUT') throw error;
+        if (trustedSince <= since || performance.now() - startedAt > resendMs) throw error;
         return send(text, values, asking);
       });
       hasAnswered = true;
@@ -122,17 +135,20 @@ export async function connectionsTo(
     }
   }
 
-  /** Tells the log when the database stops doing what is asked, or does it again. */
+  /** Tells the log when the database stops doing what is asked, and when it has done it again for a while. */
   function tell(what: 'be read' | 'be written to', failure?: unknown) {
-    const isFailing = failure !== undefined;
-    const line = isFailing ? `the database cannot ${what}` : `the database can ${what} again`;
-    const now = performance.now();
-    // One of each a minute.
-    if (isClosed || !hasAnswered || failing.has(what) === isFailing || now < (silentUntil.get(line) ?? 0)) return;
-    silentUntil.set(line, now + 60_000);
-    if (isFailing) failing.add(what);
-    else failing.delete(what);
-    log(isFailing ? 'error' : 'info', line, isFailing ? { error: reasonOf(causeOf(failure)) } : {});
+    if (isClosed || !hasAnswered) return;
+    if (failure !== undefined) {
+      clearTimeout(failing.get(what));
+      if (!failing.has(what)) log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
+      failing.set(what, undefined);
+    } else if (failing.has(what) && failing.get(what) === undefined) {
+      const tellRecovery = () => {
+        failing.delete(what);
+        if (!isClosed) log('info', `the database can ${what} again`);
+      };
+      failing.set(what, setTimeout(tellRecovery, steadyMs).unref());
+    }
   }
 
   /** Has new sessions take the place of all there are, once a second at most: what was changed may be right in them. */
@@ -170,7 +186,7 @@ export async function connectionsTo(
     const session = sessionOf(client);
     session.warning = '';
     try {
-      const query = { text, values, types: asText, ...(name !== undefined && { name }) };
+      const query = { text, values, ...asBytes, ...(name !== undefined && { name }) };
       const { rows } = await within((asking.statementMs ?? statementMs) + graceMs, client.query(query));
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
@@ -205,7 +221,7 @@ export async function connectionsTo(
       return checkOut();
     }
     if (session.isSetUp) return client;
-    const setting = client.query({ text: settings, values: [statementMs], types: asText });
+    const setting = client.query({ text: settings, values: [statementMs], ...asBytes });
     await within(connectMs, setting).catch((error: unknown) => {
       client.release(true);
       throw error;

@@ -1,6 +1,7 @@
 /** What this room uses of `pg`: an optional package, imported only when asked for. */
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
+import type { ByteString } from '../json.js';
 
 interface Emitter<Event, Value> {
   on(event: Event, listener: (value: Value) => void): unknown;
@@ -21,13 +22,19 @@ export interface PostgresPool extends PoolEvents {
 
 export type Notice = Readonly<Partial<Record<'severity' | 'message' | 'routine', string | undefined>>>;
 
-/** Every column as PostgreSQL's own text of it. */
-export type Row = Readonly<Record<string, string | null>>;
+/** Every column as its bytes: statements answer only text and bytea. */
+export type Row = Readonly<Record<string, ByteString | null>>;
 
 type ClientEvents = Emitter<'error' | 'end', unknown> & Emitter<'notice', Notice>;
 
-/** `types` leaves columns as they come: an int64, a JSON text. */
-type Query = { text: string; name?: string; values: unknown[]; types: { getTypeParser(): (text: string) => string } };
+/** `binary` is for what comes back, of which `types` makes byte strings. */
+interface Query {
+  text: string;
+  name?: string;
+  values: unknown[];
+  binary: boolean;
+  types: { getTypeParser(): (bytes: Buffer | string) => ByteString };
+}
 
 export interface PostgresClient extends ClientEvents {
   query(query: Query): Promise<{ readonly rows: readonly Row[] }>;

@@ -45,6 +45,13 @@ export async function postgresStorage(
   const connections = isSource ? { ...opened, read } : opened;
 
   const pets = postgresRecords(connections, unnumberedOf(petKind), petTable, log);
+  // A role that may only read, or a standby, can be copied from.
+  if (!isSource) {
+    await pets.open().catch(async (error: unknown) => {
+      await connections.close();
+      throwUnusable(error);
+    });
+  }
   const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;

@@ -24,6 +24,8 @@ type Added = StoredText | PetstoreError;
 
 /** For a long page to begin. */
 const turnMs = 5_000;
+/** Behind that a long page ends, for its reader waits. */
+const pageMs = 1_000;
 /** Few, for each connection keeps a plan of each. */
 const preparedLimits = [20, 50, 100];
 
@@ -40,7 +42,7 @@ export function postgresRecords<Draft>(
   const commits = groupCommit<Unnumbered, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
-    // As a text, as bytes and as hexadecimal digits.
+    // As a text, as bytes and as hexadecimal digits, which the driver makes of bytes in a list.
     bytesOf: ({ rest, once }) => 4 * rest.length + (once === undefined ? 128 : 640),
     hung: 'The database does not answer.',
   });
@@ -50,7 +52,7 @@ export function postgresRecords<Draft>(
   const pages = new Map<string, Promise<TextPage>>();
   /** One after the other, or they would take all connections, and add up in memory. */
   let lastLong: Promise<unknown> = Promise.resolve();
-  /** Whether adding failed, until a batch is stored. */
+  /** Whether adding failed since `ready` last found that it works. */
   let hasFailed = false;
   /** A record of the last batch that was stored, be it a repeat, or else what failed first: `ready` tries with it. */
   let sample: Unnumbered | undefined;
@@ -102,7 +104,7 @@ export function postgresRecords<Draft>(
     // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in place of one it kept.
     const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
     const rows = await connections.read(statement, [value], { isPrepared: true });
-    return new Map(rows.map(({ id, json }) => [id ?? '', typeof json === 'string' ? sql.textOfHex(json) : null]));
+    return new Map(rows.map(({ digits, json }) => [digits ?? '', json ?? null]));
   }
 
   /** Once for all who ask for this page in this turn: 2.8 times as many a second (`test/postgres/pages.ts same`). */
@@ -128,7 +130,8 @@ export function postgresRecords<Draft>(
     const isPrepared = preparedLimits.includes(limit);
     // One more says whether there is a next page.
     const [row] = await connections.read(table.selectPage(limit + 1, status), [from], { isPrepared });
-    const shorts = row?.['page'] ? sql.textOfHex(row['page']).split('\n').map(asByteString) : [];
+    const page = row?.['page'] ?? undefined;
+    const shorts = page === undefined ? [] : page.split('\n').map(asByteString);
     if (!shorts.includes(sql.tooLong)) {
       if (shorts.length <= limit) return { texts: shorts };
       const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(shorts[limit - 1] ?? '')?.[1];
@@ -138,13 +141,28 @@ export function postgresRecords<Draft>(
     const overdueAt = performance.now() + turnMs;
     const reading = lastLong.then(() => {
       if (performance.now() > overdueAt) throw new PetstoreError('unavailable', 'Too many long pages are asked for.');
-      return connections.read(table.selectLongPage(limit + 1, status), [from]);
+      return longPageOf(from, limit, status);
     });
     lastLong = reading.then(ignore, ignore);
-    const rows = await reading;
-    const texts = rows.slice(0, limit).flatMap(({ json }) => (typeof json === 'string' ? sql.textOfHex(json) : []));
-    const last = rows[texts.length - 1]?.['id'];
-    return rows.length > texts.length && last ? { texts, next: BigInt(last) } : { texts };
+    return reading;
+  }
+
+  /** Answer by answer, and ended early where they come slowly: each is there within the time of a statement. */
+  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+    const endAt = performance.now() + pageMs;
+    const texts: ByteString[] = [];
+    for (let after = from, bytesLeft = sql.maxPageBytes; ; ) {
+      const most = Math.min(limit - texts.length, sql.maxIds);
+      const select = table.selectLongTexts(most + 1, Math.min(bytesLeft, sql.maxAnswerBytes), status);
+      const rows = await connections.read(select, [after]);
+      const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
+      texts.push(...found);
+      const last = rows[found.length - 1]?.['digits'];
+      if (rows.length === found.length || !last) return { texts };
+      after = BigInt(last);
+      for (const text of found) bytesLeft -= text.length;
+      if (texts.length === limit || bytesLeft <= 0 || performance.now() > endAt) return { texts, next: after };
+    }
   }
 
   async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
@@ -152,7 +170,6 @@ export function postgresRecords<Draft>(
     try {
       const { added, count } = await writer.store(records);
       if (count === 0) return added;
-      hasFailed = false;
       sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
       connections.tell('be written to');
       watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
@@ -165,36 +182,47 @@ export function postgresRecords<Draft>(
     }
   }
 
-  async function counter(): Promise<Row> {
+  /** Reads the counter, and a page behind the last record, for what is damaged in one harms no other. */
+  async function readEnd(): Promise<bigint> {
     const [row] = await connections.read(sql.selectCounter, [table.counter], { isPrepared: true });
-    return row ?? {};
+    const lastId = BigInt(row?.['last_id'] ?? 0);
+    await list({ limit: 20, after: lastId });
+    return lastId;
   }
 
-  async function askReadiness() {
-    const { read_only: readOnly, last_id: lastId } = await counter();
-    // That may be true of the session alone: who asks again gets another.
-    if (readOnly !== 'off') connections.renew();
-    // A plugin's counter is made with its first record.
-    if (readOnly !== 'off' || (lastId === null && table === sql.petTable))
-      throw new PetstoreError('unavailable', 'The database takes no writes.');
-    if (lastId === String(int64Max)) throw new PetstoreError('unavailable', 'There are no ids left.');
-    if (!hasFailed || sample === undefined) return;
-    await trialWriter.prove(sample);
-    await trialWriter.store([]);
-    await list({ limit: 1 });
+  /** @throws DatabaseFailure without the right to read or to add; what else an add may fail by may pass */
+  async function open(): Promise<void> {
+    await readEnd();
+    await trialWriter.prove([]).catch((error: unknown) => {
+      if (stateOf(error) === '42501') throw error;
+    });
+  }
+
+  async function askReadiness(): Promise<void> {
+    const isOnTrial = hasFailed;
+    // Set again by whatever fails meanwhile.
     hasFailed = false;
+    try {
+      if ((await readEnd()) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
+      await trialWriter.prove(isOnTrial && sample ? [sample] : []);
+      // Only a commit waits for a synchronous standby.
+      if (isOnTrial) await trialWriter.store([]);
+    } catch (error) {
+      hasFailed = true;
+      throw error;
+    }
   }
 
   return {
     texts: { insert: async (draft: Draft) => add(unnumbered(draft)), insertOnce, get, list },
-    open: counter,
+    open,
     get waiting() {
       return commits.waiting;
     },
     onCommit: watchers.add,
     ready: async () => {
       const late = new PetstoreError('unavailable', 'The database does not answer.');
-      if (commits.hung) throw late;
+      if (commits.hung || writer.isInDoubt) throw late;
       readiness ??= askReadiness().finally(() => (readiness = undefined));
       await Promise.race([readiness, wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late))]);
     },
@@ -207,6 +235,8 @@ export function postgresRecords<Draft>(
 function writerInto(table: sql.Table, connections: Connections) {
   let writerId = randomUUID();
   let lastBatch = 0n;
+  /** Whether nobody knows what became of the last batch. */
+  let isInDoubt = false;
 
   /**
    * Stores records in order. A repeat of a key is answered after a commit of this very call: only then is the first on
@@ -256,9 +286,10 @@ function writerInto(table: sql.Table, connections: Connections) {
     return [by, batch, records.length, table.counter, statuses, rests, ...keys, uses.map(({ n }) => n)];
   }
 
-  /** Stores a record, without its key, and undoes that. @throws DatabaseFailure as an add */
-  async function prove({ status, rest }: Unnumbered): Promise<void> {
-    const values = valuesOf([{ status, rest }], 0n, randomUUID());
+  /** Stores records, each with a key of its own, and undoes that. @throws DatabaseFailure as an add */
+  async function prove(records: readonly Unnumbered[]): Promise<void> {
+    const keyed = records.map((record) => ({ ...record, once: { key: randomUUID(), body: '', at: 0 } }));
+    const values = valuesOf(keyed, 0n, randomUUID());
     await connections.write(table.insertBatch, values, { isPrepared: true }).catch((error: unknown) => {
       if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
     });
@@ -271,7 +302,10 @@ function writerInto(table: sql.Table, connections: Connections) {
       if (rows.length === 0 || rows[0]?.['last_id'] === '-1') throw failure;
       return lastIdIn(rows);
     };
-    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure);
+    isInDoubt = true;
+    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure).finally(() => {
+      isInDoubt = false;
+    });
   }
 
   /** What the key of each record was used for; undefined for a new one, or none. */
@@ -280,11 +314,17 @@ function writerInto(table: sql.Table, connections: Connections) {
     if (asked.length === 0) return records.map(() => undefined);
     const values = [asked.map(({ key }) => key), asked.map(({ body }) => body)];
     const rows = await connections.read(sql.selectKeys, values, { isPrepared: true });
-    const uses = new Map(rows.map((row) => [row['key'], row]));
+    const uses = new Map<string | null | undefined, Row>(rows.map((row) => [row['key'], row]));
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
 
-  return { store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, 2_000), prove };
+  return {
+    store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, 2_000),
+    prove,
+    get isInDoubt() {
+      return isInDoubt;
+    },
+  };
 }
 
 function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
@@ -292,9 +332,8 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;
   // Deleted by hand.
-  if (typeof id !== 'string' || typeof json !== 'string')
-    return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
-  return { id: BigInt(id), json: sql.textOfHex(json) };
+  if (!id || !json) return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
+  return { id: BigInt(id), json };
 }
 
 /** @throws DatabaseFailure for a reply that was damaged on its way */

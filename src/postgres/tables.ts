@@ -1,5 +1,8 @@
-/** All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among their values. */
-import { asByteString, type ByteString } from '../json.js';
+/**
+ * All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among their values, and
+ * every column that comes back is a text or a bytea, which are the same in binary.
+ */
+import { asByteString } from '../json.js';
 import type { PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
@@ -27,21 +30,15 @@ export const migrations: readonly string[] = [
 export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)
 ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
 
-export const selectVersion = "SELECT version FROM petstore_schema WHERE name = 'petstore'";
+export const selectVersion = "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
-// Whatever the server's settings would make of bytes.
-const hex = "encode(json, 'hex')";
-
-export function textOfHex(digits: string): ByteString {
-  return asByteString(Buffer.from(digits, 'hex').toString('latin1'));
-}
-
-/** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`; of short ones, an equal share each. */
-const maxPageBytes = 2 ** 23;
-const maxQuickBytes = 2 ** 21;
+/** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`. */
+export const maxPageBytes = 2 ** 23;
+/** Bytes of the texts in one answer, which is to arrive within the time of a statement; of short ones, an equal share. */
+export const maxAnswerBytes = 2 ** 20;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
-export const tooLong = asByteString('\xff');
+export const tooLong = asByteString('');
 /** Words in the errors by which statements end themselves. */
 export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
@@ -58,6 +55,9 @@ const numberedBatch = `batch AS (
     convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
   FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
 )`;
+
+/** Of another name than the column, by whose numbers a page is sorted. */
+const digits = 'CAST(id AS text) AS digits';
 
 export const petTable: Table = tableOf(
   'pets',
@@ -93,25 +93,26 @@ function tableOf(counter: string, taking: string, target: string, rowsOf: (statu
 ), stored AS (
   INSERT INTO ${target} FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
 )
-SELECT last_id FROM taken`,
-    selectOne: `SELECT id, ${hex} AS json FROM ${rows} id = $1::int8`,
+SELECT CAST(last_id AS text) AS last_id FROM taken`,
+    selectOne: `SELECT ${digits}, json FROM ${rows} id = $1::int8`,
     /** Null for a long text. */
-    selectThese: `SELECT id, CASE WHEN length(json) <= ${maxQuickBytes / maxIds} THEN ${hex} END AS json
+    selectThese: `SELECT ${digits}, CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
-    selectPage: (limit: number, status?: PetStatus) => `SELECT array_to_string(ARRAY(
-  SELECT CASE WHEN length(json) <= ${Math.floor(maxQuickBytes / limit)} THEN ${hex} END
+    /** By lines, an empty one for a long text; null for none. */
+    selectPage: (limit: number, status?: PetStatus) => `SELECT string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
+FROM (
+  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json ELSE decode('', 'hex') END AS line
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
-), '0a', 'ff') AS page`,
-    /** In rows, null after {@link maxPageBytes}: of long texts one text would take twice as long. */
-    selectLongPage: (limit: number, status?: PetStatus) => `SELECT id, CASE
-  WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${maxPageBytes} THEN ${hex}
+) AS lines`,
+    /** In rows, null behind so many bytes. */
+    selectLongTexts: (limit: number, bytes: number, status?: PetStatus) => `SELECT ${digits}, CASE
+  WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${bytes} THEN json
 END AS json
 FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`,
   };
 }
 
-export const selectCounter = `SELECT current_setting('transaction_read_only') AS read_only,
-  (SELECT last_id FROM petstore_counters WHERE name = $1::text) AS last_id`;
+export const selectCounter = 'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
 
 export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
 WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
@@ -121,7 +122,7 @@ WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
  * whatever of that source was still under way.
  */
 export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
-ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place RETURNING place`;
+ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place RETURNING CAST(place AS text) AS place`;
 
 /** Adds the animals that follow place $2 of source $1, under the counter $4, and answers no row for another place. */
 export const importBatch = `WITH placed AS (
@@ -132,8 +133,8 @@ export const importBatch = `WITH placed AS (
 ), ${numberedBatch}, stored AS (
   INSERT INTO petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json FROM batch RETURNING id
 )
-SELECT CASE WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
-  ELSE ${failing('(SELECT count(*) FROM stored)', 'rows kept of an import, or no counter')} END AS place
+SELECT CAST(CASE WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
+  ELSE ${failing('(SELECT count(*) FROM stored)', 'rows kept of an import, or no counter')} END AS text) AS place
 FROM placed`;
 
 /**
@@ -163,13 +164,13 @@ function insertInto(taking: string, target: string): string {
       ELSE ${failing('petstore_idempotency.sent_at', keyTakenWords)} END
   RETURNING key
 )
-SELECT CASE
+SELECT CAST(CASE
   WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted)
     THEN CASE $2::int8 WHEN 0 THEN ${failing(kept, provenWords)} ELSE (SELECT last_id FROM taken) END
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
     THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
   ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
-END AS last_id`;
+END AS text) AS last_id`;
 }
 
 /** The last id of batch $2 of writer $1, or -1 for good. It always writes: only a commit waits for the standby. */
@@ -177,9 +178,10 @@ export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
   WHERE petstore_writers.batch <= excluded.batch
-RETURNING last_id`;
+RETURNING CAST(last_id AS text) AS last_id`;
 
 /** The uses of the keys $1, with their animals, which may be long, only where the bodies are those of $2. */
-export const selectKeys = `SELECT key, used.body, sent_at, pet_id, ${hex} AS json
+export const selectKeys = `SELECT key, used.body,
+  CAST(sent_at AS text) AS sent_at, CAST(pet_id AS text) AS pet_id, json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
 LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = asked.body`;

@@ -63,9 +63,12 @@ export async function newSchemaAt(url: string, statements: readonly string[] = [
   return withOptions(url, `-csearch_path=${schema}`);
 }
 
+/** Which tables a storage needs. */
+export const tablesVersion = migrations.length;
+
 /** The URL of a new and empty database as a storage needs it, as `migratePostgres` makes it, but in one round trip. */
 export async function newDatabase(): Promise<string> {
-  const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${migrations.length})`;
+  const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${tablesVersion})`;
   return newSchemaAt(await adminUrl(), [...migrations, version]);
 }
 

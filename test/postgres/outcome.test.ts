@@ -150,9 +150,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     }
     await storage.ready?.();
     assert.deepEqual(await idsIn(url), [1, 2], 'what was refused is not there');
-    const messages = logged.map(([level, message]) => `${String(level)} ${String(message)}`);
+    const messages = () => logged.map(([level, message]) => `${String(level)} ${String(message)}`);
+    await until('the end to be told', () => messages().some((message) => message.includes('written to again')));
     assert.deepEqual(
-      messages.filter((message) => message.includes('written')),
+      messages().filter((message) => message.includes('written')),
       ['error the database cannot be written to', 'info the database can be written to again'],
     );
   });

@@ -36,6 +36,11 @@ export class TcpProxy {
   #mode: ProxyMode = 'open';
   /** How many bytes came from clients. */
   bytesSent = 0;
+  /** How many bytes came from the server. */
+  bytesAnswered = 0;
+  /** How fast they go on to the clients, all connections together. */
+  bytesPerSecond = Number.POSITIVE_INFINITY;
+  #narrowUntil = 0;
   /** How many replies were lost with their connection, or to a fault. */
   repliesLost = 0;
   /** How many connections were made. */
@@ -122,21 +127,33 @@ export class TcpProxy {
           if (one === server) this.#answer(bytes, client);
           else server.write(bytes);
         };
-        if (this.#mode !== 'far' && arrived === undefined) {
+        if (one === server) this.bytesAnswered += bytes.length;
+        if (this.#mode !== 'far' && arrived === undefined && this.bytesPerSecond === Number.POSITIVE_INFINITY) {
           deliver();
           return;
         }
         // What comes behind never overtakes.
-        const dueAt = performance.now() + (this.#mode === 'far' ? farMs : 0);
+        const dueAt =
+          performance.now() + (this.#mode === 'far' ? farMs : 0) + (one === server ? this.#delayOf(bytes) : 0);
         const mine = (arrived ?? Promise.resolve())
           .then(() => sleep(Math.max(0, dueAt - performance.now()), undefined, { ref: false }))
           .then(() => {
             if (arrived === mine) arrived = undefined;
             deliver();
+            one.resume();
           });
         arrived = mine;
+        // What waits here for its turn is not to be read from the other end.
+        if (this.bytesPerSecond !== Number.POSITIVE_INFINITY) one.pause();
       });
     }
+  }
+
+  /** How many milliseconds these bytes are on their way, behind those before. */
+  #delayOf(bytes: Buffer): number {
+    const now = performance.now();
+    this.#narrowUntil = Math.max(this.#narrowUntil, now) + (1_000 * bytes.length) / this.bytesPerSecond;
+    return this.#narrowUntil - now;
   }
 
   #answer(reply: Buffer, client: Socket): void {

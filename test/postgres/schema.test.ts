@@ -162,8 +162,17 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assertRefused(
       await command(['--storage', serving.url], { cwd, env: keyed }),
       3,
-      /SELECT, INSERT and UPDATE.*permission denied/,
+      /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/,
     );
+    // The right to read alone, then that to add without that to count.
+    for (const rights of ['SELECT', 'INSERT']) {
+      await query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+      assertRefused(
+        await command(['--storage', serving.url], { cwd, env: keyed }),
+        3,
+        /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/,
+      );
+    }
     await query(owner.url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
     for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
       const server = await start(t, [...args, '--storage', serving.url], { cwd });

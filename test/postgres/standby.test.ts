@@ -181,6 +181,31 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     assert.ok(names.length <= 3, 'what was refused is there at most once for each server');
   });
 
+  test('/readyz is 503 from the moment that an outcome is unknown, and 200 once it is known', async (t) => {
+    const { url } = await scene(t);
+    const logged: string[] = [];
+    const storage = await postgresStorage(url, { log: (_, message) => logged.push(message) });
+    atEnd(t, () => storage.close());
+    await storage.ready?.();
+    await standby.down('SIGQUIT');
+    const insert = storage.insert(rex);
+    const outcome = outcomeOf(insert);
+    await until('the log to know', () => logged.includes('the database cannot be written to'));
+    // At once, before it could have asked anything.
+    const ready = storage.ready?.().catch(() => 'not ready');
+    assert.equal(await Promise.race([ready, storage.list({ limit: 1 })]), 'not ready');
+    assert.equal(outcome(), 'waiting', 'it knows before the caller is answered');
+    await standby.up();
+    await insert.catch(() => undefined);
+    await until('to be ready', () =>
+      storage.ready?.().then(
+        () => true,
+        () => false,
+      ),
+    );
+    assert.equal((await namesIn(url)).length, 1);
+  });
+
   test('/readyz does not wait for it either', async (t) => {
     const { url, open } = await scene(t);
     const storage = await open();

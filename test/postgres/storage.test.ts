@@ -161,12 +161,13 @@ describe('PostgreSQL', { skip }, () => {
       atEnd(t, () => pool.end());
       const connect = pool.connect.bind(pool);
       const unprepared = { count: 0 };
+      let isOpen = false;
       const shared: PostgresPool = {
         connect: async () => {
           const client = await connect();
           return {
             query: async (query) => {
-              if (query.name === undefined) return client.query(query);
+              if (query.name === undefined || !isOpen) return client.query(query);
               unprepared.count++;
               throw Object.assign(new Error('as PgBouncer says it'), { code, severity: 'ERROR' });
             },
@@ -181,6 +182,7 @@ describe('PostgreSQL', { skip }, () => {
       };
       const storage = await postgresStorage(shared);
       atEnd(t, () => storage.close());
+      isOpen = true;
       // Several may hear of it at the same time.
       const first = [
         storage.insert({ name: '', categoryId: 1n }),

@@ -5,10 +5,20 @@ import { before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import type { PetStorage } from '../../dist/index.js';
-import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
+import { toByteString, type PetStorage } from '../../dist/index.js';
+import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
 import { insertOnce, onceOf } from '../storage/once.js';
-import { hold, newDatabase, ownUrl, query, withOptions, withoutDatabase, withoutServer } from './database.js';
+import {
+  hold,
+  newDatabase,
+  newSchemaAt,
+  ownUrl,
+  query,
+  tablesVersion,
+  withOptions,
+  withoutDatabase,
+  withoutServer,
+} from './database.js';
 import { TcpProxy } from './proxy.js';
 import { until } from '../support/waiting.js';
 
@@ -35,6 +45,15 @@ async function scene(t: TestContext, url?: string, maxConnections = 10): Promise
 
 async function idsIn(url: string): Promise<readonly number[]> {
   return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
+}
+
+/** Asserts that the log told of an outage and its end in turns, the last one over: an end is steady for a second. */
+async function assertToldInTurns(logged: readonly string[], what: string, since: number): Promise<void> {
+  await until('the end to be told', () => logged.length % 2 === 0);
+  for (const [index, line] of logged.entries())
+    assert.equal(line, index % 2 === 0 ? `error the database cannot ${what}` : `info the database can ${what} again`);
+  const seconds = Math.ceil((performance.now() - since) / 1_000);
+  assert.ok(logged.length > 0 && logged.length <= 2 * seconds, `${logged.length} lines in ${seconds} s`);
 }
 
 /** A function for triggers that does this. */
@@ -121,7 +140,7 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
       const { url, storage } = await scene(t);
       await trigger(url, 'RETURN NULL;', `BEFORE ${when} ON ${table} FOR EACH ROW`);
       await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
-      assert.equal(await isReady(storage), table === 'petstore_idempotency');
+      assert.equal(await isReady(storage), false);
       await query(url, `DROP TRIGGER meddling ON ${table}`);
       assert.deepEqual((await insertOnce(storage, rex, onceOf('a'))).id, 1n);
       assert.deepEqual(await idsIn(url), [1]);
@@ -183,6 +202,89 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
   });
 });
 
+describe('/readyz before anything has failed', { skip: withoutServer() }, () => {
+  const troubles: readonly (readonly [what: string, break_: string, mend: string])[] = [
+    ['no right to read', 'REVOKE SELECT ON petstore_pets FROM looking', 'GRANT SELECT ON petstore_pets TO looking'],
+    [
+      'no right to read the texts',
+      'REVOKE SELECT ON petstore_pets FROM looking; GRANT SELECT (id, status) ON petstore_pets TO looking',
+      'GRANT SELECT ON petstore_pets TO looking',
+    ],
+    ['no right to add', 'REVOKE INSERT ON petstore_pets FROM looking', 'GRANT INSERT ON petstore_pets TO looking'],
+    [
+      'no right to add with a key',
+      'REVOKE INSERT ON petstore_idempotency FROM looking',
+      'GRANT INSERT ON petstore_idempotency TO looking',
+    ],
+    [
+      'a table that is renamed',
+      'ALTER TABLE petstore_pets RENAME TO petstore_gone',
+      'ALTER TABLE petstore_gone RENAME TO petstore_pets',
+    ],
+    [
+      'keys that are renamed',
+      'ALTER TABLE petstore_idempotency RENAME TO petstore_gone',
+      'ALTER TABLE petstore_gone RENAME TO petstore_idempotency',
+    ],
+  ];
+  test('it is 200 only while animals can be read and added, with a key too', async (t) => {
+    const url = await newSchemaAt(await ownUrl());
+    await migratePostgres(url);
+    const schema = (await query(url, 'SELECT current_schema() AS name'))[0]?.['name'];
+    await query(url, `CREATE ROLE looking LOGIN; GRANT USAGE ON SCHEMA ${String(schema)} TO looking`);
+    await query(url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${String(schema)} TO looking`);
+    const { storage } = await scene(t, Object.assign(new URL(url), { username: 'looking' }).href);
+    assert.equal(await isReady(storage), true);
+    for (const [what, break_, mend] of troubles) {
+      await query(url, break_);
+      assert.equal(await isReady(storage), false, what);
+      await query(url, mend);
+      // Sessions from before may have planned with what is gone.
+      await until(`${what} to be over`, () => isReady(storage));
+    }
+    assert.deepEqual(await idsIn(url), []);
+  });
+
+  test('a table that somebody holds: not ready, each statement is sent once, and no session ends for it', async (t) => {
+    const url = await newDatabase();
+    const pool = new pg.Pool({ connectionString: url, max: 4, connectionTimeoutMillis: 30_000 });
+    atEnd(t, () => pool.end());
+    const asked: string[] = [];
+    let connected = 0;
+    pool.on('connect', (client) => {
+      connected++;
+      const ask = client.query.bind(client);
+      client.query = (...args: unknown[]) => {
+        asked.push(Object(args[0]).text);
+        return Reflect.apply(ask, client, args);
+      };
+    });
+    const storage = await postgresStorage(pool);
+    atEnd(t, () => storage.close());
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    atEnd(t, () => holder.end());
+    await holder.query('BEGIN; LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE');
+    const before = asked.length;
+    const outcomes = await Promise.allSettled([
+      storage.get(1n),
+      insertOnce(storage, rex, onceOf('a')),
+      storage.ready?.(),
+    ]);
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'rejected', 'rejected'],
+    );
+    const ofPets = asked.slice(before).filter((text) => text.includes('petstore_pets'));
+    assert.equal(ofPets.length, new Set(ofPets).size, 'none is sent again');
+    const sessions = connected;
+    await holder.query('COMMIT');
+    assert.equal(await storage.get(1n), undefined);
+    await storage.ready?.();
+    assert.equal(connected, sessions, 'those that waited go on');
+  });
+});
+
 describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
   const troubles: Readonly<Record<string, readonly [string, string]>> = {
     'a failing trigger': [
@@ -228,6 +330,17 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
     await assert.rejects(storage.insert({ name: '', categoryId: 1n }), unavailable);
     assert.equal(await isReady(storage), true);
     assert.deepEqual(await idsIn(url), [1]);
+  });
+
+  test('an add without a key is no proof for those with one', async (t) => {
+    const { url, storage } = await scene(t);
+    await query(url, 'ALTER TABLE petstore_idempotency ADD CONSTRAINT none CHECK (pet_id < 1)');
+    await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
+    assert.equal((await storage.insert(rex)).id, 1n);
+    assert.equal(await isReady(storage), false);
+    await query(url, 'ALTER TABLE petstore_idempotency DROP CONSTRAINT none');
+    assert.equal(await isReady(storage), true);
+    assert.deepEqual(await query(url, 'SELECT key FROM petstore_idempotency'), [], 'what is tried leaves nothing');
   });
 
   test('the proof is not an animal without a name, which a constraint may forbid', async (t) => {
@@ -370,17 +483,33 @@ describe('a failing statement among others', { skip: withoutDatabase() }, () => 
       $$ BEGIN INSERT INTO petstore_real VALUES (NEW.id, NEW.status, NEW.json); RETURN NEW; END $$`);
     await pool.query('CREATE TRIGGER passing INSTEAD OF INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION pass()');
     const before = connected;
+    const since = performance.now();
     for (let count = 0; count < 50; count++) {
       await assert.rejects(storage.get(7n), unavailable);
       await storage.insert(rex);
       assert.equal((await storage.get(8n))?.name, '8');
     }
     assert.ok(connected - before <= 4, `${connected - before} connections were made anew`);
-    assert.deepEqual(logged, ['error the database cannot be read', 'info the database can be read again']);
+    await assertToldInTurns(logged, 'be read', since);
+  });
+
+  test('each outage and each end of one has its line, however soon it follows', async (t) => {
+    const { url, storage, logged } = await scene(t);
+    const since = performance.now();
+    for (let outages = 1; outages <= 2; outages++) {
+      await query(url, 'ALTER TABLE petstore_pets RENAME TO petstore_gone');
+      await assert.rejects(storage.get(1n), unavailable);
+      assert.equal(logged.length, 2 * outages - 1);
+      await query(url, 'ALTER TABLE petstore_gone RENAME TO petstore_pets');
+      assert.equal(await storage.get(1n), undefined);
+      await assertToldInTurns(logged, 'be read', since);
+    }
+    assert.equal(logged.length, 4);
   });
 
   test('only a stored batch says that the database can be written to', async (t) => {
     const { url, storage, logged } = await scene(t);
+    const since = performance.now();
     await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT odd CHECK (id % 2 = 1)');
     for (let count = 0; count < 5; count++) {
       await Promise.allSettled([storage.insert(rex), storage.insert(rex)]);
@@ -392,8 +521,39 @@ describe('a failing statement among others', { skip: withoutDatabase() }, () => 
       await query(url, 'UPDATE petstore_counters SET last_id = last_id + 1');
       await Promise.allSettled([storage.insert(rex), storage.insert(rex)]);
     }
-    assert.deepEqual(logged, ['error the database cannot be written to', 'info the database can be written to again']);
+    await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT odd');
+    await storage.insert(rex);
+    await assertToldInTurns(logged, 'be written to', since);
   });
+});
+
+test('a read whose connection is lost after a second is answered, and not sent again', async (t) => {
+  let asked = 0;
+  let isLost = false;
+  const client: Awaited<ReturnType<PostgresPool['connect']>> = {
+    query: async ({ text }) => {
+      if (text.includes('petstore_schema')) return { rows: [{ version: toByteString(String(tablesVersion)) }] };
+      if (!isLost || text.includes('set_config')) return { rows: [] };
+      asked++;
+      await sleep(1_001);
+      throw new Error('Connection terminated unexpectedly');
+    },
+    release: () => undefined,
+    on: () => undefined,
+    removeListener: () => undefined,
+  };
+  const pool: PostgresPool = {
+    connect: async () => ({ ...client }),
+    end: async () => undefined,
+    options: { connectionTimeoutMillis: 2_000 },
+    on: () => undefined,
+    removeListener: () => undefined,
+  };
+  const storage = await postgresStorage(pool);
+  atEnd(t, () => storage.close());
+  isLost = true;
+  await assert.rejects(storage.get(1n), unavailable);
+  assert.equal(asked, 1);
 });
 
 describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () => {
