@@ -25,16 +25,15 @@ export interface Pet extends PetDraft {
   readonly id: bigint;
 }
 
-const categoryIdRule = 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807';
 const statusRule = 'status must be one of "available", "pending", "sold", or be left out';
 
 export function isPetStatus(text: unknown): text is PetStatus {
   return text === 'available' || text === 'pending' || text === 'sold';
 }
 
-/** The draft in a JSON value (C21). @throws PetstoreError `invalid_body` (C20). */
-export function parseDraft(value: JsonValue): PetDraft {
-  if (!(value instanceof Map)) throw new PetstoreError('invalid_body', 'The body must be a JSON object.');
+/** The draft in a JSON value (C21), which messages call `what`. @throws PetstoreError `invalid_body` (C20). */
+export function parseDraft(value: JsonValue, what = 'The body'): PetDraft {
+  if (!(value instanceof Map)) throw new PetstoreError('invalid_body', `${what} must be a JSON object.`);
   const name = value.get('name');
   const categoryId = int64Of(value.get('categoryId'));
   const status = value.get('status');
@@ -42,8 +41,10 @@ export function parseDraft(value: JsonValue): PetDraft {
   if (typeof name === 'string' && categoryId !== undefined && isStatus)
     return status === undefined ? { name, categoryId } : { name, categoryId, status };
   const broken: string[] = [];
-  if (typeof name !== 'string') broken.push('name must be a string');
-  if (categoryId === undefined) broken.push(categoryIdRule);
+  const mustBe = (field: string, rule: string) =>
+    broken.push(`${field} ${value.has(field) ? 'must' : 'is missing; it must'} be ${rule}`);
+  if (typeof name !== 'string') mustBe('name', 'a string');
+  if (categoryId === undefined) mustBe('categoryId', 'an integer from -9223372036854775808 to 9223372036854775807');
   if (!isStatus) broken.push(statusRule);
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }

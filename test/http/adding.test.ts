@@ -1,12 +1,13 @@
 /** The contract of adding, C19 to C32, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPetstore } from '../../dist/index.js';
+import { createPetstore, parseDraft } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { add, ask, bytesOf, start, stored } from '../support/fixture.js';
 
 const nameRule = 'name must be a string';
 const categoryRule = 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807';
+const missing = (rule: string): string => rule.replace('must', 'is missing; it must');
 const statusRule = 'status must be one of "available", "pending", "sold", or be left out';
 
 test('C19 a status that is left out stays absent in storage and in every answer', async (t) => {
@@ -20,9 +21,10 @@ test('C19 a status that is left out stays absent in storage and in every answer'
 test('C20 every bad field is named with its rule at once, and nothing is stored', async (t) => {
   const running = await start(t);
   const cases: readonly (readonly [json: string, message: string])[] = [
-    ['{}', `${nameRule}; ${categoryRule}.`],
-    ['{"name":"a"}', `${categoryRule}.`],
-    ['{"categoryId":1}', `${nameRule}.`],
+    ['{}', `${missing(nameRule)}; ${missing(categoryRule)}.`],
+    ['{"name":"a"}', `${missing(categoryRule)}.`],
+    ['{"categoryId":1}', `${missing(nameRule)}.`],
+    ['{"name":null}', `${nameRule}; ${missing(categoryRule)}.`],
     ['{"name":null,"categoryId":null,"status":null}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
     ['{"name":1,"categoryId":"1","status":1}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
     ['{"name":["a"],"categoryId":[1],"status":["sold"]}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
@@ -31,7 +33,7 @@ test('C20 every bad field is named with its rule at once, and nothing is stored'
     ['{"name":"a","categoryId":1,"status":null}', `${statusRule}.`],
     ['{"name":"a","categoryId":1,"status":""}', `${statusRule}.`],
     ['{"name":"a","categoryId":1,"status":"Sold"}', `${statusRule}.`],
-    ['{"Name":"a","CategoryId":1}', `${nameRule}; ${categoryRule}.`],
+    ['{"Name":"a","CategoryId":1}', `${missing(nameRule)}; ${missing(categoryRule)}.`],
   ];
   for (const [body, message] of cases)
     assert.equal(
@@ -47,6 +49,12 @@ test('C20 every bad field is named with its rule at once, and nothing is stored'
     );
   }
   assert.deepEqual(await stored(running), []);
+});
+
+test('C20 the rule is said in the words of whoever reads the value', () => {
+  const said = (message: string) => ({ code: 'invalid_body', message });
+  assert.throws(() => parseDraft([], 'The line'), said('The line must be a JSON object.'));
+  assert.throws(() => parseDraft([]), said('The body must be a JSON object.'));
 });
 
 test('C21 other members are ignored: not stored, not echoed', async (t) => {
