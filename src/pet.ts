@@ -80,10 +80,10 @@ export function petJson(id: bigint, draft: PetDraft): ByteString {
   return toByteString(`{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`);
 }
 
-/** @throws PetstoreError `invalid_json` or `invalid_body`. */
+/** The animal of a line. @throws PetstoreError `invalid_json` or `invalid_body`. */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
-  const draft = parseDraft(value);
+  const draft = parseDraft(value, 'The line');
   const id = value instanceof Map ? int64Of(value.get('id')) : undefined;
   if (id === undefined || id < 1n)
     throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');

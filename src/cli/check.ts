@@ -1,6 +1,6 @@
 /** The `check` command: says what a storage file holds, and saves what is sound of a damaged one. */
 import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
-import { print, Refusal, say } from './output.js';
+import { countOf, print, Refusal, say } from './output.js';
 import type { Settings } from './settings.js';
 
 /** Runs `check FILE [--salvage OUT]`; exits 3 where a start would be refused. @throws Refusal */
@@ -18,15 +18,15 @@ async function tell(path: string): Promise<void> {
   const place = problem && `line ${problem.line}, byte ${problem.byte}: ${problem.what}`;
   const verdicts = {
     sound: 'is sound',
-    torn: `has a torn tail: ${place}; a start moves these ${counts.tornBytes} bytes to ${path}.torn-TIME`,
-    damaged: `is damaged: ${place}; counted is what precedes it`,
+    torn: `has a torn tail: ${place}; a start moves its ${countOf(counts.tornBytes, 'byte')} to ${path}.torn-TIME`,
+    damaged: `is damaged: ${place}; counted is what is under a sound commit before it`,
   };
   const { none, ...statuses } = byStatus;
   const each = Object.entries({ ...statuses, 'without a status': none }).map(([name, count]) => `${count} ${name}`);
   await print([
     `${path} ${verdicts[verdict]}`,
     `  animals  ${counts.animals} (${each.join(', ')})`,
-    ...(counts.idempotencyKeys === 0 ? [] : [`  keys     ${counts.idempotencyKeys} idempotency keys`]),
+    ...(counts.idempotencyKeys === 0 ? [] : [`  keys     ${countOf(counts.idempotencyKeys, 'idempotency key')}`]),
     `  commits  ${counts.commits}`,
     `  bytes    ${counts.bytes} (${counts.committedBytes} committed)`,
   ]);
@@ -40,7 +40,7 @@ async function salvage(path: string, outPath: string): Promise<void> {
   const { animals, missing, leftOut } = await salvageFile(path, outPath);
   const ids = missing.map(({ from, to }) => range(from, to));
   await print([
-    `${animals} animals of ${path} are sound; they are in ${outPath}`,
+    `${countOf(animals, 'animal')} of ${path} saved in ${outPath}`,
     ...rangesOf(leftOut).map((line) => `  left out  ${line}`),
     ...(ids.length === 0 ? [] : [`  missing   ids ${ids.join(', ')}`]),
   ]);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { parseDraft, parseJson, PetstoreError, type ImportTarget, type PetDraft } from '../index.js';
-import { logTo, orRefuse, print, Refusal, say, showProgress } from './output.js';
+import { countOf, logTo, orRefuse, print, Refusal, say, showProgress } from './output.js';
 import { readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -35,13 +35,15 @@ export async function importAnimals(settings: Settings, [path, ...others]: reado
   }
   const ignored = JSON.stringify([...file.ignored]).slice(1, -1);
   if (ignored !== '') say(`ignored: ${ignored}; an animal has ${members.join(', ')}`);
-  const told = `${total - before} animals added to ${named.text}`;
-  if (before === 0) return print([told], `${total} animals were added to ${named.text}`);
+  const told = `${countOf(total - before, 'animal')} added to ${named.text}`;
+  if (before === 0) return print([told], told);
   await print([`${told}; ${before} of ${file.name} were there before`]);
 }
 
 function showBar(what: string, done: number, count: number): void {
-  showProgress(`${what} [${'#'.repeat(done * 30).padEnd(30, '-')}] ${Math.floor(done * 100)}% ${count} animals`);
+  showProgress(
+    `${what} [${'#'.repeat(done * 30).padEnd(30, '-')}] ${Math.floor(done * 100)}% ${countOf(count, 'animal')}`,
+  );
 }
 
 /** The most bytes of a seed, which is one commit. */

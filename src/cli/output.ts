@@ -41,6 +41,11 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
   throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
+/** A count in words: `1 animal`, `2 animals`. */
+export function countOf(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? '' : 's'}`;
+}
+
 /** Shows how far long work has come, in one line on a terminal at standard error; nothing elsewhere. '' clears it. */
 export function showProgress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`);

@@ -1,8 +1,8 @@
 /** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
-import { copyPets, copyRecords, fileImport, fileRecordNames, fileStorage, fileTarget } from '../index.js';
-import type { CopyProgress, CopyReport, ImportTarget, Log, PetDraft, PetStorage, TextTarget } from '../index.js';
-import { logTo, print, Refusal, showProgress } from './output.js';
+import { copyRecords, fileImport, fileRecordNames, fileStorage, fileTarget } from '../index.js';
+import type { CopyProgress, ImportTarget, Log, PetDraft, PetStorage, TextTarget } from '../index.js';
+import { countOf, logTo, print, Refusal, showProgress } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
 /** A storage that lasts. */
@@ -103,16 +103,17 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
   const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const opened = await source.open('copy', log);
   const copied = { open: () => target.open('copy', log), openTarget: target.openTarget };
-  const report = async (things: string, copying: (show: CopyProgress) => Promise<CopyReport>) => {
-    const { count, present, sha256 } = await copying((what, done) => showProgress(`${what} ${done} ${things}`));
+  const copyAll = async (name?: string) => {
+    const words = (count: number) => (name === undefined ? countOf(count, 'animal') : `${count} ${name}`);
+    const show: CopyProgress = (what, count) => showProgress(`${what} ${words(count)}`);
+    const { count, present, sha256 } = await copyRecords(name, opened, copied, show);
     showProgress('');
     const before = present === 0 ? '' : `, ${present} of them before`;
-    await print([`${count} ${things} of ${source.text} are in ${target.text}${before}; SHA-256 of both ${sha256}`]);
+    await print([`${words(count)} of ${source.text} copied to ${target.text}${before}; SHA-256 of both ${sha256}`]);
   };
   try {
-    await report('animals', (show) => copyPets(opened, copied, show));
-    for (const name of await source.recordNames(log))
-      await report(name, (show) => copyRecords(name, opened, copied, show));
+    await copyAll();
+    for (const name of await source.recordNames(log)) await copyAll(name);
   } finally {
     showProgress('');
     await opened.close();

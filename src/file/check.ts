@@ -9,23 +9,25 @@ import { petLines } from './record-lines.js';
 export type FileReport = Awaited<ReturnType<typeof checkFile>>;
 
 /**
- * Counts what a file holds before its problem. Of its `bytes`, `committedBytes` are up to the last sound commit, and a
- * start would set the last `tornBytes` aside. `sound` and `torn` start (F2), `damaged` does not (F3). The last write of
- * a server at work may look torn. @throws PetstoreError `storage_unusable` where it cannot be read.
+ * Counts what a start would serve of a file; of a damaged one, what is under a sound commit before its problem. Of its
+ * `bytes`, `committedBytes` are up to the last sound commit, and a start would set the last `tornBytes` aside. `sound`
+ * and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn. @throws
+ * PetstoreError `storage_unusable` where it cannot be read.
  */
 export async function checkFile(path: string) {
-  const byStatus = { available: 0, pending: 0, sold: 0, none: 0 };
-  let animals = 0;
-  let idempotencyKeys = 0;
+  const counts = { animals: 0, idempotencyKeys: 0, available: 0, pending: 0, sold: 0, none: 0 };
+  let committed = { ...counts };
   const accept = petLines((_id, status, _json, once) => {
-    byStatus[status ?? 'none']++;
-    animals++;
-    if (once) idempotencyKeys++;
+    counts[status ?? 'none']++;
+    counts.animals++;
+    if (once) counts.idempotencyKeys++;
   });
-  const found = await withFileToRead(path, (descriptor) => replay(nodeDisk, descriptor, accept));
+  const onCommit = () => (committed = { ...counts });
+  const found = await withFileToRead(path, (descriptor) => replay(nodeDisk, descriptor, accept, onCommit));
   const { problem, commits, size: bytes, committedEnd: committedBytes, tornTail } = found;
   let verdict: 'sound' | 'torn' | 'damaged' = 'sound';
   if (problem) verdict = tornTail ? 'torn' : 'damaged';
+  const { animals, idempotencyKeys, ...byStatus } = verdict === 'damaged' ? committed : counts;
   const tornBytes = tornTail?.length ?? 0;
   return { verdict, problem, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
 }

@@ -122,6 +122,7 @@ const mends: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder: name a file',
   ENOTDIR: 'a part of its path is a file, not a folder: name another',
   EEXIST: 'something is there already: name another',
+  EFTYPE: 'name a regular file',
   ELOOP: 'it is a link to nothing, or in a circle: name a file',
 };
 

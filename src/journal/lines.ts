@@ -84,9 +84,13 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
  * byte string, and their offset `at`. An idempotency record comes with the next line; over `maxTextBytes`, one is cut.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
-  if (!facts.isFile()) throw new Error('it is not a regular file');
   const { size } = facts;
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
+  // A file of /proc says that it is empty, and is not. One that a server has begun meanwhile says its size now.
+  const isRegular =
+    facts.isFile() &&
+    (size > 0 || (await disk.read(descriptor, buffer, 0)) === 0 || (await disk.factsOf(descriptor)).size > 0);
+  if (!isRegular) throw Object.assign(new Error('it is not a regular file'), { code: 'EFTYPE' });
   let at = 0;
   for (let held = 0; ; ) {
     const count = await disk.read(descriptor, buffer.subarray(held, size - at), at + held);

@@ -51,7 +51,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const { stdout } = await run(there, here);
     assert.match(
       stdout,
-      new RegExp(`^100000 animals of file:a are in postgres\\S+, ${present} of them before; ${sum}$`),
+      new RegExp(`^100000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`),
     );
     assert.equal(await rowsIn(url), animals.length);
 
@@ -121,7 +121,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     for (const again of ['', ', 3 of them before']) {
       assert.match(
         (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
-        new RegExp(`^1 animals .*\n3 orders of file:a are in postgres\\S+${again}; SHA-256 of both \\S+\n$`),
+        new RegExp(`^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`),
       );
     }
     const listed = await place(url);
@@ -192,7 +192,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await holder.query('ROLLBACK');
     const { code, stdout, stderr } = await copying.ended;
     assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^1 animals /);
+    assert.match(stdout, /^1 animal /);
   });
 
   test('what reading fails by is told with its reason', async (t) => {

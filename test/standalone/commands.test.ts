@@ -15,6 +15,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { devNull } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
@@ -94,7 +95,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}');
     const { stdout } = await command(['import', 'in.jsonl', '--after', '3'], { cwd });
-    assert.equal(stdout, '1 animals added to file:data/pets.jsonl\n');
+    assert.equal(stdout, '1 animal added to file:data/pets.jsonl\n');
     assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"import":.*\}\n\{"id":1,"name":"d",/);
     assertRefused(
       await command(['import', 'in.jsonl', '--after', '-1'], { cwd }),
@@ -275,8 +276,8 @@ describe('import FILE', { concurrency: 4 }, () => {
       await imported('in.jsonl'),
       '0 animals added to file:data/pets.jsonl; 2 of in.jsonl were there before\n',
     );
-    assert.equal(await imported('other.jsonl'), '1 animals added to file:data/pets.jsonl\n');
-    assert.equal(await imported('in.jsonl', '--after', '1'), '1 animals added to file:data/pets.jsonl\n');
+    assert.equal(await imported('other.jsonl'), '1 animal added to file:data/pets.jsonl\n');
+    assert.equal(await imported('in.jsonl', '--after', '1'), '1 animal added to file:data/pets.jsonl\n');
     assert.match((await command(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
   });
 
@@ -353,8 +354,41 @@ describe('check FILE', { concurrency: 4 }, () => {
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
     assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
-    assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}1 /);
+    assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /);
     assert.equal(readFileSync(join(cwd, 'bad.jsonl'), 'utf8'), text);
+  });
+
+  test('F3: a line is called a line, and only animals under a sound commit are counted', async (t) => {
+    const cwd = folder(t);
+    const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1,"status":"sold"}\n`;
+    const sum = crc32(animal(1)).toString(16).padStart(8, '0');
+    const sound = `${animal(1)}{"commit":{"from":0,"crc32":"${sum}"}}\n`;
+    const commit = `{"commit":{"from":${sound.length},"crc32":"00000000"}}\n`;
+    const cases: readonly (readonly [string, RegExp])[] = [
+      [animal(2) + commit, /line 4, .*checksum does not fit/],
+      [`${animal(2)}[]\n${commit}`, /line 4, byte \d+: The line must be a JSON object;/],
+    ];
+    for (const [rest, problem] of cases) {
+      writeFileSync(join(cwd, 'bad.jsonl'), sound + rest);
+      const { code, stdout } = await command(['check', 'bad.jsonl'], { cwd });
+      assert.equal(code, 3);
+      assert.match(stdout, problem);
+      const [, ...counted] = stdout.split('\n');
+      assert.deepEqual(counted.slice(0, 2), [
+        '  animals  1 (0 available, 0 pending, 1 sold, 0 without a status)',
+        '  commits  1',
+      ]);
+    }
+  });
+
+  test('F2: what a start would keep behind the last commit is counted, and one is said as one', async (t) => {
+    const cwd = folder(t);
+    const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
+    writeFileSync(join(cwd, 'torn.jsonl'), `${record}{"id":1,"name":"a","categoryId":1}\n{`);
+    const { code, stdout } = await command(['check', 'torn.jsonl'], { cwd });
+    assert.equal(code, 0);
+    assert.match(stdout, /; a start moves its 1 byte to torn\.jsonl\.torn-TIME\n {2}animals {2}1 /);
+    assert.match(stdout, /\n {2}keys {5}1 idempotency key\n/);
   });
 
   test('F3: --salvage writes what is sound of a damaged file to a new one, and lists what is missing', async (t) => {
@@ -367,7 +401,7 @@ describe('check FILE', { concurrency: 4 }, () => {
     assert.equal(ended.code, 0);
     assert.match(
       ended.stdout,
-      /^1 animals of bad\.jsonl are sound; they are in new\.jsonl\n {2}left out {2}lines 1 to 2: the checksum does not fit\n {2}missing {3}ids 1 to 2\n$/,
+      /^1 animal of bad\.jsonl saved in new\.jsonl\n {2}left out {2}lines 1 to 2: the checksum does not fit\n {2}missing {3}ids 1 to 2\n$/,
     );
     assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
     assertRefused(await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
@@ -390,7 +424,7 @@ describe('check FILE', { concurrency: 4 }, () => {
     );
     const { stdout } = await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.deepEqual(stdout.split('\n'), [
-      '3 animals of bad.jsonl are sound; they are in new.jsonl',
+      '3 animals of bad.jsonl saved in new.jsonl',
       '  left out  lines 1 to 4: the checksum does not fit',
       '  left out  lines 8 to 1009: the checksum does not fit',
       '  left out  lines 1013 to 1014: Not valid JSON: expected a value, at byte 0',
@@ -400,11 +434,23 @@ describe('check FILE', { concurrency: 4 }, () => {
     ]);
   });
 
-  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
+  type Refused = readonly [what: string, args: readonly string[], line: RegExp];
+  // They say that they are regular, and of no bytes.
+  const filesOfProc: readonly Refused[] =
+    process.platform === 'linux'
+      ? [
+          ['a file of /proc', ['check', '/proc/self/maps'], /^\/proc\/self\/maps cannot be used: name a regular file/],
+          ['/proc/self/mem', ['check', '/proc/self/mem'], /mem cannot be used: .*name another file \(EIO/],
+          ['to salvage of /proc', ['check', '/proc/self/maps', '--salvage', 'out'], /name a regular file/],
+        ]
+      : [];
+  const refusals: readonly Refused[] = [
     ['no file named', ['check'], /one FILE/],
     ['two files named', ['check', 'a', 'b'], /one FILE/],
     ['a file that is not there', ['check', 'nowhere.jsonl'], /nowhere\.jsonl cannot be used/],
-    ['a folder', ['check', '.'], /folder|regular file/],
+    ['a folder', ['check', '.'], /^\. cannot be used: (it is a folder|name a regular file)/],
+    ['what is no file', ['check', devNull], /cannot be used: name a regular file \(it is not a regular file\)$/m],
+    ...filesOfProc,
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {

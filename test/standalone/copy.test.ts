@@ -33,10 +33,13 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a'), hardAnimals);
     const first = await run(copying, { cwd });
     const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-    assert.deepEqual([first.code, first.stdout, first.stderr], [0, `6 animals of file:a are in file:b; ${sum}`, '']);
+    assert.deepEqual([first.code, first.stdout, first.stderr], [0, `6 animals of file:a copied to file:b; ${sum}`, '']);
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const bytes = readFileSync(join(cwd, 'b'));
-    assert.equal((await run(copying, { cwd })).stdout, `6 animals of file:a are in file:b, 6 of them before; ${sum}`);
+    assert.equal(
+      (await run(copying, { cwd })).stdout,
+      `6 animals of file:a copied to file:b, 6 of them before; ${sum}`,
+    );
     assert.deepEqual(readFileSync(join(cwd, 'b')), bytes);
     assert.match((await run(['check', 'b'], { cwd })).stdout, /^b is sound\n {2}animals {2}6 /);
   });
@@ -48,7 +51,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'b'), animals.slice(0, 777));
     assert.match(
       (await command(copying, { cwd })).stdout,
-      /^1300 animals of file:a are in file:b, 777 of them before; /,
+      /^1300 animals of file:a copied to file:b, 777 of them before; /,
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
     const server = await start(t, ['--storage', 'file:b'], { cwd });
@@ -74,7 +77,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     ]);
     assert.equal(
       (await command(copying, { cwd })).stdout,
-      `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
+      `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
     assert.ok(!readFileSync(join(cwd, 'b'), 'utf8').includes('idempotency'));
@@ -83,7 +86,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('no animals are copied too', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), []);
-    assert.match((await command(copying, { cwd })).stdout, /^0 animals of file:a are in file:b; /);
+    assert.match((await command(copying, { cwd })).stdout, /^0 animals of file:a copied to file:b; /);
     assert.equal(statSync(join(cwd, 'b')).size, 0);
   });
 
@@ -101,7 +104,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.match(
       (await run(copying, { cwd })).stdout,
       new RegExp(
-        `^60000 animals of file:a are in file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
+        `^60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
       ),
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
@@ -122,9 +125,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     mkdirSync(join(cwd, 'a.folder'));
     const { code, stdout, stderr } = await command(copying, { cwd });
     const said = [
-      `3 animals of file:a are in file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
-      `1 notes of file:a are in file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
-      `2 orders of file:a are in file:b; SHA-256 of both ${digestOf(orders)}`,
+      `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
+      `1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
+      `2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}`,
     ];
     assert.deepEqual([code, stdout], [0, `${said.join('\n')}\n`]);
     const told = stderr.trimEnd().split('\n');
@@ -176,7 +179,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const { code, stdout, stderr } = await command(copying, { cwd });
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(
-        stdout.endsWith(`\n4 orders of file:a are in file:b${again}; SHA-256 of both ${digestOf(orders)}\n`),
+        stdout.endsWith(`\n4 orders of file:a copied to file:b${again}; SHA-256 of both ${digestOf(orders)}\n`),
         stdout,
       );
     }
@@ -192,7 +195,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a.empty'), [commit]);
     const { code, stdout, stderr } = await command(copying, { cwd });
     assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^1 animals .*\n2 orders .*\n$/);
+    assert.match(stdout, /^1 animal .*\n2 orders .*\n$/);
   });
 
   test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
@@ -203,7 +206,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a.old'), ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}']);
     const { code, stdout, stderr } = await command(copying, { cwd });
     assert.equal(code, 0);
-    assert.match(stdout, /^1 animals .*\n1 staff .*\n$/);
+    assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
     assert.match(stderr, /^.*not taken for the records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/);
   });
 
@@ -281,7 +284,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
     assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
-    assert.match(readFileSync(join(cwd, 'count'), 'utf8'), /^2000 animals of file:a are in file:b; /);
+    assert.match(readFileSync(join(cwd, 'count'), 'utf8'), /^2000 animals of file:a copied to file:b; /);
   });
 });
 

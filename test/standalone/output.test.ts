@@ -32,7 +32,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     ['keys list', ['keys', 'list'], /the result was shown to nobody/],
     ['check', ['check', 'pets.jsonl'], /the result was shown to nobody/],
     ['check --salvage', ['check', 'pets.jsonl', '--salvage', 'out.jsonl'], /the result was shown to nobody/],
-    ['import', ['import', animals, '--storage', 'file:new.jsonl'], /301 animals were added to file:new\.jsonl/],
+    ['import', ['import', animals, '--storage', 'file:new.jsonl'], /301 animals added to file:new\.jsonl/],
     ['copy', ['copy', '--from', 'file:pets.jsonl', '--to', 'file:copy.jsonl'], /the result was shown to nobody/],
     ['--help', ['--help'], /the result was shown to nobody/],
     ['--version', ['--version'], /the result was shown to nobody/],

@@ -1,10 +1,10 @@
 // Where a storage file may be, what it is made as, and copies of it (F7 to F9).
 import assert from 'node:assert/strict';
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, constants, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
-import { nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { nodeDisk, wholeLines, withFile, type Disk } from '../../dist/journal/index.js';
 import { fileWith, newPath, unusable, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 
@@ -16,7 +16,7 @@ test('F7 what cannot be a data file is refused in one line, and no descriptor st
     [folder, /it is a folder/],
     [join(folder, 'file', 'pets.jsonl'), /is a file, not a folder/],
     ['/proc/none/pets.jsonl', /cannot be used/],
-    ['/dev/null', /not a regular file/],
+    ['/dev/null', /name a regular file/],
     [join(folder, 'a'), /right to read and write/, failing('EACCES')],
     [join(folder, 'a'), /read-only/, failing('EROFS')],
     [join(folder, 'a'), /see to the disk.*EMFILE/, failing('EMFILE')],
@@ -25,6 +25,16 @@ test('F7 what cannot be a data file is refused in one line, and no descriptor st
     await assert.rejects(fileStorage(path, { ...(disk && { disk }) }), { ...unusable, message });
     await assert.rejects(fileStorage(path, { ...(disk && { disk }) }), { message: /^[^\n]*$/ });
   }
+});
+
+test('F7 a file that a server has begun since it was found empty is a regular one', async () => {
+  const path = fileWith('{"id":1,"na');
+  const pieces: Buffer[] = [];
+  await withFile(nodeDisk, path, constants.O_RDONLY, async (descriptor) => {
+    const facts = { ...(await nodeDisk.factsOf(descriptor)), size: 0, isFile: () => true };
+    for await (const { bytes } of wholeLines(nodeDisk, descriptor, facts)) pieces.push(bytes);
+  });
+  assert.deepEqual(pieces, []);
 });
 
 test('F7 a folder without the right to write is refused', async () => {
