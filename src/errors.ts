@@ -89,6 +89,16 @@ export function checkNames<Given extends object>(what: string, given: Given, kno
   if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
+/** A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is read. */
+export function checkedClock(clock: () => number): () => number {
+  return () => {
+    const now = clock();
+    // Up to the year 10000.
+    if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
+    throw new TypeError(`the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`);
+  };
+}
+
 /** Whether it was thrown by the petstore. Never throws: of a revoked proxy nothing can be asked. */
 export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   try {

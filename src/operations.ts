@@ -66,11 +66,13 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   return {
     readsBody: true,
     handler: async ({ body, keyName = '', idempotencyKey }) => {
-      const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, clock());
+      // Before the animal is stored: a clock may throw.
+      const now = clock();
+      const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, now);
       const draft = parseDraft(parseJson(body));
       const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
       // A Location must lead somewhere (C30).
-      return jsonReply(201, json, isGone(getPetDeprecation, clock()) ? [] : ['Location', `/v1/pets/${id}`]);
+      return jsonReply(201, json, isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`]);
     },
     document: {
       operationId: 'createPet',

@@ -1,6 +1,6 @@
 /** The options of `createPetstore`: defaults and ranges. */
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
-import { checkNames, type Log } from './errors.js';
+import { checkedClock, checkNames, type Log } from './errors.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
 import { memoryStorage } from './memory/index.js';
@@ -34,9 +34,10 @@ export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options: keys at least');
   checkNames('option', options, known);
-  const { clock = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const { clock: given = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
   const { keys, storage = memoryStorage(), baseUrl, stagingBaseUrl } = options;
-  check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
+  check('clock', typeof given === 'function', 'be a function that answers milliseconds');
+  const clock = checkedClock(given);
   check('log', typeof log === 'function', 'be a function');
   const arePlugins = Array.isArray(plugins) && plugins.every((plugin) => typeof plugin === 'function');
   check('plugins', arePlugins, 'be an array of functions');

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { PetstoreError, reasonOf, type Log } from '../errors.js';
+import { checkedClock, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
 import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, undefinedAt, unusable, type Disk } from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
@@ -23,11 +23,14 @@ export interface JournalOptions {
 
 const nothing = (): void => undefined;
 
-type Opening = JournalOptions & { readonly disk: Disk; readonly log: Log };
+type Opening = JournalOptions & Required<Pick<JournalOptions, 'disk' | 'log' | 'clock'>>;
 
 /** Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError `storage_…` (F3, F4, F7) */
 export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine, onCommit?: OnCommit) {
   const { disk = nodeDisk, log = nothing } = options;
+  const clock = checkedClock(options.clock ?? Date.now);
+  // The caller's mistake, and no trouble with the file.
+  clock();
   const folder = dirname(path);
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | disk.lockFlags;
   let descriptor: number | undefined;
@@ -41,7 +44,7 @@ export async function openJournal(path: string, options: JournalOptions, accept:
     await disk.lock(descriptor, path);
     // At every start: the process that made the file may have died before this.
     await syncFolder(disk, folder);
-    const end = await recover(path, descriptor, { ...options, disk, log }, accept, onCommit);
+    const end = await recover(path, descriptor, { ...options, disk, log, clock }, accept, onCommit);
     return journalOn(path, descriptor, disk, log, end);
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
@@ -67,7 +70,7 @@ async function recover(
   accept: AcceptLine,
   onCommit: OnCommit | undefined,
 ) {
-  const { disk, log, clock = Date.now, mend = `see \`petstore check ${path}\`` } = options;
+  const { disk, log, clock, mend = `see \`petstore check ${path}\`` } = options;
   let toldAt = clock();
   const found = await replay(disk, descriptor, accept, onCommit, (read, size) => {
     if (clock() - toldAt < 1_000) return;

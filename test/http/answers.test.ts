@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { test } from 'node:test';
 import { statuses } from '../../dist/errors.js';
-import { PetstoreError, type PetStorage } from '../../dist/index.js';
+import { PetstoreError, type Log, type PetStorage } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
-import { ask, start } from '../support/fixture.js';
+import { ask, start, stored } from '../support/fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
 
@@ -43,6 +43,30 @@ test('C47 every answer under /v1 forbids caching and sniffing, whatever its stat
     [200, 201, 200, 204, 405, 401, 404, 400, 501, 400, 431, 405],
   );
   for (const answer of answers) assertCommonHeaders(answer);
+});
+
+test('C49 a clock that answers no time is a 500 that the log explains, and nothing is stored', async (t) => {
+  const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
+  let now: unknown;
+  const logged: string[] = [];
+  const log: Log = (level, _message, fields) => void logged.push(`${level} ${String(fields?.['error'])}`);
+  const clock = (): number => Object(now).answer;
+  const running = await start(t, { clock, log });
+  const headers = ['Idempotency-Key: a'];
+  for (const answer of [NaN, Infinity, -1, lastTime + 1, '7', 7n, undefined, new Date(7)]) {
+    now = { answer };
+    for (const words of [{ body }, { body, headers }])
+      assertError(await ask(running.port, 'POST', '/v1/pets', words), 500, 'internal_error');
+    assertError(await ask(running.port, 'GET', '/v1/pets/1'), 500, 'internal_error');
+    assert.equal(logged.length, 3, inspect(answer));
+    for (const line of logged.splice(0)) assert.match(line, /^error TypeError: the clock must answer milliseconds/);
+  }
+  assert.deepEqual(await stored(running), []);
+  for (const [index, answer] of [0, 7.5, lastTime].entries()) {
+    now = { answer };
+    const words = { body, headers: [`Idempotency-Key: ${index}`] };
+    assert.equal((await ask(running.port, 'POST', '/v1/pets', words)).status, 201);
+  }
 });
 
 test('C49 our fault answers 500 without a word of why, and the log has all of it', async (t) => {

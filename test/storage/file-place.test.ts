@@ -1,6 +1,6 @@
 // Where a storage file may be, what it is made as, and copies of it (F7 to F9).
 import assert from 'node:assert/strict';
-import { chmodSync, constants, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
@@ -35,6 +35,16 @@ test('F7 a file that a server has begun since it was found empty is a regular on
     for await (const { bytes } of wholeLines(nodeDisk, descriptor, facts)) pieces.push(bytes);
   });
   assert.deepEqual(pieces, []);
+});
+
+test('a clock that answers no time is a TypeError that names it, before a file is made', async () => {
+  const path = newPath();
+  for (const now of [NaN, Infinity, -1, Date.UTC(10_000, 0)])
+    await assert.rejects(fileStorage(path, { clock: () => now }), {
+      name: 'TypeError',
+      message: new RegExp(`^the clock must .* not ${now}$`),
+    });
+  assert.ok(!existsSync(dirname(path)));
 });
 
 test('F7 a folder without the right to write is refused', async () => {
