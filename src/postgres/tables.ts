@@ -34,7 +34,7 @@ export const selectVersion = "SELECT CAST(version AS text) AS version FROM petst
 
 /** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`. */
 export const maxPageBytes = 2 ** 23;
-/** Bytes of the texts in one answer, which is to arrive within the time of a statement; of short ones, an equal share. */
+/** Bytes of the texts in one answer, to arrive within the time of a statement; of short ones, an equal share. */
 export const maxAnswerBytes = 2 ** 20;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
@@ -101,7 +101,8 @@ FROM ${rows} id = ANY($1::int8[])`,
     /** By lines, an empty one for a long text; null for none. */
     selectPage: (limit: number, status?: PetStatus) => `SELECT string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
-  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json ELSE decode('', 'hex') END AS line
+  SELECT id,
+    CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json ELSE decode('', 'hex') END AS line
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
 ) AS lines`,
     /** In rows, null behind so many bytes. */
