@@ -1,16 +1,21 @@
 // The benchmark measures what it says: interleaving, medians and ratios over a load that is made up, and a file that starts.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage } from '../../dist/index.js';
-import { rarestCount, writeCatalogue } from './catalogue.js';
+import { Client } from '../support/client.js';
+import { assertSameAnswers } from './answers.js';
+import { fill, rarestCount, writeCatalogue } from './catalogue.js';
 import { svgOf } from './chart.js';
+import { bare, limit, petstore } from './contestants.js';
 import { interleaved, median, type Racer } from './figures.js';
 import { clients, type Load } from './load.js';
-import { reading } from './operations.js';
+import { adding, reading, wireText } from './operations.js';
+import { Session } from './session.js';
 
 test('the median of an even number is between the two in the middle', () => {
   assert.equal(median([3, 1, 2]), 2);
@@ -58,6 +63,46 @@ test('a written catalogue is a sound storage file with its rare animals', async 
   const storage = await fileStorage(path);
   assert.equal((await storage.list({ limit: 100, status: 'pending' })).length, rarestCount);
   await storage.close();
+});
+
+test('each server of our own answers what is measured, and the limit as many bytes as the petstore', async (t) => {
+  const session = new Session();
+  atEnd(t, () => session.end());
+  const own = [petstore('memory:'), petstore(`file:${session.folder()}/pets.jsonl`), bare, limit];
+  const servers = await session.startAll(own);
+  const operations = [...Object.values(reading), adding];
+  for (const { url, isBare } of servers) if (!isBare) await fill(url);
+  await assertSameAnswers(servers, operations);
+  const bytes = new Map<string, number>();
+  for (const { name, url, isBare } of servers) {
+    // One connection for all: each answer must leave it fit for the next request.
+    const client = await Client.connect(Number(new URL(url).port));
+    atEnd(t, () => client.destroy());
+    for (const operation of operations) {
+      for (const request of operation.requests) {
+        const { status, head, body } = await client.send(wireText(request)).answer();
+        assert.equal(status, isBare ? 200 : operation.status, `${name}: ${operation.name}`);
+        bytes.set(`${name}: ${operation.name}`, head.length + '\r\n\r\n'.length + body.length);
+      }
+    }
+  }
+  // To what is refused the limit answers as to an animal.
+  for (const { name } of [reading.one, reading.list20, reading.list100, reading.byStatus, adding]) {
+    const ratio = (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
+    assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
+  }
+});
+
+test('what the peers take of ours is there, also for those that need what is installed', async () => {
+  const folder = fileURLToPath(new URL('../../test/bench/peers/', import.meta.url));
+  const taken = readdirSync(folder)
+    .filter((file) => file.endsWith('.js'))
+    .flatMap((file) => [...readFileSync(join(folder, file), 'utf8').matchAll(/import \{ (.*) \} from '(\.\.\/.*)'/g)]);
+  assert.ok(taken.length >= 2);
+  for (const [line, names = '', path = ''] of taken) {
+    const given: object = await import(join(folder, path));
+    for (const name of names.split(', ')) assert.ok(name in given, line);
+  }
 });
 
 test('a chart has a bar for each value that there is', () => {

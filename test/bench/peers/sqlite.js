@@ -1,7 +1,7 @@
 // The petstore itself over better-sqlite3 (WAL, synchronous=FULL), so that only the storage differs. Its arguments: the
 // database's path, and `batched` for one transaction around all that wait, as our own file does it, else one for each.
 import Database from 'better-sqlite3';
-import { checkDraft, createPetstore, toByteString } from '../../../dist/index.mjs';
+import { checkDraft, createPetstore, toByteString } from '../../../dist/index.js';
 import { host, say } from './catalogue.js';
 
 const [path, mode] = process.argv.slice(2);
