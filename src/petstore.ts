@@ -20,7 +20,7 @@ const closeTimeoutMs = 8_000;
 export interface Petstore {
   /** Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the body before. */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
-  /** Answers one request without a port, as the platform's `fetch`, its TypeErrors included. */
+  /** Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting included. */
   readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
   /** Opens another port once plugins are ready. Rejects with a plugin's error, Node's, or `unavailable` once closed. */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
@@ -156,7 +156,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   return {
     handler: (request, response, next) => void endpoint.handle(request, response, next),
-    fetch: (request, init) => endpoint.fetch(request, init),
+    fetch: endpoint.fetch.bind(endpoint),
     listen: async (listenOptions = {}) => {
       await opened;
       return endpoint.listen(listenOptions);

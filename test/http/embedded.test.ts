@@ -1,6 +1,6 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -9,6 +9,7 @@ import { createPetstore, PetstoreError, type PetstoreOptions, type Plugin } from
 import { Client, header } from '../support/client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from '../support/fixture.js';
 import { root, Running } from '../support/process.js';
+import { until } from '../support/waiting.js';
 
 const body = '{"name":"a","categoryId":1}';
 
@@ -119,7 +120,7 @@ test('fetch answers what the port answers, in status, headers and body, over the
   }
 });
 
-test('fetch never rejects: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
+test('fetch rejects for nothing of the request or ours: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async () => {
   const { fetch, close } = createPetstore({ keys: [key], storage: await emptyStorage() });
   const post = (text: NonNullable<RequestInit['body']>): Request =>
     new Request('http://a/v1/pets', {
@@ -140,15 +141,6 @@ test('fetch never rejects: a body that fails, that was read or that is endless, 
   });
   assert.equal((await fetch(post(endless))).status, 413);
   assert.equal(cancelled, true);
-  for (const when of ['before', 'while']) {
-    const given = new AbortController();
-    const silent = new Request(post(new ReadableStream()), { signal: given.signal });
-    if (when === 'before') given.abort();
-    const answered = fetch(silent);
-    await new Promise((resolve) => setImmediate(resolve));
-    given.abort();
-    assert.equal((await answered).status, 400);
-  }
   await close();
   const stopped = await fetch(post(Buffer.from(body)));
   assert.deepEqual([stopped.status, stopped.headers.get('retry-after')], [503, '1']);
@@ -513,6 +505,65 @@ test('fetch takes strings, URLs and init as the platform’s does, and rejects w
   assert.equal((await petstore.fetch('http://a/v1/pets', { method: 'POST', headers: json, body })).status, 201);
   await assert.rejects(petstore.fetch('/v1/pets'), TypeError);
   await petstore.close();
+});
+
+test('fetch rejects with the reason of a signal, aborted before or while it answers, and undoes nothing', async () => {
+  const letIn: (() => void)[] = [];
+  const statuses: number[] = [];
+  const plugin: Plugin = (host) => {
+    host.around(async (_, next) => {
+      await new Promise<void>((resolve) => letIn.push(resolve));
+      return next();
+    });
+    host.onReply(({ status }) => statuses.push(status));
+  };
+  const { fetch, close, storage } = createPetstore({ keys: [key], plugins: [plugin] });
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  const init = { method: 'POST', headers, body };
+  const url = 'http://a/v1/pets';
+  const ways: readonly ((signal: AbortSignal) => Promise<Response>)[] = [
+    (signal) => fetch(url, { ...init, signal }),
+    (signal) => fetch(new Request(url, { ...init, signal })),
+    (signal) => fetch(new Request(url, { ...init, signal }), { headers }),
+    (signal) => fetch(new Request(url, init), { signal }),
+  ];
+  const reason = new Error('too late');
+  for (const [index, way] of ways.entries()) {
+    await assert.rejects(
+      way(AbortSignal.abort()),
+      (error) => error instanceof DOMException && error.name === 'AbortError',
+    );
+    await assert.rejects(way(AbortSignal.abort(reason)), (error) => error === reason);
+    assert.equal(statuses.length, index, 'nothing was begun');
+    const aborting = new AbortController();
+    const answered = way(aborting.signal);
+    await until('the operation', () => letIn.length > index);
+    aborting.abort(reason);
+    await assert.rejects(answered, (error) => error === reason);
+    assert.equal(statuses.length, index, 'at once, not when the operation ends');
+    letIn[index]?.();
+    await until('the animal', () => statuses.length > index);
+  }
+  assert.deepEqual(statuses, [201, 201, 201, 201]);
+  assert.equal((await storage.list({ limit: 9 })).length, 4);
+
+  const aborting = new AbortController();
+  const silent = { ...init, body: new ReadableStream(), duplex: 'half', signal: aborting.signal } as const;
+  const answered = fetch(url, silent);
+  await new Promise((resolve) => setImmediate(resolve));
+  aborting.abort();
+  await assert.rejects(answered, { name: 'AbortError' });
+  await close();
+  assert.equal(statuses[4], 400, 'a body that never ends holds nothing up');
+});
+
+test('fetch leaves no listener on the signal of a request that is kept', async () => {
+  const { fetch } = createPetstore({ keys: [key] });
+  const request = new Request('http://a/healthz', { signal: new AbortController().signal });
+  const before = getEventListeners(request.signal, 'abort').length;
+  for (let i = 0; i < 3; i++) assert.equal((await fetch(request)).status, 200);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(getEventListeners(request.signal, 'abort').length, before);
 });
 
 test('listen says its form where it is called with a port, and unavailable once closed though the port is taken', async () => {
