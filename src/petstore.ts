@@ -21,7 +21,11 @@ export interface Petstore {
   /** Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the body before. */
   readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
   /** Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting included. */
-  readonly fetch: (request: Request | string | URL, init?: RequestInit) => Promise<Response>;
+  readonly fetch: {
+    (request: Request | string | URL, init?: RequestInit): Promise<Response>;
+    /** As `Bun.serve` and `Deno.serve` call it. */
+    (request: Request, server: object): Promise<Response>;
+  };
   /** Opens another port once plugins are ready. Rejects with a plugin's error, Node's, or `unavailable` once closed. */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */

@@ -77,7 +77,9 @@ export class Endpoint {
   async fetch(input: Request | string | URL, init?: object): Promise<Response> {
     const has = (name: string) => name in Object(init);
     const isRequest = input instanceof Request;
-    const request = isRequest && init === undefined ? input : new Request(input, init);
+    // A server gives itself, or what it knows of the client; Bun would take the server's `url` for the request's.
+    const isInit = ['method', 'headers', 'body', 'signal'].some(has);
+    const request = isRequest && !isInit ? input : new Request(input, init);
     const { signal } = request;
     // Every Request has a signal, and listening to it costs 2 us: not where nobody could have given one.
     if (!isRequest && !has('signal')) return this.#respond(request);

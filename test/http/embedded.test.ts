@@ -566,6 +566,25 @@ test('fetch leaves no listener on the signal of a request that is kept', async (
   assert.equal(getEventListeners(request.signal, 'abort').length, before);
 });
 
+test('fetch heeds no server and no word of the client that comes where an init could', async () => {
+  class Server {
+    readonly port = 80;
+    get url(): URL {
+      return assert.fail('read');
+    }
+  }
+  const { fetch } = createPetstore({ keys: [key] });
+  // Compiles only where a runtime takes it as it is.
+  const serve: (request: Request, given: Server | { readonly completed: Promise<void> }) => Promise<Response> = fetch;
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  for (const given of [new Server(), { completed: Promise.resolve() }, Object.create(null), null]) {
+    const request = new Request('http://a/v1/pets', { method: 'POST', headers, body });
+    // On a copy this would be missing.
+    const added = await serve(Object.assign(request, { baseUrl: '/shop' }), given);
+    assert.match(added.headers.get('location') ?? '', /^\/shop\//);
+  }
+});
+
 test('listen says its form where it is called with a port, and unavailable once closed though the port is taken', async () => {
   const petstore = createPetstore({ keys: [key] });
   for (const wrong of [3456, '3456', null]) {
