@@ -26,7 +26,10 @@ export interface Petstore {
     /** As `Bun.serve` and `Deno.serve` call it. */
     (request: Request, server: object): Promise<Response>;
   };
-  /** Opens another port once plugins are ready. Rejects with a plugin's error, Node's, or `unavailable` once closed. */
+  /**
+   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's, `unavailable` once closed, or a
+   * TypeError for wrong options and on Bun and Deno, whose own servers take `fetch`.
+   */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;

@@ -15,6 +15,9 @@ const stopTimeoutMs = 9_500;
 
 /** Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal; PetstoreError */
 export async function start(settings: Settings): Promise<void> {
+  // As `listen` does, but before any file is made.
+  if ('Bun' in globalThis || 'Deno' in globalThis)
+    throw new Refusal('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
   const isDev = settings.find('--dev') !== undefined;
   const hostRule = 'an address or a host name such as 127.0.0.1 or ::1';
   const host = read(settings.get('--host'), (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text, hostRule);

@@ -17,9 +17,12 @@ export class Endpoint {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
   }
 
-  /** @throws PetstoreError `unavailable` once the petstore stops; TypeError for options that are none. */
+  /** @throws PetstoreError `unavailable` once the petstore stops; TypeError for wrong options, and on Bun and Deno. */
   async listen(options: ListenOptions): Promise<Listening> {
     const { service } = this.#shared;
+    // There a port would open all the same, and lose bodies or fail to close.
+    if ('Bun' in globalThis || 'Deno' in globalThis)
+      throw new TypeError('node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve');
     if (typeof options !== 'object' || options === null)
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
     checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);

@@ -585,6 +585,20 @@ test('fetch heeds no server and no word of the client that comes where an init c
   }
 });
 
+test('listen opens no port where node:http is not Node’s, and says what to do instead', async (t) => {
+  const { listen, close } = createPetstore({ keys: [key] });
+  atEnd(t, close);
+  for (const runtime of ['Bun', 'Deno']) {
+    atEnd(t, () => Reflect.deleteProperty(globalThis, runtime));
+    Reflect.set(globalThis, runtime, {});
+    await assert.rejects(listen({ port: 0 }), {
+      name: 'TypeError',
+      message: 'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
+    });
+    Reflect.deleteProperty(globalThis, runtime);
+  }
+});
+
 test('listen says its form where it is called with a port, and unavailable once closed though the port is taken', async () => {
   const petstore = createPetstore({ keys: [key] });
   for (const wrong of [3456, '3456', null]) {
