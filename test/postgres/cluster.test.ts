@@ -1,7 +1,9 @@
 // The harness itself: a cluster that comes, crashes, comes back with what it had, and leaves nothing.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { folderOnDisk } from '../support/in-memory.js';
 import { Cluster } from './cluster.js';
 import { adminUrl, newSchema, query, withoutDatabase, withoutServer } from './database.js';
 
@@ -27,4 +29,15 @@ test('a cluster crashes, comes back with what it had, and is gone behind its end
   }
   assert.ok(!existsSync(cluster.folder));
   await assert.rejects(query(cluster.url, 'SELECT 1'), { code: 'ECONNREFUSED' });
+});
+
+test('a cluster that is measured is on a disk, in a folder that goes with it', { skip: withoutServer() }, async () => {
+  const folder = folderOnDisk('petstore-cluster-');
+  const cluster = await Cluster.make(folder);
+  try {
+    assert.ok(existsSync(join(folder, 'data/PG_VERSION')));
+  } finally {
+    await cluster.remove();
+  }
+  assert.ok(!existsSync(folder));
 });

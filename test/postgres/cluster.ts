@@ -52,9 +52,9 @@ export class Cluster {
   #server: ChildProcess | undefined;
   #said = '';
 
-  private constructor(programs: string) {
+  private constructor(programs: string, folder = folderInMemory('petstore-postgres-', roomBytes)) {
     this.#programs = programs;
-    this.folder = folderInMemory('petstore-postgres-', roomBytes);
+    this.folder = folder;
     this.#identity = identity();
     const { uid, gid } = this.#identity;
     if (uid !== undefined && gid !== undefined) chownSync(this.folder, uid, gid);
@@ -68,11 +68,12 @@ export class Cluster {
   /**
    * Makes one that is not started. Where PETSTORE_TEST_POSTGRES_MADE names the folder of such a one it is copied, which
    * takes a tenth of the time.
+   * @param folder An empty one of its own, which goes with it; without it one in memory.
    */
-  static async make(): Promise<Cluster> {
+  static async make(folder?: string): Promise<Cluster> {
     const programs = serverPrograms();
     assert.ok(programs !== undefined, 'no PostgreSQL server programs on this machine');
-    const cluster = new Cluster(programs);
+    const cluster = new Cluster(programs, folder);
     const made = process.env['PETSTORE_TEST_POSTGRES_MADE'];
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
     const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
@@ -82,8 +83,8 @@ export class Cluster {
   }
 
   /** Makes and starts one. @param settings More settings of the server, such as `max_connections=20`. */
-  static async start(settings: readonly string[] = []): Promise<Cluster> {
-    const cluster = await Cluster.make();
+  static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
+    const cluster = await Cluster.make(folder);
     await cluster.#orRemove(() => cluster.up(settings));
     return cluster;
   }

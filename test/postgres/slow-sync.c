@@ -1,0 +1,12 @@
+/* Makes each fdatasync of a process, such as PostgreSQL's of its log, take SYNC_US microseconds more. For speed.ts. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int fdatasync(int file) {
+  int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+  const char *more = getenv("SYNC_US");
+  if (more != NULL) usleep(atoi(more));
+  return real(file);
+}
