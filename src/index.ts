@@ -3,7 +3,7 @@ export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export { codeOf, detailOf, PetstoreError, reasonOf, type ErrorCode, type ErrorDetails } from './errors.js';
 export type { Log, LogLevel, ReplyErrorCode } from './errors.js';
 export type { Listening, ListenOptions, TlsPair } from './http/index.js';
-export { int64OfJsonNumber, JsonNumber, parseJson, toByteString } from './json.js';
+export { int64OfJsonNumber, JsonNumber, maxBodyValues, parseJson, toByteString } from './json.js';
 export type { ByteString, JsonValue } from './json.js';
 export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
 export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';

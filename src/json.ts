@@ -17,8 +17,8 @@ export class JsonNumber {
 export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
 
 const maxDepth = 64;
-/** Each may take some 300 bytes, a hundred times as many as it has in the text. */
-const mostValues = 65_536;
+/** In a body (C60): each may take some 300 bytes, a hundred times as many as it has in the text. */
+export const maxBodyValues = 65_536;
 const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
 /** Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends too early. */
 const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
@@ -45,10 +45,10 @@ export function isUtf8String(text: string): boolean {
 }
 
 /**
- * Reads one JSON text. The memory for it is a small multiple of the text's length, by at most `maxValues` values (C60).
+ * Reads one JSON text. With {@link maxBodyValues} the memory for it is a small multiple of the text's length (C60).
  * @throws PetstoreError `invalid_json` with the byte offset of the first fault.
  */
-export function parseJson(byteString: string, maxValues = mostValues): JsonValue {
+export function parseJson(byteString: string, maxValues = Number.POSITIVE_INFINITY): JsonValue {
   return new Reader(byteString, maxValues).document();
 }
 

@@ -1,7 +1,7 @@
 /** The operations of every petstore: the specification's three, the OpenAPI document and two probes. */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
-import { parseInt64, parseJson, toByteString } from './json.js';
+import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
 import { errorResponses, int64, jsonContent, openApiDocument, parameter, response } from './openapi.js';
 import { schemaRef, type OpenApiValue } from './openapi.js';
 import { listDocument, pageReply, parsePage } from './paging.js';
@@ -69,7 +69,7 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
       // Before the animal is stored: a clock may throw.
       const now = clock();
       const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, now);
-      const draft = parseDraft(parseJson(body));
+      const draft = parseDraft(parseJson(body, maxBodyValues));
       const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
       // A Location must lead somewhere (C30).
       return jsonReply(201, json, isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`]);

@@ -89,7 +89,7 @@ export function checkReply(reply: Reply): Reply {
   if (body === undefined) return checked;
   if (typeof body !== 'string' && !(body instanceof Pieces))
     throw new TypeError('the body of a reply must be a byte string');
-  if (typeof body === 'string' && /^$|json|utf-8/i.test(contentType) && !isUtf8String(body))
+  if (typeof body === 'string' && (/^$|json|utf-8/i.test(contentType) ? !isUtf8String(body) : /[^\0-\xff]/.test(body)))
     throw new TypeError('the body of a reply must be bytes of UTF-8: make them of a text by toByteString');
   if (status === 204 || status === 205 || status === 304) throw new TypeError(`a ${status} has no body`);
   return checked;

@@ -47,12 +47,12 @@ function showBar(what: string, done: number, count: number): void {
 }
 
 /** The most bytes of a seed, which is one commit. */
-const maxSeedBytes = 2 ** 26;
+const maxSeedBytes = 2 ** 24;
 
 /** Reads and checks the animals that an empty storage begins with. @throws Refusal */
 export async function readSeed(path: string) {
   const file = await readWhole(path === '-' ? './-' : path, 0);
-  if (file.bytes.length > maxSeedBytes) throw new Refusal(`${path} is longer than 64 MiB; use \`import\` for it`);
+  if (file.bytes.length > maxSeedBytes) throw new Refusal(`${path} is longer than 16 MiB; use \`import\` for it`);
   return { drafts: [...piecesOf(file)].flatMap(({ drafts }) => drafts), source: digestOf(file) };
 }
 
@@ -87,10 +87,13 @@ async function addAll(file: DraftFile, total: number, target: ImportTarget): Pro
     if (passed <= place) continue;
     try {
       place = await target.add(drafts.slice(drafts.length - (passed - place)));
+      // As after a failover to a standby that lagged: what is added behind a gap would hide it.
+      if (!(place >= passed))
+        throw new PetstoreError('storage_unusable', 'The storage has lost animals of this import.');
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      const message = `${place} of ${total} animals were added, then: ${error.message} The same command goes on.`;
-      throw new PetstoreError('storage_unusable', message, { cause: error });
+      const told = `At least ${place} of ${total} animals were added, then: ${error.message}`;
+      throw new PetstoreError('storage_unusable', `${told} The same command goes on.`, { cause: error });
     }
     showBar('adding', done, place);
   }

@@ -19,11 +19,7 @@ function readKeysFile(path: string, isNeeded = false): readonly StoredKey[] {
   try {
     // A pipe would be waited for, by a server that runs too.
     if (!fs.statSync(path).isFile()) throw new Refusal('it is no regular file');
-    const list = members(
-      parseJson(fs.readFileSync(path, 'latin1'), Number.POSITIVE_INFINITY),
-      ['keys'],
-      'the file',
-    ).get('keys');
+    const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
     if (!Array.isArray(list)) throw new Refusal('"keys" must be an array');
     const keys = list.map(readKey);
     const twice = keys.find(({ name }, index) => keys.findIndex((key) => key.name === name) < index);

@@ -13,7 +13,7 @@ import {
 import type { JournalOptions, OnCommit } from '../journal/index.js';
 import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
-import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
+import { restKind, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { petJson, type PetDraft } from '../pet.js';
 import type { ImportTarget, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
@@ -49,12 +49,12 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
         names.take(name);
         if (closing) throw closedError();
         const own = { ...options, mend: 'put a copy from before in its place' };
-        const opening = openFileRecords(`${petsPath}.${name}`, own, keptKindOf(kind), recordLines(kind));
+        const opening = openFileRecords(`${petsPath}.${name}`, own, restKind, recordLines(kind));
         // Not a name that was refused, or the storage would never be ready.
         beside.push(opening);
         return (await opening).texts;
       };
-      return recordsWhenOpen<Draft>(open());
+      return recordsWhenOpen(kind, open());
     },
     ready: async () => {
       await pets.ready();

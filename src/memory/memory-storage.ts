@@ -2,9 +2,9 @@
 import { checkNames } from '../errors.js';
 import type { ByteString } from '../json.js';
 import { checkQuery, petStatuses, type PetDraft, type PetStatus } from '../pet.js';
-import type { InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextPage } from '../storage.js';
+import type { InsertOnce, PetQuery, PetStorage, StoredText, TextPage } from '../storage.js';
 import { checkOnce, IdempotencyKeys } from './idempotency.js';
-import { closedError, keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
+import { closedError, restKind, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from './texts.js';
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
@@ -49,10 +49,10 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
 
   const { catalogue, opened, texts } = recordsOf(petKind);
   for (const draft of options.pets ?? []) texts.insert(draft);
-  async function open<Draft>(name: string, kind: RecordKind<Draft>) {
+  async function open(name: string) {
     names.take(name);
     opened();
-    return recordsOf(keptKindOf(kind)).texts;
+    return recordsOf(restKind).texts;
   }
   return {
     ...petsOf(texts),
@@ -61,7 +61,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
     get size() {
       return catalogue.size;
     },
-    records: (name, kind) => recordsWhenOpen(open(name, kind)),
+    records: (name, kind) => recordsWhenOpen(kind, open(name)),
     ready: async () => void opened(),
     close: async () => void (closed = true),
   };

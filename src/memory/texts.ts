@@ -101,29 +101,29 @@ export const petKind: KeptKind<PetDraft, PetDraft> = {
   bytesOf: ({ name }) => 2 * name.length + 128,
 };
 
-/** A plugin's kind, of which the rest of the text is kept: what breaks the rule would be damage to the next start. */
-export function keptKindOf<Draft>({ json }: RecordKind<Draft>): KeptKind<Draft, string> {
-  const restOf = (id: bigint, draft: Draft): string => {
-    const text = json(id, draft);
+/** A plugin's records while they wait: what follows the id in their text. */
+export const restKind: KeptKind<string, string> = {
+  own: (rest) => rest,
+  // Joined in one piece: V8 keeps a concatenation as a tree.
+  json: (id, rest) => asByteString(Buffer.from(`{"id":${id}${rest}`, 'latin1').toString('latin1')),
+  rest: (rest) => rest,
+  statusOf: () => undefined,
+  bytesOf: (rest) => rest.length,
+};
+
+/** What follows the id in a draft's text. @throws TypeError for what would be damage to the next start */
+function restOf<Draft>({ json }: RecordKind<Draft>, given: Draft): string {
+  const restWith = (id: bigint): string => {
+    const text = json(id, given);
     if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
       throw new TypeError(`a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`);
     if (!isUtf8String(text))
       throw new TypeError('a record must be bytes of UTF-8: make them of a text by toByteString');
     return text.slice(restAt);
   };
-  return {
-    own: (draft) => {
-      const rest = restOf(0n, draft);
-      if (restOf(1n, draft) !== rest)
-        throw new TypeError('the JSON text of a record must hold its id only as its first member');
-      return rest;
-    },
-    // Joined in one piece: V8 keeps a concatenation as a tree.
-    json: (id, rest) => asByteString(Buffer.from(`{"id":${id}${rest}`, 'latin1').toString('latin1')),
-    rest: (rest) => rest,
-    statusOf: () => undefined,
-    bytesOf: (rest) => rest.length,
-  };
+  const rest = restWith(0n);
+  if (restWith(1n) !== rest) throw new TypeError('the JSON text of a record must hold its id only as its first member');
+  return rest;
 }
 
 /** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */
@@ -147,8 +147,8 @@ export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/** Records to be used while they open; where that fails, each use rejects with `unavailable` (C48). */
-export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<Draft> {
+/** Records of {@link restKind}, used while they open; where that fails, each use rejects with `unavailable` (C48). */
+export function recordsWhenOpen<Draft>(kind: RecordKind<Draft>, opening: Promise<Texts<string>>): Records<Draft> {
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
   });
@@ -156,7 +156,11 @@ export function recordsWhenOpen<Draft>(opening: Promise<Texts<Draft>>): Records<
   for (const promise of [texts, opened]) promise.catch(() => undefined);
   return {
     opened,
-    insert: async (draft) => (await texts).insert(draft),
+    insert: async (draft) => {
+      // Before anything is waited for: its owner may change the draft.
+      const rest = restOf(kind, draft);
+      return (await texts).insert(rest);
+    },
     get: async (id) => (await texts).get(id),
     list: async (query) => (await texts).list(query),
   };

@@ -2,6 +2,7 @@
 import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
 import {
   pageReply,
+  maxBodyValues,
   parseJson,
   parsePage,
   PetstoreError,
@@ -32,7 +33,7 @@ export function ordersPlugin(): Plugin {
       return pageReply(path, { ...page, status }, await orders.list(page));
     };
     const place: Operation['handler'] = async ({ body }) => {
-      const order = parseOrder(parseJson(body));
+      const order = parseOrder(parseJson(body, maxBodyValues));
       if ((await storage.get(order.petId)) === undefined) throw new PetstoreError('invalid_body', `${petIdRule}.`);
       const { json } = await orders.insert({ ...order, placedAt: new Date(clock()).toISOString() });
       return jsonReply(201, json);

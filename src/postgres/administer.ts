@@ -21,7 +21,7 @@ export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise
     if (!temporary.test(toldBy(error))) return false;
     if (performance.now() >= tellAt) {
       tellAt = performance.now() + 5_000;
-      log('warn', 'waiting for the database', { error: reasonOf(error) });
+      log('warn', 'waiting for the database', { error: reasonOf(causeOf(error)) });
     }
     return true;
   });
@@ -137,7 +137,7 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
 
 /** Adds animals to a database that never had one, all in one step; false where it has. @throws as `postgresStorage` */
 export async function seedPostgres(url: string, drafts: readonly PetDraft[], log: Log): Promise<boolean> {
-  const connections = await connectToTables(url, copyingMs);
+  const connections = await connectToTables(url, longestStepMs);
   const ids = drafts.map((_, index) => index + 1);
   const jsons = drafts.map((draft, index) => Buffer.from(petJson(BigInt(index + 1), draft), 'latin1'));
   const values = [0, drafts.length, ids, drafts.map(({ status }) => status ?? ''), jsons];

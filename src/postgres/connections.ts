@@ -198,7 +198,9 @@ export async function connectionsTo(
     } catch (error) {
       const state = stateOf(error);
       // All else ends the connection, and mostly others with it; so it seems where messages are in another language.
-      const isLost = !(error instanceof Error && 'severity' in error && error.severity === 'ERROR');
+      // 22P02 is what our own statements end themselves by, in whatever language.
+      const isLost =
+        !(error instanceof Error && 'severity' in error && error.severity === 'ERROR') && state !== '22P02';
       if (isLost) trustedSince = performance.now();
       else if (statesOfSessions.includes(state)) renew();
       client.release(isLost);
@@ -236,7 +238,7 @@ export async function connectionsTo(
     return session;
   }
 
-  return { write, read, tell, renew, close };
+  return { write, read, tell, close };
 }
 
 function sessionIn(client: PostgresClient, ended: () => void) {

@@ -2,7 +2,7 @@
 import { checkNames, type Log } from '../errors.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
-import { keptKindOf, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from '../memory/index.js';
+import { restKind, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from '../memory/index.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
@@ -67,12 +67,12 @@ export async function postgresStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = async () => {
         names.take(name);
-        const records = postgresRecords(connections, unnumberedOf(keptKindOf(kind)), recordTable(name), log);
+        const records = postgresRecords(connections, unnumberedOf(restKind), recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
       };
-      return recordsWhenOpen<Draft>(opening());
+      return recordsWhenOpen(kind, opening());
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () =>

@@ -169,9 +169,9 @@ export function postgresRecords<Draft>(
     const startedAt = performance.now();
     try {
       const { added, count } = await writer.store(records);
+      connections.tell('be written to');
       if (count === 0) return added;
       sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
-      connections.tell('be written to');
       watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
       return added;
     } catch (error) {
@@ -204,9 +204,9 @@ export function postgresRecords<Draft>(
     hasFailed = false;
     try {
       if ((await readEnd()) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
-      await trialWriter.prove(isOnTrial && sample ? [sample] : []);
+      if (isOnTrial && sample) await trialWriter.prove([sample]);
       // Only a commit waits for a synchronous standby.
-      if (isOnTrial) await trialWriter.store([]);
+      await trialWriter.store([]);
     } catch (error) {
       hasFailed = true;
       throw error;
@@ -222,7 +222,7 @@ export function postgresRecords<Draft>(
     onCommit: watchers.add,
     ready: async () => {
       const late = new PetstoreError('unavailable', 'The database does not answer.');
-      if (commits.hung || writer.isInDoubt) throw late;
+      if (commits.hung || writer.isInDoubt || trialWriter.isInDoubt) throw late;
       readiness ??= askReadiness().finally(() => (readiness = undefined));
       await Promise.race([readiness, wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late))]);
     },

@@ -662,6 +662,7 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
     latin1: { status: 200, headers: [], body: JSON.stringify({ name: 'Größe' }) },
     html: { status: 200, headers: [], body: words, contentType: 'text/html; charset=UTF-8' },
     problem: { status: 200, headers: [], body: '"ü"', contentType: 'application/problem+json' },
+    plain: { status: 200, headers: [], body: words, contentType: 'text/plain' },
   };
   const fine: Readonly<Record<string, Reply>> = {
     bytes: jsonReply(200, toByteString(JSON.stringify({ name: words }))),
@@ -679,7 +680,7 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
   });
   for (const name of Object.keys(replies))
     assertError(await ask(port, 'GET', `/${name}`, noKey), 500, 'internal_error');
-  assert.equal(lines.length, 4);
+  assert.equal(lines.length, 5);
   for (const line of lines) assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
   const answer = await fetch(`http://127.0.0.1:${port}/bytes`);
   assert.deepEqual(await answer.json(), { name: words });
