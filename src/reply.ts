@@ -36,8 +36,9 @@ export class Pieces {
   }
 }
 
-/** A reply with a JSON body, given as a byte string. */
+/** A reply with a JSON body, given as a byte string. @throws TypeError for what is none, as a storage may answer. */
 export function jsonReply(status: number, body: ByteString | Pieces, headers: readonly string[] = []): Reply {
+  checkBody(body);
   return { status, headers, body };
 }
 
@@ -77,6 +78,11 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   return { ...reply, headers };
 }
 
+function checkBody(body: unknown): void {
+  if (typeof body !== 'string' && !(body instanceof Pieces))
+    throw new TypeError('the body of a reply must be a byte string');
+}
+
 /** A copy of what a plugin may change later. @throws TypeError where it is no reply. */
 export function checkReply(reply: Reply): Reply {
   const checked = { ...reply };
@@ -87,8 +93,7 @@ export function checkReply(reply: Reply): Reply {
   checked.headers = [...headers];
   checkHeaders([...checked.headers, 'Type', contentType, 'Caching', cacheControl]);
   if (body === undefined) return checked;
-  if (typeof body !== 'string' && !(body instanceof Pieces))
-    throw new TypeError('the body of a reply must be a byte string');
+  checkBody(body);
   if (typeof body === 'string' && (/^$|json|utf-8/i.test(contentType) ? !isUtf8String(body) : /[^\0-\xff]/.test(body)))
     throw new TypeError('the body of a reply must be bytes of UTF-8: make them of a text by toByteString');
   if (status === 204 || status === 205 || status === 304) throw new TypeError(`a ${status} has no body`);

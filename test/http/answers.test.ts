@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { test } from 'node:test';
 import { statuses } from '../../dist/errors.js';
-import { PetstoreError, type Log, type PetStorage } from '../../dist/index.js';
+import { memoryStorage, PetstoreError, type Log, type PetStorage } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
 import { ask, start, stored } from '../support/fixture.js';
 
@@ -104,6 +104,23 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
     assert.equal(level, 'error');
     assert.equal(typeof JSON.stringify(fields), 'string');
   }
+});
+
+test('C49 a storage whose texts are none is a 500, and the petstore closes at once', async (t) => {
+  const odd: readonly unknown[] = [{}, 5, null, ['x'], Symbol('s')];
+  // As JavaScript may write it; the compiler refuses it.
+  const storage: PetStorage = Object({
+    ...memoryStorage(),
+    texts: {
+      insert: () => ({ id: 1n, json: 5 }),
+      get: (id: bigint) => odd[Number(id)],
+      list: () => ({ texts: null }),
+    },
+  });
+  const running = await start(t, { storage });
+  for (const id of odd.keys()) assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
+  assertError(await ask(running.port, 'GET', '/v1/pets'), 500, 'internal_error');
+  assertError(await ask(running.port, 'POST', '/v1/pets', { body }), 500, 'internal_error');
 });
 
 test('C50 the codes are a closed set, each with one status', () => {
