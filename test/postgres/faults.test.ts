@@ -9,6 +9,7 @@ import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import { folder, start, type RunningServer } from '../support/process.js';
+import { until } from '../support/waiting.js';
 import { Cluster } from './cluster.js';
 import { newSchemaAt, query, withoutServer } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -270,7 +271,8 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     proxy.mode = 'far';
     proxy.cut();
     await sleep(500);
-    assert.equal((await server.get('/readyz')).status, 200);
+    // What the cut left unknown is known a second later, from afar.
+    await until('to be ready', async () => (await server.get('/readyz')).status === 200);
     assert.equal((await server.add('from afar')).status, 201);
     proxy.mode = 'open';
   },
