@@ -1,4 +1,5 @@
-// The page at `/`: asks for the key, lists the animals, adds one. The part of the address after # says which page is shown.
+// The page at `/`: asks for the key, lists the animals, adds one. The part of the address after #
+// says which page is shown.
 const at = (id) => document.getElementById(id);
 const keyName = 'petstore-key';
 

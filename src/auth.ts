@@ -1,9 +1,14 @@
-/** Bearer keys: the Authorization header, the 401 to all else, and comparing digests (C36 to C40). */
+/**
+ * Bearer keys: the Authorization header, the 401 to all else, and comparing digests (C36 to C40).
+ */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
-/** The name of the key that a token is; undefined or empty for none. It must not tell keys apart by time. */
+/**
+ * The name of the key that a token is; undefined or empty for none. It must not tell keys apart by
+ * time.
+ */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
@@ -18,7 +23,9 @@ function unauthorized(message: string, detail = ''): Reply {
 
 /** The bearer token of an Authorization header; of two, which come joined by ", ", none. */
 export function tokenOf(authorization = ''): string | undefined {
-  return /^bearer +[\x21-\x7e]+$/i.test(authorization) ? authorization.slice('bearer '.length).trimStart() : undefined;
+  return /^bearer +[\x21-\x7e]+$/i.test(authorization)
+    ? authorization.slice('bearer '.length).trimStart()
+    : undefined;
 }
 
 /** A verifier's answer as a key's name (C40): one without types may say no by null or false. */
@@ -51,11 +58,15 @@ export function digestOfKey(key: string): Buffer {
 export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
-  /** Tokens that were accepted: SHA-256 for each request is 24 % of a small answer (`make bench PARTS=speed`). */
+  /**
+   * Tokens that were accepted: SHA-256 for each request is 24 % of a small answer (`make bench
+   * PARTS=speed`).
+   */
   readonly #accepted = new Map<string, KeyEntry>();
 
   /** Most keys have no end: reading the clock for each request would be a microsecond. */
-  readonly #isActive = ({ expiresAt }: KeyEntry) => expiresAt === undefined || this.#clock() < expiresAt;
+  readonly #isActive = ({ expiresAt }: KeyEntry) =>
+    expiresAt === undefined || this.#clock() < expiresAt;
 
   /** @param clock Milliseconds since the epoch. */
   constructor(entries: readonly KeyEntry[], clock: () => number) {
@@ -69,7 +80,9 @@ export class KeyRing {
     if (accepted !== undefined && this.#isActive(accepted)) return accepted.name;
     const digest = digestOfKey(token);
     // All are compared: how long it takes must not tell which one it is (C40).
-    const found = this.#entries.filter((entry) => timingSafeEqual(digest, entry.digest)).findLast(this.#isActive);
+    const found = this.#entries
+      .filter((entry) => timingSafeEqual(digest, entry.digest))
+      .findLast(this.#isActive);
     if (found !== undefined) this.#accepted.set(token, found);
     return found?.name;
   }

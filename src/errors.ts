@@ -26,7 +26,10 @@ export const statuses = {
 /** A code of an Error body (C50). */
 export type ReplyErrorCode = keyof typeof statuses;
 
-/** Every code. A storage is damaged (F3), or its copy differs; in use (F4); or cannot be made, read or written (F7). */
+/**
+ * Every code. A storage is damaged (F3), or its copy differs; in use (F4); or cannot be made, read
+ * or written (F7).
+ */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
 /** What else a {@link PetstoreError} may carry. */
@@ -37,9 +40,13 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-// Errors that requests cause often are made once, at load: a stack trace costs more than the rest of the answer.
+// Errors that requests cause often are made once, at load: a stack trace costs more than the rest
+// of the answer.
 
-/** The one failure that a caller can act on: `code` is stable, `message` is for people and may change. */
+/**
+ * The one failure that a caller can act on: `code` is stable, `message` is for people and may
+ * change.
+ */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
   /** Which failure it is. */
@@ -50,7 +57,10 @@ export class PetstoreError extends Error {
   readonly headers: readonly string[];
   #body: string | undefined;
 
-  /** @param message A sentence for people, the client's included. @throws TypeError for headers that are none. */
+  /**
+   * @param message A sentence for people, the client's included. @throws TypeError for headers that
+   * are none.
+   */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details);
     this.code = code;
@@ -70,26 +80,41 @@ export class PetstoreError extends Error {
   }
 }
 
-const writtenByUs = /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
+const writtenByUs =
+  /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
-/** @throws TypeError for what is no header (RFC 9110 sections 5.1 and 5.5), or could contradict one that we write. */
+/**
+ * @throws TypeError for what is no header (RFC 9110 sections 5.1 and 5.5), or could contradict one
+ * that we write.
+ */
 export function checkHeaders(headers: readonly unknown[]): void {
   for (let i = 0; i < headers.length; i += 2) {
     const [name, value] = [headers[i], headers[i + 1]];
     const isName = typeof name === 'string' && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
     if (!isName || typeof value !== 'string' || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-      throw new TypeError(`headers must be names and values, alternating: ${inspect(name)} and its value are none`);
-    if (writtenByUs.test(name)) throw new TypeError(`the header ${name} is written where the reply is sent`);
+      throw new TypeError(
+        `headers must be names and values, alternating: ${inspect(name)} and its value are none`,
+      );
+    if (writtenByUs.test(name))
+      throw new TypeError(`the header ${name} is written where the reply is sent`);
   }
 }
 
 /** @throws TypeError for an unknown option. */
-export function checkNames<Given extends object>(what: string, given: Given, known: readonly (keyof Given)[]): void {
+export function checkNames<Given extends object>(
+  what: string,
+  given: Given,
+  known: readonly (keyof Given)[],
+): void {
   const name = Object.keys(given).find((each) => !known.some((one) => one === each));
-  if (name !== undefined) throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
+  if (name !== undefined)
+    throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
-/** A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is read. */
+/**
+ * A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is
+ * read.
+ */
 export function checkedClock(clock: () => number): () => number {
   // The machine's own is right, and is read at each request.
   if (clock === Date.now) return clock;
@@ -97,7 +122,9 @@ export function checkedClock(clock: () => number): () => number {
     const now = clock();
     // Up to the year 10000.
     if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
-    throw new TypeError(`the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`);
+    throw new TypeError(
+      `the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
+    );
   };
 }
 
@@ -113,7 +140,9 @@ export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
 /** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. Never throws. */
 export function codeOf(thrown: unknown): string | undefined {
   try {
-    return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
+    return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string'
+      ? thrown.code
+      : undefined;
   } catch {
     return undefined;
   }
@@ -141,7 +170,10 @@ export function detailOf(thrown: unknown): string {
 }
 
 /** Calls what is not ours, at once; what it throws, or rejects with, goes to `failed` alone. */
-export async function guarded(call: () => unknown, failed: (error: unknown) => void): Promise<void> {
+export async function guarded(
+  call: () => unknown,
+  failed: (error: unknown) => void,
+): Promise<void> {
   try {
     await call();
   } catch (error) {
@@ -153,4 +185,8 @@ export async function guarded(call: () => unknown, failed: (error: unknown) => v
 export type LogLevel = 'info' | 'warn' | 'error';
 
 /** Takes what the operator is to know. Fields hold no key; a log that throws does no harm. */
-export type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;
+export type Log = (
+  level: LogLevel,
+  message: string,
+  fields?: Readonly<Record<string, unknown>>,
+) => void;

@@ -1,4 +1,7 @@
-/** Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8; exact int64s (C23). */
+/**
+ * Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8; exact
+ * int64s (C23).
+ */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from './errors.js';
 
@@ -14,18 +17,30 @@ export class JsonNumber {
 }
 
 /** An object is a Map, so `__proto__` is a name like any other. */
-export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
+export type JsonValue =
+  | null
+  | boolean
+  | string
+  | JsonNumber
+  | readonly JsonValue[]
+  | ReadonlyMap<string, JsonValue>;
 
 const maxDepth = 64;
 /** In a body (C60): each may take some 300 bytes, a hundred times as many as it has in the text. */
 export const maxBodyValues = 65_536;
 const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
-/** Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends too early. */
+/**
+ * Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends
+ * too early.
+ */
 const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
 
 declare const bytes: unique symbol;
 
-/** Bytes, each of them a character: what goes in and out of sockets and files. A text becomes one by `toByteString`. */
+/**
+ * Bytes, each of them a character: what goes in and out of sockets and files. A text becomes one by
+ * `toByteString`.
+ */
 export type ByteString = string & { readonly [bytes]: true };
 
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
@@ -33,7 +48,10 @@ export function toByteString(text: string): ByteString {
   return asByteString(Buffer.from(text, 'utf8').toString('latin1'));
 }
 
-/** For what was read from bytes, or joined of byte strings: it is one already, and nothing is checked. */
+/**
+ * For what was read from bytes, or joined of byte strings: it is one already, and nothing is
+ * checked.
+ */
 export function asByteString(text: string): ByteString {
   return text as ByteString;
 }
@@ -45,7 +63,8 @@ export function isUtf8String(text: string): boolean {
 }
 
 /**
- * Reads one JSON text. With {@link maxBodyValues} the memory for it is a small multiple of the text's length (C60).
+ * Reads one JSON text. With {@link maxBodyValues} the memory for it is a small multiple of the
+ * text's length (C60).
  * @throws PetstoreError `invalid_json` with the byte offset of the first fault.
  */
 export function parseJson(byteString: string, maxValues = Number.POSITIVE_INFINITY): JsonValue {
@@ -84,7 +103,11 @@ class Reader {
 
   #object(depth: number): JsonValue {
     const members = new Map<string, JsonValue>();
-    for (let isMore = this.#begins(depth, 0x7d); isMore; isMore = this.#goesOn(0x7d, 'expected "," or "}"')) {
+    for (
+      let isMore = this.#begins(depth, 0x7d);
+      isMore;
+      isMore = this.#goesOn(0x7d, 'expected "," or "}"')
+    ) {
       if (this.#skipSpace() !== 0x22) this.#fail('expected a member name');
       const nameAt = this.#at;
       const name = this.#string();
@@ -98,7 +121,11 @@ class Reader {
 
   #array(depth: number): JsonValue {
     const items: JsonValue[] = [];
-    for (let isMore = this.#begins(depth, 0x5d); isMore; isMore = this.#goesOn(0x5d, 'expected "," or "]"'))
+    for (
+      let isMore = this.#begins(depth, 0x5d);
+      isMore;
+      isMore = this.#goesOn(0x5d, 'expected "," or "]"')
+    )
       items.push(this.#value(depth));
     return items;
   }
@@ -120,14 +147,18 @@ class Reader {
     return next === 0x2c;
   }
 
-  /** Checks all of a string, and only then decodes it, at once: text that grows by characters takes 64 bytes each. */
+  /**
+   * Checks all of a string, and only then decodes it, at once: text that grows by characters takes
+   * 64 bytes each.
+   */
   #string(): string {
     const from = this.#at + 1;
     let isEscaped = false;
     let isAscii = true;
     for (this.#at = from; ; ) {
       let byte = this.#bytes.charCodeAt(this.#at);
-      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c) byte = this.#bytes.charCodeAt(++this.#at);
+      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c)
+        byte = this.#bytes.charCodeAt(++this.#at);
       if (byte === 0x22) break;
       if (byte === 0x5c) this.#skipEscape();
       else this.#skipCharacter(byte);
@@ -155,7 +186,10 @@ class Reader {
     if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
   }
 
-  /** One of two bytes or more, by the table of RFC 3629 section 4; past the end `lead` is NaN: no comparison holds. */
+  /**
+   * One of two bytes or more, by the table of RFC 3629 section 4; past the end `lead` is NaN: no
+   * comparison holds.
+   */
   #skipCharacter(lead: number): void {
     if (lead < 0x20) this.#fail('a control character that is not escaped');
     const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
@@ -184,14 +218,16 @@ class Reader {
   }
 
   #word(word: string, value: null | boolean): JsonValue {
-    for (const letter of word) if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
+    for (const letter of word)
+      if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
     return value;
   }
 
   /** The byte after any white space, NaN at the end. */
   #skipSpace(): number {
     let byte = this.#bytes.charCodeAt(this.#at);
-    while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) byte = this.#bytes.charCodeAt(++this.#at);
+    while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09)
+      byte = this.#bytes.charCodeAt(++this.#at);
     return byte;
   }
 
@@ -214,7 +250,10 @@ export function parseInt64(text: string): bigint | undefined {
   return isInt64(value) ? value : undefined;
 }
 
-/** The int64 that a JSON number is (C22), if any; neither `1e400` nor a million digits become a bigint (C24). */
+/**
+ * The int64 that a JSON number is (C22), if any; neither `1e400` nor a million digits become a
+ * bigint (C24).
+ */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
   const grammar = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?$/;

@@ -20,7 +20,10 @@ export interface OpenApiOperation {
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
   /** A plugin adds its own schemas. */
-  readonly components: { readonly schemas: { [name: string]: OpenApiValue }; readonly securitySchemes: OpenApiValue };
+  readonly components: {
+    readonly schemas: { [name: string]: OpenApiValue };
+    readonly securitySchemes: OpenApiValue;
+  };
   /** Groups of operations: a plugin may add its own. */
   readonly tags: { readonly name: string; readonly description: string }[];
 }
@@ -41,7 +44,11 @@ const id = { ...int64, description: 'Assigned by the service on creation.' };
 const schemas = {
   PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the animal.' },
   NewPet: { type: 'object', required: ['name', 'categoryId'], properties: newPetProperties },
-  Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id, ...newPetProperties } },
+  Pet: {
+    type: 'object',
+    required: ['id', 'name', 'categoryId'],
+    properties: { id, ...newPetProperties },
+  },
   Pets: { type: 'array', items: schemaRef('Pet') },
   Error: {
     type: 'object',
@@ -60,16 +67,28 @@ export function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenAp
 }
 
 /** A Parameter Object; only those of a path are required. */
-export function parameter(place: 'path' | 'query' | 'header', name: string, description: string, schema: OpenApiValue) {
+export function parameter(
+  place: 'path' | 'query' | 'header',
+  name: string,
+  description: string,
+  schema: OpenApiValue,
+) {
   return { name, in: place, required: place === 'path', description, schema };
 }
 
 type HeaderWords = Readonly<Record<string, string>>;
 
 /** A Response Object. */
-export function response(description: string, content: OpenApiValue, headers: HeaderWords = {}): OpenApiValue {
+export function response(
+  description: string,
+  content: OpenApiValue,
+  headers: HeaderWords = {},
+): OpenApiValue {
   const schema = { type: 'string' };
-  const described = Object.entries(headers).map(([name, text]) => [name, { description: text, schema }]);
+  const described = Object.entries(headers).map(([name, text]) => [
+    name,
+    { description: text, schema },
+  ]);
   return { description, headers: Object.fromEntries(described), content };
 }
 
@@ -79,14 +98,20 @@ const errors = {
   invalid_body: ['Body is missing required fields or contains invalid values.'],
   unauthorized: ['API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }],
   not_found: ['The requested resource could not be found.'],
-  idempotency_in_flight: ['The first request with this key is under way.', { 'Retry-After': 'Seconds to wait.' }],
+  idempotency_in_flight: [
+    'The first request with this key is under way.',
+    { 'Retry-After': 'Seconds to wait.' },
+  ],
   content_too_large: ['Body is too large.'],
   unsupported_media_type: ['Body is not JSON.', { Accept: 'application/json' }],
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
 } as const;
 
 /** A Responses Object of errors; all of them carry the headers. */
-export function errorResponses(codes: readonly (keyof typeof errors)[], headers: HeaderWords = {}): OpenApiMap {
+export function errorResponses(
+  codes: readonly (keyof typeof errors)[],
+  headers: HeaderWords = {},
+): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
     const status = statuses[code];
@@ -96,7 +121,8 @@ export function errorResponses(codes: readonly (keyof typeof errors)[], headers:
   return Object.fromEntries(responses);
 }
 
-const keyOrigin = 'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
+const keyOrigin =
+  'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
 /** A copy, for plugins change it. */
@@ -106,7 +132,8 @@ export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): 
     info: {
       title: 'Petstore',
       version: '1.0.0',
-      description: 'Manages the animals that a store offers. Ids are int64: JSON.parse rounds those beyond 2^53.',
+      description:
+        'Manages the animals that a store offers. Ids are int64: JSON.parse rounds those beyond 2^53.',
       contact: { name: 'Whoever runs this server' },
       license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
     },

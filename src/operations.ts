@@ -1,15 +1,31 @@
-/** The operations of every petstore: the specification's three, the OpenAPI document and two probes. */
+/**
+ * The operations of every petstore: the specification's three, the OpenAPI document and two probes.
+ */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
-import { errorResponses, int64, jsonContent, openApiDocument, parameter, response } from './openapi.js';
+import {
+  errorResponses,
+  int64,
+  jsonContent,
+  openApiDocument,
+  parameter,
+  response,
+} from './openapi.js';
 import { schemaRef, type OpenApiValue } from './openapi.js';
 import { listDocument, pageReply, parsePage } from './paging.js';
 import { isPetStatus, parseDraft, petStatuses } from './pet.js';
 import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
 import type { Query } from './request.js';
-import { isGone, type Deprecation, type Operation, type OperationRequest, type Route, type Routes } from './router.js';
+import {
+  isGone,
+  type Deprecation,
+  type Operation,
+  type OperationRequest,
+  type Route,
+  type Routes,
+} from './router.js';
 import type { InsertOnce, PetTexts } from './storage.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
@@ -20,7 +36,10 @@ const getPetDeprecation: Deprecation = {
 };
 
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
-const badStatus = new PetstoreError('invalid_parameter', `status must be one of ${petStatuses.join(', ')}.`);
+const badStatus = new PetstoreError(
+  'invalid_parameter',
+  `status must be one of ${petStatuses.join(', ')}.`,
+);
 
 /** An animal of data/animals.jsonl, with the id that `make seed` gives it. */
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
@@ -28,7 +47,11 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-export function petRoutes(pets: Required<PetTexts>, clock: () => number, isClosed: () => boolean): readonly Route[] {
+export function petRoutes(
+  pets: Required<PetTexts>,
+  clock: () => number,
+  isClosed: () => boolean,
+): readonly Route[] {
   return [
     { path: '/v1/pets', methods: { GET: listPets(pets, isClosed), POST: createPet(pets, clock) } },
     { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
@@ -36,7 +59,10 @@ export function petRoutes(pets: Required<PetTexts>, clock: () => number, isClose
 }
 
 function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
-  /** Full pages, which never change, by query, undefined after one use. At most 8 MiB; a list of 20 is 38 % faster. */
+  /**
+   * Full pages, which never change, by query, undefined after one use. At most 8 MiB; a list of 20
+   * is 38 % faster.
+   */
   const cached = new Map<string, Reply | undefined>();
   const list = async (query: Query) => {
     const { limit, after } = parsePage(query);
@@ -62,23 +88,32 @@ function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
 
 function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
-  const repeats = 'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
+  const repeats =
+    'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
   return {
     readsBody: true,
     handler: async ({ body, keyName = '', idempotencyKey }) => {
       // Before the animal is stored: a clock may throw.
       const now = clock();
-      const once = idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, now);
+      const once =
+        idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, now);
       const draft = parseDraft(parseJson(body, maxBodyValues));
-      const { id, json } = await (once === undefined ? pets.insert(draft) : pets.insertOnce(draft, once));
+      const { id, json } = await (once === undefined
+        ? pets.insert(draft)
+        : pets.insertOnce(draft, once));
       // A Location must lead somewhere (C30).
-      return jsonReply(201, json, isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`]);
+      return jsonReply(
+        201,
+        json,
+        isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`],
+      );
     },
     document: {
       operationId: 'createPet',
       tags: ['pets'],
       summary: 'Add an animal',
-      description: 'Once this is answered with 201 the animal is stored for good: none can be changed or deleted.',
+      description:
+        'Once this is answered with 201 the animal is stored for good: none can be changed or deleted.',
       parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema)],
       requestBody: { required: true, content: jsonContent(schemaRef('NewPet'), newPet) },
       responses: {
@@ -91,7 +126,11 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
 }
 
 function getPet(pets: PetTexts): Operation {
-  const announced = { Deprecation: 'Since when (RFC 9745).', Sunset: 'Until when (RFC 8594).', Link: 'Its successor.' };
+  const announced = {
+    Deprecation: 'Since when (RFC 9745).',
+    Sunset: 'Until when (RFC 8594).',
+    Link: 'Its successor.',
+  };
   return {
     handler: async ({ params: { petId = '' } }) => {
       const id = parseInt64(petId);
@@ -114,7 +153,12 @@ function getPet(pets: PetTexts): Operation {
 }
 
 /** @throws PetstoreError `invalid_parameter` (C57) */
-function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now: number): InsertOnce {
+function insertOnceOf(
+  idempotencyKey: string,
+  keyName: string,
+  body: string,
+  now: number,
+): InsertOnce {
   // One that came twice holds a space.
   const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new PetstoreError('invalid_parameter', rule);
@@ -123,7 +167,10 @@ function insertOnceOf(idempotencyKey: string, keyName: string, body: string, now
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
-/** Two probes (`ready` rejects while reads or writes cannot be expected to succeed), and the OpenAPI document. */
+/**
+ * Two probes (`ready` rejects while reads or writes cannot be expected to succeed), and the OpenAPI
+ * document.
+ */
 export function publicRoutes(
   ready: () => Promise<void>,
   routes: Routes,
@@ -148,8 +195,13 @@ export function publicRoutes(
   ];
 }
 
-/** The Paths Object of the operations with a document; those below `/v1` leave that to `servers`. */
-function pathsOf(routes: readonly Route[], basePath: string): Readonly<Record<string, OpenApiValue>> {
+/**
+ * The Paths Object of the operations with a document; those below `/v1` leave that to `servers`.
+ */
+function pathsOf(
+  routes: readonly Route[],
+  basePath: string,
+): Readonly<Record<string, OpenApiValue>> {
   const paths: Record<string, OpenApiValue> = {};
   for (const { path, methods } of routes) {
     const operations: Record<string, OpenApiValue> = {};

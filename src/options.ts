@@ -9,7 +9,9 @@ import { memoryStorage } from './memory/index.js';
 export interface PetstoreOptions {
   /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
-  /** Open; the petstore closes it, unless `createPetstore` throws. @defaultValue `memoryStorage()` */
+  /**
+   * Open; the petstore closes it, unless `createPetstore` throws. @defaultValue `memoryStorage()`
+   */
   readonly storage?: PetStorage;
   /** Milliseconds since the epoch. @defaultValue `Date.now` */
   readonly clock?: () => number;
@@ -19,7 +21,10 @@ export interface PetstoreOptions {
   readonly log?: Log;
   /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
   readonly maxBodyBytes?: number;
-  /** Absolute address of the production deployment, `/v1` included: the path of links (C56), and for the document. */
+  /**
+   * Absolute address of the production deployment, `/v1` included: the path of links (C56), and for
+   * the document.
+   */
   readonly baseUrl?: string;
   /** That of the staging deployment, for the OpenAPI document alone. */
   readonly stagingBaseUrl?: string;
@@ -27,36 +32,67 @@ export interface PetstoreOptions {
 
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
-const known = ['keys', 'storage', 'clock', 'plugins', 'log', 'maxBodyBytes', 'baseUrl', 'stagingBaseUrl'] as const;
+const known = [
+  'keys',
+  'storage',
+  'clock',
+  'plugins',
+  'log',
+  'maxBodyBytes',
+  'baseUrl',
+  'stagingBaseUrl',
+] as const;
 
 /** @throws TypeError that names an option and its rule. */
 export function resolveOptions(options: PetstoreOptions) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options: keys at least');
   checkNames('option', options, known);
-  const { clock: given = Date.now, plugins = [], log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const {
+    clock: given = Date.now,
+    plugins = [],
+    log = () => undefined,
+    maxBodyBytes = 65_536,
+  } = options;
   const { keys, storage = memoryStorage(), baseUrl, stagingBaseUrl } = options;
   check('clock', typeof given === 'function', 'be a function that answers milliseconds');
   const clock = checkedClock(given);
   check('log', typeof log === 'function', 'be a function');
-  const arePlugins = Array.isArray(plugins) && plugins.every((plugin) => typeof plugin === 'function');
+  const arePlugins =
+    Array.isArray(plugins) && plugins.every((plugin) => typeof plugin === 'function');
   check('plugins', arePlugins, 'be an array of functions');
-  const isSize = Number.isInteger(maxBodyBytes) && maxBodyBytes >= 1 && maxBodyBytes <= largestBodyBytes;
+  const isSize =
+    Number.isInteger(maxBodyBytes) && maxBodyBytes >= 1 && maxBodyBytes <= largestBodyBytes;
   check('maxBodyBytes', isSize, `be an integer from 1 to ${largestBodyBytes}`);
   check('baseUrl', isUrl(baseUrl), urlRule);
   check('stagingBaseUrl', isUrl(stagingBaseUrl), urlRule);
   check('storage', !(storage instanceof Promise), 'be open: await it first');
   for (const method of ['insert', 'get', 'list', 'close'] as const)
-    check('storage', typeof storage?.[method] === 'function', `be a PetStorage; it has no method ${method}`);
+    check(
+      'storage',
+      typeof storage?.[method] === 'function',
+      `be a PetStorage; it has no method ${method}`,
+    );
   const basePath = baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, '');
   const baseUrls = [baseUrl, stagingBaseUrl].filter((url) => url !== undefined);
-  return { verifyKey: resolveKeys(keys, clock), storage, clock, plugins, log, maxBodyBytes, basePath, baseUrls };
+  return {
+    verifyKey: resolveKeys(keys, clock),
+    storage,
+    clock,
+    plugins,
+    log,
+    maxBodyBytes,
+    basePath,
+    baseUrls,
+  };
 }
 
 const urlRule = 'be an absolute http or https URL';
 
 function isUrl(url: unknown): boolean {
-  return url === undefined || (typeof url === 'string' && URL.canParse(url) && /^https?:\/\//i.test(url));
+  return (
+    url === undefined || (typeof url === 'string' && URL.canParse(url) && /^https?:\/\//i.test(url))
+  );
 }
 
 function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): void {
@@ -65,10 +101,17 @@ function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): voi
 
 function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): VerifyKey {
   if (typeof keys === 'function') return keys;
-  check('keys', Array.isArray(keys) && keys.length > 0, 'hold at least one API key, or be a function');
+  check(
+    'keys',
+    Array.isArray(keys) && keys.length > 0,
+    'hold at least one API key, or be a function',
+  );
   const areKeys = keys.every((key) => typeof key === 'string' && /^[\x21-\x7e]+$/.test(key));
   check('keys', areKeys, 'hold texts of visible ASCII, without spaces');
-  const entries = keys.map((key, index) => ({ name: `key-${index + 1}`, digest: digestOfKey(key) }));
+  const entries = keys.map((key, index) => ({
+    name: `key-${index + 1}`,
+    digest: digestOfKey(key),
+  }));
   const ring = new KeyRing(entries, clock);
   return ring.verify.bind(ring);
 }

@@ -2,12 +2,22 @@
 import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
 import type { PageQuery, TextPage } from './storage.js';
-import { errorResponses, int64, parameter, response, type OpenApiOperation, type OpenApiValue } from './openapi.js';
+import {
+  errorResponses,
+  int64,
+  parameter,
+  response,
+  type OpenApiOperation,
+  type OpenApiValue,
+} from './openapi.js';
 import type { Query } from './request.js';
 import { jsonReply, Pieces, type Reply } from './reply.js';
 
 const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
-const badLimit = new PetstoreError('invalid_parameter', 'limit must be an integer from 1 to 100, in decimal digits.');
+const badLimit = new PetstoreError(
+  'invalid_parameter',
+  'limit must be an integer from 1 to 100, in decimal digits.',
+);
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 const badAfter = new PetstoreError('invalid_parameter', afterRule);
 
@@ -22,19 +32,32 @@ export function parsePage(query: Query): PageQuery {
 }
 
 /** A page of the list at a path: a bare array, and a Link to the next page (C6). */
-export function pageReply(path: string, { limit, status }: ListQuery, { texts, next }: TextPage): Reply {
+export function pageReply(
+  path: string,
+  { limit, status }: ListQuery,
+  { texts, next }: TextPage,
+): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong
-    ? new Pieces([...texts.flatMap((text, index) => [asByteString(index === 0 ? '[' : ','), text]), asByteString(']')])
+    ? new Pieces([
+        ...texts.flatMap((text, index) => [asByteString(index === 0 ? '[' : ','), text]),
+        asByteString(']'),
+      ])
     : asByteString(`[${texts.join(',')}]`);
   if (next === undefined) return jsonReply(200, body);
   const filter = status === undefined ? '' : `&status=${status}`;
-  return jsonReply(200, body, ['Link', `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`]);
+  return jsonReply(200, body, [
+    'Link',
+    `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`,
+  ]);
 }
 
 type ListQuery = PageQuery & { readonly status?: string | undefined };
 
-/** The Operation Object of a list of `things`: `status` is the schema of that parameter, `content` of a page. */
+/**
+ * The Operation Object of a list of `things`: `status` is the schema of that parameter, `content`
+ * of a page.
+ */
 export function listDocument(
   operationId: string,
   tag: string,
@@ -42,16 +65,24 @@ export function listDocument(
   status: OpenApiValue,
   content: OpenApiValue,
 ): OpenApiOperation {
-  const page = response(`A page of ${things}.`, content, { Link: 'The next page, rel="next"; absent on the last.' });
+  const page = response(`A page of ${things}.`, content, {
+    Link: 'The next page, rel="next"; absent on the last.',
+  });
   return {
     operationId,
     tags: [tag],
     summary: `List ${things}`,
     description: `A page of ${things} by ascending id; the header Link leads to the next page.`,
     parameters: [
-      parameter('query', 'limit', `Maximum number of ${things} to return.`, { type: 'integer', ...limitRule }),
+      parameter('query', 'limit', `Maximum number of ${things} to return.`, {
+        type: 'integer',
+        ...limitRule,
+      }),
       parameter('query', 'status', `Returns only ${things} with this status.`, status),
-      parameter('query', 'after', `Returns only ${things} with an id above this one.`, { ...int64, minimum: 0 }),
+      parameter('query', 'after', `Returns only ${things} with an id above this one.`, {
+        ...int64,
+        minimum: 0,
+      }),
     ],
     responses: { 200: page, ...errorResponses(['invalid_parameter', 'unauthorized']) },
   };

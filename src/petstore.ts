@@ -2,13 +2,32 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { detailOf, guarded, isPetstoreError, reasonOf, type Log } from './errors.js';
-import { Endpoint, stopping, type Answer, type Listening, type ListenOptions } from './http/index.js';
+import {
+  Endpoint,
+  stopping,
+  type Answer,
+  type Listening,
+  type ListenOptions,
+} from './http/index.js';
 import { textsOf } from './memory/index.js';
 import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import { checkedReplyTo, internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
-import { checkExpectation, Query, readJsonBody, splitTarget, type HeadFields, type Message } from './request.js';
+import {
+  checkedReplyTo,
+  internalErrorReply,
+  replyTo,
+  withLinksBelow,
+  type Reply,
+} from './reply.js';
+import {
+  checkExpectation,
+  Query,
+  readJsonBody,
+  splitTarget,
+  type HeadFields,
+  type Message,
+} from './request.js';
 import { Routes, type Params, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
@@ -18,35 +37,55 @@ const closeTimeoutMs = 8_000;
 
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
-  /** Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the body before. */
-  readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
-  /** Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting included. */
+  /**
+   * Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the
+   * body before.
+   */
+  readonly handler: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    next?: (error: unknown) => void,
+  ) => void;
+  /**
+   * Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting
+   * included.
+   */
   readonly fetch: {
     (request: Request | string | URL, init?: RequestInit): Promise<Response>;
     /** As `Bun.serve` and `Deno.serve` call it. */
     (request: Request, server: object): Promise<Response>;
   };
   /**
-   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's, `unavailable` once closed, or a
-   * TypeError for wrong options and on Bun and Deno, whose own servers take `fetch`.
+   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's, `unavailable`
+   * once closed, or a TypeError for wrong options and on Bun and Deno, whose own servers take
+   * `fetch`.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
-  /** Closes the ports, finishes requests under way, closes plugins and storage. Calling it again is fine. */
+  /**
+   * Closes the ports, finishes requests under way, closes plugins and storage. Calling it again is
+   * fine.
+   */
   readonly close: () => Promise<void>;
   /** Where its animals are. */
   readonly storage: PetStorage;
 }
 
-/** Makes a petstore; nothing listens yet. @throws TypeError that names an option, and whatever a plugin throws. */
+/**
+ * Makes a petstore; nothing listens yet. @throws TypeError that names an option, and whatever a
+ * plugin throws.
+ */
 export function createPetstore(options: PetstoreOptions): Petstore {
-  const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } = resolveOptions(options);
+  const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } =
+    resolveOptions(options);
   /** A log that fails does no harm: where fields cannot be written, the message is, and says so. */
   const log: Log = (level, message, fields) => {
     const write = (these: typeof fields, failed: (error: unknown) => void) =>
       void guarded(() => given.log(level, message, these), failed);
-    write(fields, (error) => write({ unwritten: `the fields could not be logged: ${reasonOf(error)}` }, ignore));
+    write(fields, (error) =>
+      write({ unwritten: `the fields could not be logged: ${reasonOf(error)}` }, ignore),
+    );
   };
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
@@ -74,7 +113,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   for (const route of publicRoutes(ready, routes, baseUrls, hooks)) routes.add(route);
   for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
 
-  /** The path of every request, in the order of checks of docs/contract.md; what it throws is the answer. */
+  /**
+   * The path of every request, in the order of checks of docs/contract.md; what it throws is the
+   * answer.
+   */
   async function answer(message: Message): Promise<Answer> {
     const result: Answer = { reply: internalErrorReply, resource: undefined, keyName: undefined };
     try {
@@ -85,9 +127,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const operation = resource.operationOf(message.method);
       const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) result.keyName = keyNameOf(await verifyKey(token));
-      if (operation.needsKey && !result.keyName) return dressed(refusalOf(head.authorization), result, message);
+      if (operation.needsKey && !result.keyName)
+        return dressed(refusalOf(head.authorization), result, message);
       checkExpectation(head);
-      const body = operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
+      const body =
+        operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
       const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
       return dressed(await hooks.carryOut(operation, asked, message), result, message);
     } catch (error) {
@@ -95,9 +139,24 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     }
   }
 
-  function askedOf(message: Message, head: HeadFields, params: Params, query: Query, body: string, keyName?: string) {
+  function askedOf(
+    message: Message,
+    head: HeadFields,
+    params: Params,
+    query: Query,
+    body: string,
+    keyName?: string,
+  ) {
     const { idempotencyKey } = head;
-    return { method: message.method, params, query, body, keyName, idempotencyKey, basePath: basePathOf(message) };
+    return {
+      method: message.method,
+      params,
+      query,
+      body,
+      keyName,
+      idempotencyKey,
+      basePath: basePathOf(message),
+    };
   }
 
   function basePathOf({ mountPath }: Message): string {

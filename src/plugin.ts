@@ -1,4 +1,7 @@
-/** What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the process. */
+/**
+ * What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the
+ * process.
+ */
 import { guarded, reasonOf, type Log } from './errors.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
@@ -11,7 +14,10 @@ export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 /** What a plugin can do. */
 export interface PluginHost {
-  /** Serves a path: below `/v1` with a key, elsewhere without. @throws TypeError for one malformed or taken. */
+  /**
+   * Serves a path: below `/v1` with a key, elsewhere without. @throws TypeError for one malformed
+   * or taken.
+   */
   route(route: Route): void;
   /** Adds headers to each reply: names and values, alternating; none that frames it. */
   addHeaders(make: (request: RequestHead) => readonly string[]): void;
@@ -33,7 +39,10 @@ export interface PluginHost {
   readonly log: Log;
 }
 
-/** Put around an operation, which `next` carries out: what it answers is the reply, what it throws the error. */
+/**
+ * Put around an operation, which `next` carries out: what it answers is the reply, what it throws
+ * the error.
+ */
 export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
@@ -77,13 +86,17 @@ export function checkedRoute(route: Route): Route {
   if (route.deprecation !== undefined && !/^[!-=?-~]+$/.test(route.deprecation.successor))
     throw new TypeError(`the successor of route ${route.path} must be a path or an address`);
   const methods = Object.entries(route.methods).map(([method, operation]) => {
-    const handler = async (request: OperationRequest): Promise<Reply> => checkReply(await operation.handler(request));
+    const handler = async (request: OperationRequest): Promise<Reply> =>
+      checkReply(await operation.handler(request));
     return [method, { ...operation, handler }] as const;
   });
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
-/** The hooks of all plugins. What one throws or rejects with is logged; of a wrapper, it is the answer. */
+/**
+ * The hooks of all plugins. What one throws or rejects with is logged; of a wrapper, it is the
+ * answer.
+ */
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
@@ -104,7 +117,11 @@ export class Hooks {
     onClose: (close) => void this.#closers.push(close),
   };
 
-  carryOut(operation: Operation, asked: OperationRequest, message: Message): Reply | PromiseLike<Reply> {
+  carryOut(
+    operation: Operation,
+    asked: OperationRequest,
+    message: Message,
+  ): Reply | PromiseLike<Reply> {
     if (this.#wrappers.length === 0) return operation.handler(asked);
     const request: AcceptedRequest = Object.freeze({ ...headOf(message), keyName: asked.keyName });
     const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
@@ -122,7 +139,8 @@ export class Hooks {
     for (const make of this.#makers) {
       void this.#guard('add headers', () => {
         const made: unknown = make(request);
-        if (made instanceof Promise) return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
+        if (made instanceof Promise)
+          return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
         completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
         return undefined;
       });
@@ -133,17 +151,33 @@ export class Hooks {
   /** Without a message, the request was no HTTP. */
   replied(status: number, message?: Message, path?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
-    const { method = '', target = '', startedAt = performance.now(), clientAddress: address } = message ?? {};
+    const {
+      method = '',
+      target = '',
+      startedAt = performance.now(),
+      clientAddress: address,
+    } = message ?? {};
     const milliseconds = performance.now() - startedAt;
     const route = path !== undefined && { route: path };
-    const event: ReplyEvent = { method, status, milliseconds, ...route, ...(keyName !== undefined && { keyName }) };
-    const source: ReplySource = { path: splitTarget(target).path, ...(address !== undefined && { address }) };
+    const event: ReplyEvent = {
+      method,
+      status,
+      milliseconds,
+      ...route,
+      ...(keyName !== undefined && { keyName }),
+    };
+    const source: ReplySource = {
+      path: splitTarget(target).path,
+      ...(address !== undefined && { address }),
+    };
     for (const each of [event, source]) Object.freeze(each);
-    for (const watcher of this.#watchers) void this.#guard('watch a reply', () => watcher(event, source));
+    for (const watcher of this.#watchers)
+      void this.#guard('watch a reply', () => watcher(event, source));
   }
 
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers) void this.#guard('describe itself', () => change(document));
+    for (const change of this.#describers)
+      void this.#guard('describe itself', () => change(document));
     return document;
   }
 
@@ -152,7 +186,9 @@ export class Hooks {
   }
 
   #guard(what: string, call: () => unknown): Promise<void> {
-    return guarded(call, (error) => this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) }));
+    return guarded(call, (error) =>
+      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) }),
+    );
   }
 }
 

@@ -18,21 +18,34 @@ export interface Message {
   header(name: string): string | undefined;
   /**
    * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45).
-   * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where it ends early or is no HTTP.
+   * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where it ends early or
+   * is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
 }
 
 /** Headers, repeated ones joined by `, `. */
 export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
-type HeadField = 'authorization' | 'contentType' | 'contentLength' | 'contentEncoding' | 'expect' | 'idempotencyKey';
+type HeadField =
+  | 'authorization'
+  | 'contentType'
+  | 'contentLength'
+  | 'contentEncoding'
+  | 'expect'
+  | 'idempotencyKey';
 
-/** Splits origin-form, absolute-form (C13), whose path may be left out, and `*` at the `?`; both parts stay encoded. */
+/**
+ * Splits origin-form, absolute-form (C13), whose path may be left out, and `*` at the `?`; both
+ * parts stay encoded.
+ */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const from = target.startsWith('/') ? 0 : (/^https?:\/\/[^/?]*/i.exec(target)?.[0].length ?? 0);
   const queryAt = target.indexOf('?', from);
   const path = target.slice(from, queryAt < 0 ? undefined : queryAt);
-  return { path: from > 0 && path === '' ? '/' : path, query: queryAt < 0 ? '' : target.slice(queryAt + 1) };
+  return {
+    path: from > 0 && path === '' ? '/' : path,
+    query: queryAt < 0 ? '' : target.slice(queryAt + 1),
+  };
 }
 
 /** The query of a request (C4). */
@@ -57,7 +70,8 @@ export class Query {
   /** The value of a parameter. @throws PetstoreError `invalid_parameter` for two (C3). */
   get(name: string): string | undefined {
     const [first, second] = this.#pairs.filter(([own]) => own === name);
-    if (second !== undefined) throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
+    if (second !== undefined)
+      throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
     return first?.[1];
   }
 }
@@ -78,21 +92,42 @@ export function decoded(text: string): string | undefined {
 /** @throws PetstoreError `expectation_failed` (C45) */
 export function checkExpectation({ expect }: HeadFields): void {
   if (expect !== undefined && expect.toLowerCase() !== '100-continue')
-    throw new PetstoreError('expectation_failed', 'The only Expect that is known here is 100-continue.');
+    throw new PetstoreError(
+      'expectation_failed',
+      'The only Expect that is known here is 100-continue.',
+    );
 }
 
 /** Any but another charset (RFC 9110 section 8.3.1), in linear time. */
-const parameter = /(?:charset=(?:utf-8|"utf-8")|(?!charset=)[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
+const parameter =
+  /(?:charset=(?:utf-8|"utf-8")|(?!charset=)[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
 const jsonType = new RegExp(`^application/json[ \\t]*(?:;[ \\t]*(?:${parameter.source})?)*$`, 'i');
 
-/** A JSON body. @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and as `readBody`. */
-export function readJsonBody(message: Message, head: HeadFields, maxBodyBytes: number): Promise<string> {
+/**
+ * A JSON body. @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and
+ * as `readBody`.
+ */
+export function readJsonBody(
+  message: Message,
+  head: HeadFields,
+  maxBodyBytes: number,
+): Promise<string> {
   const { contentType, contentEncoding, contentLength } = head;
-  if (contentType !== undefined && contentType !== 'application/json' && !jsonType.test(contentType))
-    throw unsupported('The Content-Type must be application/json, and its charset, if it names one, utf-8.');
-  if (contentEncoding !== undefined && !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding))
+  if (
+    contentType !== undefined &&
+    contentType !== 'application/json' &&
+    !jsonType.test(contentType)
+  )
+    throw unsupported(
+      'The Content-Type must be application/json, and its charset, if it names one, utf-8.',
+    );
+  if (
+    contentEncoding !== undefined &&
+    !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding)
+  )
     throw unsupported('The body must come without Content-Encoding.');
-  if (contentLength !== undefined && Number(contentLength) > maxBodyBytes) throw bodyTooLarge(maxBodyBytes);
+  if (contentLength !== undefined && Number(contentLength) > maxBodyBytes)
+    throw bodyTooLarge(maxBodyBytes);
   return message.readBody(maxBodyBytes);
 }
 
@@ -101,5 +136,7 @@ export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
 }
 
 function unsupported(message: string): PetstoreError {
-  return new PetstoreError('unsupported_media_type', message, { headers: ['Accept', 'application/json'] });
+  return new PetstoreError('unsupported_media_type', message, {
+    headers: ['Accept', 'application/json'],
+  });
 }

@@ -17,7 +17,10 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
-  /** The header Idempotency-Key as it came, unchecked; an operation that does not know it ignores it. */
+  /**
+   * The header Idempotency-Key as it came, unchecked; an operation that does not know it ignores
+   * it.
+   */
   readonly idempotencyKey: string | undefined;
   /** What stands for `/v1` in links (C56), put into `Location` and `Link` by itself. */
   readonly basePath: string;
@@ -35,9 +38,15 @@ export interface Operation {
 
 /** A path and its methods. Below `/v1` a key is needed, elsewhere none (C41). */
 export interface Route {
-  /** Such as `/v1/pets/{petId}`. Where a fixed segment of any route fits, no other route's param is tried. */
+  /**
+   * Such as `/v1/pets/{petId}`. Where a fixed segment of any route fits, no other route's param is
+   * tried.
+   */
   readonly path: string;
-  /** By method; HEAD comes with GET (C16), OPTIONS, which needs no key, and 405 by themselves (C15, C17). */
+  /**
+   * By method; HEAD comes with GET (C16), OPTIONS, which needs no key, and 405 by themselves (C15,
+   * C17).
+   */
   readonly methods: Readonly<Record<string, Operation>>;
   /** Absent where no end is announced. */
   readonly deprecation?: Deprecation;
@@ -62,7 +71,10 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
 export interface Resource extends Route {
   /** Of each of its answers (C33). */
   readonly headers: readonly string[];
-  /** The operation of a method, HEAD and OPTIONS included. @throws PetstoreError `method_not_allowed` (C15) */
+  /**
+   * The operation of a method, HEAD and OPTIONS included. @throws PetstoreError
+   * `method_not_allowed` (C15)
+   */
   readonly operationOf: (method: string) => Operation & { readonly needsKey: boolean };
 }
 
@@ -73,7 +85,9 @@ const knownMethods: ReadonlySet<string> = new Set(METHODS);
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
-const optionsOperation = (allow: string): Operation => ({ handler: () => emptyReply(204, ['Allow', allow]) });
+const optionsOperation = (allow: string): Operation => ({
+  handler: () => emptyReply(204, ['Allow', allow]),
+});
 /** `OPTIONS *` (C17), with the methods of the specification. */
 const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
 const wholeServer: Match = { resource: resourceOf({ path: '*', methods: allMethods }), params: {} };
@@ -95,7 +109,10 @@ export class Routes {
     this.#clock = clock;
   }
 
-  /** @throws TypeError for a path that is taken, or that no request could match, and for no or unknown methods. */
+  /**
+   * @throws TypeError for a path that is taken, or that no request could match, and for no or
+   * unknown methods.
+   */
   add(route: Route): void {
     const { path } = route;
     if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
@@ -105,7 +122,8 @@ export class Routes {
       const name = segment.replace(/[{}]/g, '');
       const isParam = name !== segment;
       const next = (isParam ? place.param : place.below.get(name)) ?? { name, below: new Map() };
-      if (next.name !== name) throw new TypeError(`route ${path} says {${name}} where another says {${next.name}}`);
+      if (next.name !== name)
+        throw new TypeError(`route ${path} says {${name}} where another says {${next.name}}`);
       if (isParam) place.param = next;
       else place.below.set(name, next);
       place = next;
@@ -126,11 +144,17 @@ export class Routes {
     if (match === undefined) throw notFound;
     const { deprecation } = match.resource;
     if (deprecation !== undefined && isGone(deprecation, this.#clock()))
-      throw new PetstoreError('not_found', `This path is no longer available; use GET ${deprecation.successor}.`);
+      throw new PetstoreError(
+        'not_found',
+        `This path is no longer available; use GET ${deprecation.successor}.`,
+      );
     return match;
   }
 
-  /** By segments, decoded after splitting (C12), not normalised (C11). A fixed segment hides a param. */
+  /**
+   * By segments, decoded after splitting (C12), not normalised (C11). A fixed segment hides a
+   * param.
+   */
   #match(path: string): Match | undefined {
     let place = this.#root;
     const params: Record<string, string> = {};
@@ -163,11 +187,16 @@ function resourceOf(route: Route): Resource {
   const allow = [...Object.keys(methods), 'OPTIONS'].join(', ');
   const isBelowV1 = path === '/v1' || path.startsWith('/v1/');
   const operations = new Map(
-    Object.entries(methods).map(([method, operation]) => [method, { ...operation, needsKey: isBelowV1 }]),
+    Object.entries(methods).map(([method, operation]) => [
+      method,
+      { ...operation, needsKey: isBelowV1 },
+    ]),
   );
   operations.set('OPTIONS', { ...(OPTIONS ?? optionsOperation(allow)), needsKey: false });
   const headers = ['Allow', allow];
-  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, { headers });
+  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
+    headers,
+  });
   return {
     ...route,
     headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
@@ -181,5 +210,12 @@ function resourceOf(route: Route): Resource {
 
 function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly string[] {
   const link = `<${successor}>; rel="successor-version"`;
-  return ['Deprecation', `@${since / 1000}`, 'Sunset', new Date(sunset).toUTCString(), 'Link', link];
+  return [
+    'Deprecation',
+    `@${since / 1000}`,
+    'Sunset',
+    new Date(sunset).toUTCString(),
+    'Link',
+    link,
+  ];
 }

@@ -1,4 +1,7 @@
-/** The contract between the petstore and what keeps its animals; docs/extending.md has its rules at length. */
+/**
+ * The contract between the petstore and what keeps its animals; docs/extending.md has its rules at
+ * length.
+ */
 import type { ByteString } from './json.js';
 import type { Pet, PetDraft, PetStatus } from './pet.js';
 
@@ -27,8 +30,9 @@ export interface InsertOnce {
 }
 
 /**
- * Keeps animals. Every method may be called at any time; after `close` all reject with PetstoreError `unavailable`, as
- * does an insert while no writes are taken. An answer that is no animal (a status of null counts as absent) is a 500.
+ * Keeps animals. Every method may be called at any time; after `close` all reject with
+ * PetstoreError `unavailable`, as does an insert while no writes are taken. An answer that is no
+ * animal (a status of null counts as absent) is a 500.
  */
 export interface PetStorage {
   /** Whether an animal whose insert resolved outlives the process. */
@@ -37,19 +41,30 @@ export interface PetStorage {
   readonly size?: number | undefined;
   /** How many inserts wait for the next commit, where it commits in batches. */
   readonly waiting?: number | undefined;
-  /** Calls back after each commit that lasts, where it commits in batches. A watcher that throws does no harm. */
+  /**
+   * Calls back after each commit that lasts, where it commits in batches. A watcher that throws
+   * does no harm.
+   */
   onCommit?(watcher: (commit: Commit) => void): void;
-  /** Kept and visible once it resolves, as 1, 2, 3 … in order of the calls (C31). @throws TypeError, PetstoreError */
+  /**
+   * Kept and visible once it resolves, as 1, 2, 3 … in order of the calls (C31). @throws TypeError,
+   * PetstoreError
+   */
   insert(draft: PetDraft): Promise<Pet>;
   /**
-   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is answered again. Key
-   * and animal are kept in one step, or neither is. Absent where it keeps no keys.
-   * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before the first is kept.
+   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is
+   * answered again. Key and animal are kept in one step, or neither is. Absent where it keeps no
+   * keys.
+   * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before
+   * the first is kept.
    */
   insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
-  /** The animals of a query by ascending id, at most `limit`. @throws TypeError for a query against the rules. */
+  /**
+   * The animals of a query by ascending id, at most `limit`. @throws TypeError for a query against
+   * the rules.
+   */
   list(query: PetQuery): Promise<readonly Pet[]>;
   /** Resolves while inserts can be expected to succeed, else rejects. */
   ready?(): Promise<void>;
@@ -57,7 +72,10 @@ export interface PetStorage {
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */
   readonly texts?: PetTexts;
-  /** Opens a plugin's records under a name of small letters: kept, ready and closed with the animals. */
+  /**
+   * Opens a plugin's records under a name of small letters: kept, ready and closed with the
+   * animals.
+   */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
 
@@ -65,7 +83,10 @@ export interface PetStorage {
 export interface Commit {
   /** Of animals. */
   readonly count: number;
-  /** How long it took to write and sync them; in a database, from the look at their keys to the last try. */
+  /**
+   * How long it took to write and sync them; in a database, from the look at their keys to the last
+   * try.
+   */
   readonly syncMilliseconds: number;
 }
 
@@ -79,7 +100,9 @@ export interface Texts<Draft, Query extends PageQuery = PageQuery> {
   list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/** A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`. */
+/**
+ * A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`.
+ */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
   get(id: bigint): Promise<ByteString | undefined>;
@@ -113,11 +136,13 @@ export interface TextPage {
 /** How a plugin's records are written and read. */
 export interface RecordKind<Draft> {
   /**
-   * The one JSON text of a draft, of one line and at most 128 MiB, `id` first and nowhere else. It is made as the draft
-   * is given to `insert`: what happens to that afterwards changes nothing.
+   * The one JSON text of a draft, of one line and at most 128 MiB, `id` first and nowhere else. It
+   * is made as the draft is given to `insert`: what happens to that afterwards changes nothing.
    */
   readonly json: (id: bigint, draft: Draft) => ByteString;
-  /** The inverse, of a text that a person may have edited. @throws PetstoreError for no such record. */
+  /**
+   * The inverse, of a text that a person may have edited. @throws PetstoreError for no such record.
+   */
   readonly parse: (json: ByteString) => { readonly id: bigint; readonly draft: Draft };
 }
 
@@ -129,13 +154,16 @@ export interface TextTarget {
   close(): Promise<void>;
 }
 
-/** Takes the animals of one source, such as a file, each of them once, whatever breaks off (F11). */
+/**
+ * Takes the animals of one source, such as a file, each of them once, whatever breaks off (F11).
+ */
 export interface ImportTarget {
   /** How many animals of the source, from its first on, were there as it was opened. */
   readonly start: number;
   /**
-   * Adds the next ones of the source and the place behind them in one commit, or none; answers that place, which is
-   * further on where somebody else imports the same source. It waits for as long as nobody can say what became of them.
+   * Adds the next ones of the source and the place behind them in one commit, or none; answers that
+   * place, which is further on where somebody else imports the same source. It waits for as long as
+   * nobody can say what became of them.
    * @throws PetstoreError
    */
   add(drafts: readonly PetDraft[]): Promise<number>;

@@ -1,4 +1,5 @@
-// Holds that each number of docs/contract.md is named by a test, and that no test and no comment names another.
+// Holds that each number of docs/contract.md is named by a test, and that no test and no comment
+// names another.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,11 +13,16 @@ const filesIn = (folder: string): readonly string[] =>
     .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
     .map((name) => join(folder, name));
 
-/** The numbers in a text, the ranges C1 to C54 and C1…C58 by their ends. A percent-encoded byte is none. */
+/**
+ * The numbers in a text, the ranges C1 to C54 and C1…C58 by their ends. A percent-encoded byte is
+ * none.
+ */
 const numbersIn = (text: string): readonly string[] => text.match(/(?<![%\w])[CF][0-9]+\b/g) ?? [];
 
 /** The numbers that the contract's tables begin their rows with, in order. */
-const numbers = [...textOf('docs/contract.md').matchAll(/^\| ([CF][0-9]+) \|/gm)].map(([, number]) => number ?? '');
+const numbers = [...textOf('docs/contract.md').matchAll(/^\| ([CF][0-9]+) \|/gm)].map(
+  ([, number]) => number ?? '',
+);
 
 test('the numbers of docs/contract.md are C1 to C60 and F1 to F12, each once, in order', () => {
   const series = (letter: string, count: number): readonly string[] =>

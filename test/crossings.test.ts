@@ -7,11 +7,15 @@ import { extension, extensionArgs, root, Running } from './support/process.js';
 
 test('a GET crosses at most 16 files, a POST to a storage file at most 22; the README names each', async () => {
   const script = join(import.meta.dirname, `crossings${extension}`);
-  const { stdout, stderr } = await new Running(process.execPath, [...extensionArgs, script], { cwd: root }).ended;
-  const filesOf = (request: string): readonly string[] => request.match(/(?<=^ {2}).*(?=\.js$)/gm) ?? [];
+  const { stdout, stderr } = await new Running(process.execPath, [...extensionArgs, script], {
+    cwd: root,
+  }).ended;
+  const filesOf = (request: string): readonly string[] =>
+    request.match(/(?<=^ {2}).*(?=\.js$)/gm) ?? [];
   const [get = [], post = []] = stdout.split(/^(?=POST)/m).map(filesOf);
   assert.ok(get.includes('petstore') && post.includes('journal/journal'), stdout + stderr);
   assert.ok(get.length <= 16 && post.length <= 22, stdout);
-  const chapter = /^## Reading the source$.*/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))?.[0] ?? '';
+  const chapter =
+    /^## Reading the source$.*/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))?.[0] ?? '';
   for (const file of [...get, ...post]) assert.ok(chapter.includes(`\`${file}\``), file);
 });

@@ -1,4 +1,5 @@
-// Holds the house: rooms are entered through their index alone, in one order, without circles; and nothing is depended on.
+// Holds the house: rooms are entered through their index alone, in one order, without circles; and
+// nothing is depended on.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -9,8 +10,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const textOf = (file: string): string => readFileSync(join(root, 'src', file), 'utf8');
 
 /**
- * Which rooms a room may enter. The contract stands directly in src; `index` joins it with what it is made of. Beside it
- * stands the process's entry alone.
+ * Which rooms a room may enter. The contract stands directly in src; `index` joins it with what it
+ * is made of. Beside it stands the process's entry alone.
  */
 const enters: Readonly<Record<string, readonly string[]>> = {
   contract: [],
@@ -45,10 +46,14 @@ const roomOf = (file: string): string =>
   file.includes('/') ? posix.dirname(file) : file in enters ? file : 'contract';
 /** What a module imports, types included: files of src, and what is not ours as it is named. */
 const importsOf = (file: string): readonly string[] =>
-  [...textOf(file).matchAll(/\bfrom '([^']+)'|\bimport\('([^']+)'\)/g)].map(([, named, dynamic]) => {
-    const target = named ?? dynamic ?? '';
-    return target.startsWith('.') ? posix.join(posix.dirname(file), target).replace(/\.js$/, '.ts') : target;
-  });
+  [...textOf(file).matchAll(/\bfrom '([^']+)'|\bimport\('([^']+)'\)/g)].map(
+    ([, named, dynamic]) => {
+      const target = named ?? dynamic ?? '';
+      return target.startsWith('.')
+        ? posix.join(posix.dirname(file), target).replace(/\.js$/, '.ts')
+        : target;
+    },
+  );
 
 test('a room is entered through its index alone, and only by those above it', () => {
   const wrong = files.flatMap((file) =>
@@ -70,18 +75,22 @@ test('a room is entered through its index alone, and only by those above it', ()
 /** Tests that look inside a room, and why; all others come through the doors. */
 const whiteBox: Readonly<Record<string, string>> = {
   'http/answers.test.ts': 'the closed set of codes is a list that no answer shows whole',
-  'http/properties.test.ts': 'generated values by the ten thousand against the readers of targets, ids and animals',
+  'http/properties.test.ts':
+    'generated values by the ten thousand against the readers of targets, ids and animals',
   'http/slow.test.ts': 'minutes of C44 by a clock of our own',
   'http/unread.test.ts': 'thousands of clients of C55, more than sockets that a test opens',
-  'postgres/database.ts': 'the statements that make the tables: all at once, for two hundred databases',
+  'postgres/database.ts':
+    'the statements that make the tables: all at once, for two hundred databases',
   'readme.test.ts': 'the closed set of codes, against the table of the README',
   'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
   'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',
-  'support/command-lines.ts': 'many command lines in one process, where the entry runs one and ends',
+  'support/command-lines.ts':
+    'many command lines in one process, where the entry runs one and ends',
 };
 
 test('tests come through the doors, but for the white-box ones that say why', () => {
-  const doors = /\/dist\/((http|memory|journal|file|postgres|conformance)\/index|index|plugins\/[a-z]+)\.js$/;
+  const doors =
+    /\/dist\/((http|memory|journal|file|postgres|conformance)\/index|index|plugins\/[a-z]+)\.js$/;
   const inside = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
     .filter((name) => {
@@ -107,7 +116,9 @@ test('there is no circle of imports, types included', () => {
 test('only the process reads the environment, listens to signals, writes to the console or exits', () => {
   const telling = /process\.(env|exit|exitCode|on|once|stdout|stderr|argv)\b|\bconsole\./;
   assert.deepEqual(
-    files.filter((file) => !['cli', 'server.ts'].includes(roomOf(file)) && telling.test(textOf(file))),
+    files.filter(
+      (file) => !['cli', 'server.ts'].includes(roomOf(file)) && telling.test(textOf(file)),
+    ),
     [],
   );
 });
@@ -118,12 +129,17 @@ test('there is no runtime dependency; libraries are optional peers, and each plu
   assert.deepEqual(Object.keys(manifest.peerDependencies).sort(), Object.values(libraries).sort());
   for (const name of Object.values(libraries))
     assert.deepEqual(manifest.peerDependenciesMeta[name], { optional: true });
-  const plugins = files.filter((file) => roomOf(file) === 'plugins').map((file) => `./${file.replace(/\.ts$/, '')}`);
+  const plugins = files
+    .filter((file) => roomOf(file) === 'plugins')
+    .map((file) => `./${file.replace(/\.ts$/, '')}`);
   const exported = Object.keys(manifest.exports).filter((name) => name.startsWith('./plugins/'));
   assert.deepEqual(exported.sort(), plugins.sort());
 });
 
-/** Where each name is declared that a module hands on or declares, in the declarations that a consumer's editor reads. */
+/**
+ * Where each name is declared that a module hands on or declares, in the declarations that a
+ * consumer's editor reads.
+ */
 const declaredBy = (file: string): readonly (readonly [name: string, file: string])[] => {
   const text = readFileSync(file, 'utf8');
   const handedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)'/gm)].flatMap(
@@ -143,12 +159,18 @@ test('every public name has words of its own, and every member of one, for whoev
   assert.ok(names.length > 80, `${names.length}`);
   const wordless = names.flatMap(([name, file]) => {
     const lines = readFileSync(file, 'utf8').split('\n');
-    const declared = new RegExp(`^export (declare )?(?:(interface|class)|type|function|const) ${name}\\b`);
+    const declared = new RegExp(
+      `^export (declare )?(?:(interface|class)|type|function|const) ${name}\\b`,
+    );
     const from = lines.findIndex((line) => declared.test(line));
-    const end = declared.exec(lines[from] ?? '')?.[2] === undefined ? from : lines.indexOf('}', from);
+    const end =
+      declared.exec(lines[from] ?? '')?.[2] === undefined ? from : lines.indexOf('}', from);
     return lines
       .map((line, at) => ({ line, at, isFirst: at === from }))
-      .filter(({ line, at, isFirst }) => isFirst || (at > from && at < end && /^ {4}(?=\w)[\w ]+\??[:(<]/.test(line)))
+      .filter(
+        ({ line, at, isFirst }) =>
+          isFirst || (at > from && at < end && /^ {4}(?=\w)[\w ]+\??[:(<]/.test(line)),
+      )
       .filter(({ at }) => !lines[at - 1]?.endsWith('*/'))
       .map(({ line }) => `${name}: ${line.trim()}`);
   });
@@ -159,7 +181,10 @@ test('every public name has words of its own, and every member of one, for whoev
   );
 });
 
-/** What a module is made of, whatever its layout: comments, texts, patterns, words and numbers, and signs. */
+/**
+ * What a module is made of, whatever its layout: comments, texts, patterns, words and numbers, and
+ * signs.
+ */
 const partsOfCode = new RegExp(
   [
     /\/\*.*?\*\//s,
@@ -186,8 +211,14 @@ test('the house does not grow: modules, and tokens of code without comments and 
   assert.equal('const a = `b`; // c\n/* d */'.match(partsOfCode)?.length, 7);
   const contract = files.filter((file) => roomOf(file) === 'contract');
   const house = files.filter((file) => roomOf(file) !== 'conformance');
-  assert.ok(contract.length <= 16 && tokensOf(contract) <= 13_600, `${contract.length}, ${tokensOf(contract)}`);
-  assert.ok(house.length <= 62 && tokensOf(house) <= 57_000, `${house.length} modules, ${tokensOf(house)} tokens`);
+  assert.ok(
+    contract.length <= 16 && tokensOf(contract) <= 13_600,
+    `${contract.length}, ${tokensOf(contract)}`,
+  );
+  assert.ok(
+    house.length <= 62 && tokensOf(house) <= 57_000,
+    `${house.length} modules, ${tokensOf(house)} tokens`,
+  );
   assert.deepEqual(
     files.filter((file) => /^.{121,}$/m.test(textOf(file))),
     [],

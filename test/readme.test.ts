@@ -1,5 +1,6 @@
-// Runs the code of every document: JavaScript as it stands, TypeScript once it compiles under the flags of our own source.
-// A `// …` after a console.log is what it must print. And holds what the documents say against the code.
+// Runs the code of every document: JavaScript as it stands, TypeScript once it compiles under the
+// flags of our own source. A `// …` after a console.log is what it must print. And holds what the
+// documents say against the code.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import {
@@ -43,11 +44,13 @@ interface Example {
 }
 
 const examples = names.flatMap((name) =>
-  [...textOf(name).matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(([, language, code = ''], index): Example => {
-    const file = /^\/\/ ([\w-]+\.(?:mjs|ts))\b/.exec(code)?.[1];
-    const own = `${name.replace(/\W/g, '-')}-${index + 1}.${language === 'js' ? 'mjs' : 'ts'}`;
-    return { place: `${name}, example ${index + 1}`, file: file ?? own, code };
-  }),
+  [...textOf(name).matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(
+    ([, language, code = ''], index): Example => {
+      const file = /^\/\/ ([\w-]+\.(?:mjs|ts))\b/.exec(code)?.[1];
+      const own = `${name.replace(/\W/g, '-')}-${index + 1}.${language === 'js' ? 'mjs' : 'ts'}`;
+      return { place: `${name}, example ${index + 1}`, file: file ?? own, code };
+    },
+  ),
 );
 
 describe('the code of the documents', () => {
@@ -58,7 +61,13 @@ describe('the code of the documents', () => {
   symlinkSync(root, join(folder, 'node_modules/petstore'));
   symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
-  const compilerOptions = { rootDir: '.', outDir: 'out', declaration: false, declarationMap: false, sourceMap: false };
+  const compilerOptions = {
+    rootDir: '.',
+    outDir: 'out',
+    declaration: false,
+    declarationMap: false,
+    sourceMap: false,
+  };
   const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: ['*.ts'] };
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
   for (const { file, code } of examples) writeFileSync(join(folder, file), code);
@@ -67,7 +76,9 @@ describe('the code of the documents', () => {
   before(async () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc');
     // What is wrong is on its standard output.
-    await run(process.execPath, [tsc], { cwd: folder }).catch(({ stdout }) => assert.fail(String(stdout)));
+    await run(process.execPath, [tsc], { cwd: folder }).catch(({ stdout }) =>
+      assert.fail(String(stdout)),
+    );
   });
 
   test('there is some, each in a file of its own', () => {
@@ -78,16 +89,22 @@ describe('the code of the documents', () => {
   for (const { place, file, code } of examples) {
     test(`${place} runs and prints what it says`, async () => {
       const { stdout } = await run(process.execPath, [compiled(file)], { cwd: folder });
-      const said = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1] ?? '');
-      for (const line of said) assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
+      const said = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map(
+        (match) => match[1] ?? '',
+      );
+      for (const line of said)
+        assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
     });
   }
 
-  // As it stands, an example of its own runs it; here with the texts that a petstore makes of its animals.
+  // As it stands, an example of its own runs it; here with the texts that a petstore makes of its
+  // animals.
   describe('the storage of docs/extending.md keeps', () =>
     testStorage({
       open: async () => {
-        const { MapStorage } = await import(pathToFileURL(join(folder, compiled('map-storage.ts'))).href);
+        const { MapStorage } = await import(
+          pathToFileURL(join(folder, compiled('map-storage.ts'))).href
+        );
         const storage = new MapStorage();
         return Object.assign(storage, { texts: textsOf(storage) });
       },
@@ -97,7 +114,8 @@ describe('the code of the documents', () => {
 test('the README has at most 260 lines, and its contents name every chapter', () => {
   assert.ok(readme.split('\n').length <= 261);
   const contents = /^Contents: .*?^$/ms.exec(readme)?.[0] ?? '';
-  for (const anchor of anchorsOf(readme).slice(1)) assert.ok(contents.includes(`(#${anchor})`), anchor);
+  for (const anchor of anchorsOf(readme).slice(1))
+    assert.ok(contents.includes(`(#${anchor})`), anchor);
 });
 
 test('every link of a document leads to a file, and to a heading where it names one', () => {
@@ -106,7 +124,8 @@ test('every link of a document leads to a file, and to a heading where it names 
       const [path = '', anchor] = target.split('#');
       const file = path === '' ? name : join(dirname(name), path);
       assert.ok(existsSync(join(root, file)), `${name}: ${target}`);
-      if (anchor !== undefined) assert.ok(anchorsOf(textOf(file)).includes(anchor), `${name}: ${target}`);
+      if (anchor !== undefined)
+        assert.ok(anchorsOf(textOf(file)).includes(anchor), `${name}: ${target}`);
     }
   }
 });
@@ -124,16 +143,22 @@ function anchorsOf(text: string): readonly string[] {
 
 test('the README has every flag, variable, default and command of the help, and no other flag', async () => {
   const { stdout: help } = await run(process.execPath, [join(root, 'dist/server.js'), '--help']);
-  const [, commands = '', options = ''] = /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
-  const forms = commands.split('\n').map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
+  const [, commands = '', options = ''] =
+    /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
+  const forms = commands
+    .split('\n')
+    .map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
   const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
   const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
   const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
   for (const words of [forms, flags, variables, defaults]) {
     assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
-    for (const word of words) if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
+    for (const word of words)
+      if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
   }
-  const ours = readme.replaceAll('npm install --ignore-scripts', '').matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
+  const ours = readme
+    .replaceAll('npm install --ignore-scripts', '')
+    .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
   for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
 });
 
@@ -145,12 +170,19 @@ test('the error codes of the README are those of the code', () => {
 test('the storage file of docs/contract.md is what the storage writes', () => {
   const file = /```\n(\{"id":1.*?)```/s.exec(textOf('docs/contract.md'))?.[1] ?? '';
   const animals = `${file.split('\n').slice(0, 2).join('\n')}\n`;
-  assert.equal(file.split('\n')[2], `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`);
+  assert.equal(
+    file.split('\n')[2],
+    `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`,
+  );
 });
 
 test('the idempotency record of docs/extending.md is that of the README’s example, for a key called alice', () => {
-  const [, key = '', body = ''] = /"key":"(\w{8})…","body":"(\w{8})…"/.exec(textOf('docs/extending.md')) ?? [];
-  const [, idempotencyKey, sent = ''] = /'Idempotency-Key': '(\w+)'.*?body: '([^']+)'/s.exec(readme) ?? [];
-  assert.ok(hash('sha256', JSON.stringify(['alice', idempotencyKey])).startsWith(key) && key !== '');
+  const [, key = '', body = ''] =
+    /"key":"(\w{8})…","body":"(\w{8})…"/.exec(textOf('docs/extending.md')) ?? [];
+  const [, idempotencyKey, sent = ''] =
+    /'Idempotency-Key': '(\w+)'.*?body: '([^']+)'/s.exec(readme) ?? [];
+  assert.ok(
+    hash('sha256', JSON.stringify(['alice', idempotencyKey])).startsWith(key) && key !== '',
+  );
   assert.ok(hash('sha256', sent).startsWith(body) && body !== '');
 });

@@ -1,6 +1,7 @@
 /**
- * Runs the suite as `npm run build-tests` built it, in processes side by side, and one PostgreSQL server for all that need
- * just any, where its programs are installed. `node test-dist/run.js http storage` runs those folders alone.
+ * Runs the suite as `npm run build-tests` built it, in processes side by side, and one PostgreSQL
+ * server for all that need just any, where its programs are installed. `node test-dist/run.js http
+ * storage` runs those folders alone.
  */
 import assert from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
@@ -13,27 +14,53 @@ import { Cluster, serverPrograms } from './postgres/cluster.js';
 /** These mostly wait: begun first, they go on beside what computes. */
 const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/outcome'];
 /**
- * These take longest, those first that also wait. Each file of the two lists has a process of its own; the other files of
- * a folder share one, for the start of a process takes longer than most of their tests.
+ * These take longest, those first that also wait. Each file of the two lists has a process of its
+ * own; the other files of a folder share one, for the start of a process takes longer than most of
+ * their tests.
  */
 const longest = [
-  ...['postgres/servers', 'postgres/copy', 'deploy/balancers', 'postgres/schema', 'postgres/faults'],
-  ...['postgres/trouble', 'postgres/http', 'http/embedded', 'standalone/signals', 'standalone/crash'],
-  ...['standalone/commands', 'http/unread', 'storage/once', 'http/generated', 'standalone/copy', 'http/properties'],
+  ...[
+    'postgres/servers',
+    'postgres/copy',
+    'deploy/balancers',
+    'postgres/schema',
+    'postgres/faults',
+  ],
+  ...[
+    'postgres/trouble',
+    'postgres/http',
+    'http/embedded',
+    'standalone/signals',
+    'standalone/crash',
+  ],
+  ...[
+    'standalone/commands',
+    'http/unread',
+    'storage/once',
+    'http/generated',
+    'standalone/copy',
+    'http/properties',
+  ],
 ];
 const alone = [...waiting, ...longest];
 
 const folder = import.meta.dirname;
-for (const name of alone) assert.ok(existsSync(join(folder, `${name}.test.js`)), `there is no test file ${name}`);
+for (const name of alone)
+  assert.ok(existsSync(join(folder, `${name}.test.js`)), `there is no test file ${name}`);
 const folders = process.argv.slice(2);
 const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.test.js') && (folders.length === 0 || folders.includes(dirname(name))))
+  .filter(
+    (name) =>
+      name.endsWith('.test.js') && (folders.length === 0 || folders.includes(dirname(name))),
+  )
   .map((name) => name.slice(0, -'.test.js'.length))
   .sort();
 const short = names.filter((name) => !alone.includes(name));
 // storage and standalone compute most: last by name, they begin beside what waits.
 const shared = [...new Set(short.map(dirname))].reverse().map((of) => {
-  const imports = short.filter((name) => dirname(name) === of).map((name) => `import './${basename(name)}.test.js';\n`);
+  const imports = short
+    .filter((name) => dirname(name) === of)
+    .map((name) => `import './${basename(name)}.test.js';\n`);
   const file = join(folder, of, 'short.js');
   writeFileSync(file, imports.join(''));
   return file;
@@ -50,7 +77,8 @@ if (cluster !== undefined) {
   process.env['PETSTORE_TEST_POSTGRES_URL'] = cluster.url;
   process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'] = '1';
 }
-// Each process would read the certificates that it names, for longer than it takes to start; only a given database needs any.
+// Each process would read the certificates that it names, for longer than it takes to start; only a
+// given database needs any.
 if (!given) delete process.env['NODE_EXTRA_CA_CERTS'];
 process.env['NODE_OPTIONS'] =
   `${process.env['NODE_OPTIONS'] ?? ''} --import=${import.meta.resolve('./support/deadline.js')}`;

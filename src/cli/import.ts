@@ -1,8 +1,17 @@
-/** The `import` command and `--seed`: add the animals of a file of JSON Lines: all or, where a line is bad, none. */
+/**
+ * The `import` command and `--seed`: add the animals of a file of JSON Lines: all or, where a line
+ * is bad, none.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { parseDraft, parseJson, PetstoreError, type ImportTarget, type PetDraft } from '../index.js';
+import {
+  parseDraft,
+  parseJson,
+  PetstoreError,
+  type ImportTarget,
+  type PetDraft,
+} from '../index.js';
 import { countOf, logTo, orRefuse, print, Refusal, say, showProgress } from './output.js';
 import { readWholeNumber, type Settings } from './settings.js';
 import { readStorage } from './storages.js';
@@ -13,20 +22,28 @@ const pieceBytes = 2 ** 16;
 const maxLineBytes = 2 ** 22;
 
 /** Runs `import`. @throws Refusal for the file; PetstoreError `storage_…` */
-export async function importAnimals(settings: Settings, [path, ...others]: readonly string[]): Promise<void> {
+export async function importAnimals(
+  settings: Settings,
+  [path, ...others]: readonly string[],
+): Promise<void> {
   if (path === undefined || others.length > 0)
-    throw new Refusal('`import` needs one FILE of JSON Lines, such as data/animals.jsonl, or - for standard input');
+    throw new Refusal(
+      '`import` needs one FILE of JSON Lines, such as data/animals.jsonl, or - for standard input',
+    );
   const setting = settings.get('--storage');
   const named = await readStorage(setting);
   if (named === undefined)
-    throw new Refusal(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
+    throw new Refusal(
+      `${setting.from} ${setting.text} would forget what is imported; use file:PATH`,
+    );
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
   const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const file = await readWhole(path, after);
   let total = 0;
   let before = 0;
   try {
-    for (const { drafts, done } of piecesOf(file)) showBar('checking', done, (total += drafts.length));
+    for (const { drafts, done } of piecesOf(file))
+      showBar('checking', done, (total += drafts.length));
     const target = await named.openImport(digestOf(file), log);
     before = target.start;
     await addAll(file, total, target).finally(() => target.close());
@@ -52,11 +69,15 @@ const maxSeedBytes = 2 ** 24;
 /** Reads and checks the animals that an empty storage begins with. @throws Refusal */
 export async function readSeed(path: string) {
   const file = await readWhole(path === '-' ? './-' : path, 0);
-  if (file.bytes.length > maxSeedBytes) throw new Refusal(`${path} is longer than 16 MiB; use \`import\` for it`);
+  if (file.bytes.length > maxSeedBytes)
+    throw new Refusal(`${path} is longer than 16 MiB; use \`import\` for it`);
   return { drafts: [...piecesOf(file)].flatMap(({ drafts }) => drafts), source: digestOf(file) };
 }
 
-/** Reads the whole file, so that what is added is what was checked, and a pipe can be read. @throws Refusal */
+/**
+ * Reads the whole file, so that what is added is what was checked, and a pipe can be read. @throws
+ * Refusal
+ */
 async function readWhole(path: string, after: number) {
   const name = path === '-' ? 'standard input' : path;
   const mend = 'name a file of JSON Lines, of at most 2 GiB, or - for standard input';
@@ -72,7 +93,10 @@ function digestOf({ bytes, after }: DraftFile): string {
   return createHash('sha256').update(bytes).update(`\n--after ${after}`).digest('hex');
 }
 
-/** Adds what is not there yet, piece after piece. The target keeps the place: whatever ends this, it can be gone on. */
+/**
+ * Adds what is not there yet, piece after piece. The target keeps the place: whatever ends this, it
+ * can be gone on.
+ */
 async function addAll(file: DraftFile, total: number, target: ImportTarget): Promise<void> {
   let place = target.start;
   const interrupt = (_: unknown, signal: number) => {
@@ -93,13 +117,18 @@ async function addAll(file: DraftFile, total: number, target: ImportTarget): Pro
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
       const told = `At least ${place} of ${total} animals were added, then: ${error.message}`;
-      throw new PetstoreError('storage_unusable', `${told} The same command goes on.`, { cause: error });
+      throw new PetstoreError('storage_unusable', `${told} The same command goes on.`, {
+        cause: error,
+      });
     }
     showBar('adding', done, place);
   }
 }
 
-/** Animals to add together, and how much of the file is read with them, from 0 to 1. @throws Refusal by line number. */
+/**
+ * Animals to add together, and how much of the file is read with them, from 0 to 1. @throws Refusal
+ * by line number.
+ */
 function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   let number = 1;
   for (let at = 0, end: number; at < bytes.length; at = end + 1) {
@@ -109,8 +138,10 @@ function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
     const drafts: PetDraft[] = [];
     // As a byte string, in which the JSON reader finds bad UTF-8.
     for (const line of bytes.toString('latin1', at, end).split('\n')) {
-      if (line.length > maxLineBytes) throw new Refusal(`${name} line ${number} is longer than 4 MiB; give JSON Lines`);
-      if (number > after && !/^[ \t\r]*$/.test(line)) drafts.push(readDraft(line, `${name} line ${number}`, ignored));
+      if (line.length > maxLineBytes)
+        throw new Refusal(`${name} line ${number} is longer than 4 MiB; give JSON Lines`);
+      if (number > after && !/^[ \t\r]*$/.test(line))
+        drafts.push(readDraft(line, `${name} line ${number}`, ignored));
       number++;
     }
     yield { drafts, done: end / bytes.length };
@@ -124,7 +155,8 @@ function readDraft(line: string, place: string, ignored: Set<string>): PetDraft 
   try {
     const value = parseJson(line);
     const names = value instanceof Map ? value.keys() : [];
-    for (const name of names) if (!members.includes(name) && ignored.size < 10) ignored.add(name.slice(0, 60));
+    for (const name of names)
+      if (!members.includes(name) && ignored.size < 10) ignored.add(name.slice(0, 60));
     return parseDraft(value, 'the line');
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;

@@ -1,10 +1,15 @@
-/** Runs the command line, and says why it failed. Other folders may import nothing else of this one. */
+/**
+ * Runs the command line, and says why it failed. Other folders may import nothing else of this one.
+ */
 import { createRequire } from 'node:module';
 import { detailOf, PetstoreError } from '../index.js';
 import { print, printable, program, Refusal } from './output.js';
 import { optionsHelp, serverOptions, Settings, suggestion, type OptionName } from './settings.js';
 
-/** The options of a command, and its function; the module is imported only when it runs: a server starts faster so. */
+/**
+ * The options of a command, and its function; the module is imported only when it runs: a server
+ * starts faster so.
+ */
 type Command = readonly [
   options: readonly OptionName[],
   load: () => Promise<(settings: Settings, operands: readonly string[]) => Promise<void>>,
@@ -19,9 +24,12 @@ const commands: Readonly<Record<string, Command>> = {
   check: [['--salvage'], async () => (await import('./check.js')).check],
 };
 
-/** Runs what the arguments of the process ask for; where that fails it prints the reason and exits. */
+/**
+ * Runs what the arguments of the process ask for; where that fails it prints the reason and exits.
+ */
 export async function main(): Promise<void> {
-  // The reader of a pipe may be gone: that ends no server, and `print` sees to the result of a command.
+  // The reader of a pipe may be gone: that ends no server, and `print` sees to the result of a
+  // command.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   try {
@@ -37,13 +45,18 @@ export async function main(): Promise<void> {
 async function run(settings: Settings): Promise<void> {
   const [name, ...operands] = settings.operands;
   if (settings.find('--version')) {
-    const { version }: { readonly version: string } = createRequire(import.meta.url)('../../package.json');
+    const { version }: { readonly version: string } = createRequire(import.meta.url)(
+      '../../package.json',
+    );
     return print([version]);
   }
   if (settings.find('--help') || name === 'help') return print(await help());
-  const command = name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const command =
+    name === undefined ? start : Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined)
-    throw new Refusal(`unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`);
+    throw new Refusal(
+      `unknown command ${name}${suggestion(name ?? '', [...Object.keys(commands), 'help'])}`,
+    );
   const [options, load] = command;
   settings.refuseOthers(options, name ?? 'a start');
   // `server.ts` took SIGHUP over for a start; any other command ends with its terminal.

@@ -13,30 +13,48 @@ const devPath = 'data/dev-key';
 const newApiKey = () => `psk_${randomBytes(32).toString('base64url')}`;
 type StoredKey = ReturnType<typeof readKey>;
 
-/** None where the file is missing and not needed. @throws Refusal, for members too that it does not know */
+/**
+ * None where the file is missing and not needed. @throws Refusal, for members too that it does not
+ * know
+ */
 function readKeysFile(path: string, isNeeded = false): readonly StoredKey[] {
   if (!isNeeded && !fs.existsSync(path)) return [];
   try {
     // A pipe would be waited for, by a server that runs too.
     if (!fs.statSync(path).isFile()) throw new Refusal('it is no regular file');
-    const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get('keys');
+    const list = members(parseJson(fs.readFileSync(path, 'latin1')), ['keys'], 'the file').get(
+      'keys',
+    );
     if (!Array.isArray(list)) throw new Refusal('"keys" must be an array');
     const keys = list.map(readKey);
-    const twice = keys.find(({ name }, index) => keys.findIndex((key) => key.name === name) < index);
-    if (twice !== undefined) throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
+    const twice = keys.find(
+      ({ name }, index) => keys.findIndex((key) => key.name === name) < index,
+    );
+    if (twice !== undefined)
+      throw new Refusal(`the name ${JSON.stringify(twice.name)} stands twice`);
     return keys;
   } catch (error) {
-    const mend = 'mend it, make one with `keys add NAME`, or name another with --keys-file or PETSTORE_KEYS_FILE';
-    throw new Refusal(`keys file ${path} cannot be used: ${reasonOf(error).replace(/\.$/, '')}; ${mend}`);
+    const mend =
+      'mend it, make one with `keys add NAME`, or name another with --keys-file or PETSTORE_KEYS_FILE';
+    throw new Refusal(
+      `keys file ${path} cannot be used: ${reasonOf(error).replace(/\.$/, '')}; ${mend}`,
+    );
   }
 }
 
-/** @throws Refusal also for a name of a key outside the file: keys of one name share their idempotency keys. */
+/**
+ * @throws Refusal also for a name of a key outside the file: keys of one name share their
+ * idempotency keys.
+ */
 function checkName(name: string, place = ''): void {
   if (!/^[^\p{C}\p{Zl}\p{Zp}]{1,100}$/u.test(name) || name.trim() !== name)
-    throw new Refusal(`${place}a name must be 1 to 100 printable characters without spaces around; choose another`);
+    throw new Refusal(
+      `${place}a name must be 1 to 100 printable characters without spaces around; choose another`,
+    );
   if (/^(dev|env-[0-9]+)$/.test(name))
-    throw new Refusal(`${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`);
+    throw new Refusal(
+      `${place}the name ${name} is reserved for keys of --dev and PETSTORE_API_KEYS; choose another`,
+    );
 }
 
 /** Its times stay texts, of which `timeOf` found that they are times. @throws Refusal */
@@ -46,27 +64,44 @@ function readKey(value: JsonValue, index: number) {
   const text = (member: string, isRight: (text: string) => boolean, rule: string) => {
     const found = key.get(member);
     if (typeof found === 'string' && isRight(found)) return found;
-    throw new Refusal(`${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`);
+    throw new Refusal(
+      `${place}: "${member}" ${found === undefined ? 'is missing; it must' : 'must'} be ${rule}`,
+    );
   };
   const time = (member: string) =>
     text(member, (found) => !Number.isNaN(timeOf(found)), 'a time such as 2026-11-20T08:00:00Z');
   const name = text('name', () => true, 'a text');
   checkName(name, `${place}: `);
-  const sha256 = text('sha256', (digest) => /^[0-9a-f]{64}$/i.test(digest), '64 hexadecimal digits');
-  return { name, sha256, created: time('created'), expires: key.has('expires') ? time('expires') : undefined };
+  const sha256 = text(
+    'sha256',
+    (digest) => /^[0-9a-f]{64}$/i.test(digest),
+    '64 hexadecimal digits',
+  );
+  return {
+    name,
+    sha256,
+    created: time('created'),
+    expires: key.has('expires') ? time('expires') : undefined,
+  };
 }
 
-function members(value: JsonValue, known: readonly string[], place: string): ReadonlyMap<string, JsonValue> {
+function members(
+  value: JsonValue,
+  known: readonly string[],
+  place: string,
+): ReadonlyMap<string, JsonValue> {
   if (!(value instanceof Map)) throw new Refusal(`${place} must be a JSON object`);
   // A misspelt `expires` would make a key that never ends.
   const unknown = [...value.keys()].find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new Refusal(`${place} has an unknown member ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined)
+    throw new Refusal(`${place} has an unknown member ${JSON.stringify(unknown)}`);
   return value;
 }
 
 /**
- * The keys of the environment, the keys file and `--dev`. A file that changed is read within a second; where that fails
- * the last good keys stay, and it is tried again. @throws Refusal for a bad key or file, or no active key.
+ * The keys of the environment, the keys file and `--dev`. A file that changed is read within a
+ * second; where that fails the last good keys stay, and it is tried again. @throws Refusal for a
+ * bad key or file, or no active key.
  */
 export async function openApiKeys(settings: Settings, log: Log) {
   const path = settings.get('--keys-file', defaultPath).text;
@@ -74,7 +109,9 @@ export async function openApiKeys(settings: Settings, log: Log) {
   const isDev = settings.find('--dev') !== undefined;
   const fixed = settings.list('PETSTORE_API_KEYS').map(({ text, from }, index): KeyEntry => {
     if (/^[\x21-\x7e]+$/.test(text)) return { name: `env-${index + 1}`, digest: digestOfKey(text) };
-    throw new Refusal(`${from}: key ${index + 1} must be of visible ASCII characters, without spaces`);
+    throw new Refusal(
+      `${from}: key ${index + 1} must be of visible ASCII characters, without spaces`,
+    );
   });
   let stored: readonly KeyEntry[] = [];
   let ring = new KeyRing(fixed, Date.now);
@@ -85,11 +122,13 @@ export async function openApiKeys(settings: Settings, log: Log) {
     // First, so that a change while the file is read is seen as one.
     const identity = await identityOf(path);
     // The default file may be made later; one that is named, or was read once, must be there.
-    stored = readKeysFile(path, isNamed || readIdentity !== '').map(({ name, sha256, expires }) => ({
-      name,
-      digest: Buffer.from(sha256, 'hex'),
-      ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
-    }));
+    stored = readKeysFile(path, isNamed || readIdentity !== '').map(
+      ({ name, sha256, expires }) => ({
+        name,
+        digest: Buffer.from(sha256, 'hex'),
+        ...(expires !== undefined && { expiresAt: Date.parse(expires) }),
+      }),
+    );
     ring = new KeyRing([...fixed, ...stored], Date.now);
     readIdentity = identity;
   }
@@ -100,7 +139,9 @@ export async function openApiKeys(settings: Settings, log: Log) {
   if (isDev && fs.existsSync(devPath)) await readOrMakeDevKey();
   if (!isDev && all.every(({ expiresAt = Infinity }) => expiresAt <= Date.now())) {
     const lack = all.length === 0 ? 'there is no API key' : 'every API key has expired';
-    throw new Refusal(`${lack}; make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS or start with --dev`);
+    throw new Refusal(
+      `${lack}; make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS or start with --dev`,
+    );
   }
 
   /** `isAsked` by a SIGHUP it logs each failure, otherwise one that repeats only once. */
@@ -111,7 +152,8 @@ export async function openApiKeys(settings: Settings, log: Log) {
       log('info', 'keys read again', { keys: fixed.length + stored.length });
     } catch (error) {
       const reason = reasonOf(error);
-      if (isAsked || reason !== problem) log('warn', 'keys not read again: the last good ones stay', { error: reason });
+      if (isAsked || reason !== problem)
+        log('warn', 'keys not read again: the last good ones stay', { error: reason });
       problem = reason;
     }
   }
@@ -128,7 +170,11 @@ export async function openApiKeys(settings: Settings, log: Log) {
     ring = new KeyRing([...fixed, ...stored], Date.now);
     return key;
   }
-  return { addDevKey, verify: (token: string) => ring.verify(token), reload: () => void readAgain(true) };
+  return {
+    addDevKey,
+    verify: (token: string) => ring.verify(token),
+    reload: () => void readAgain(true),
+  };
 }
 
 async function readOrMakeDevKey(): Promise<string> {
@@ -151,7 +197,10 @@ async function identityOf(path: string): Promise<string> {
 }
 
 /** Runs `keys`. @throws Refusal */
-export async function keys(settings: Settings, [action, name, ...more]: readonly string[]): Promise<void> {
+export async function keys(
+  settings: Settings,
+  [action, name, ...more]: readonly string[],
+): Promise<void> {
   const path = settings.get('--keys-file', defaultPath).text;
   const expires = settings.find('--expires');
   if (expires !== undefined && action !== 'add')
@@ -160,10 +209,13 @@ export async function keys(settings: Settings, [action, name, ...more]: readonly
     if (name !== undefined) throw new Refusal('`keys list` takes no name; it lists all');
     return print(linesOf(readKeysFile(path)));
   }
-  if (action !== 'add' && action !== 'revoke') throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
+  if (action !== 'add' && action !== 'revoke')
+    throw new Refusal('`keys` needs one of add NAME, list, revoke NAME');
   if (name === undefined || more.length > 0)
     throw new Refusal(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
-  return action === 'revoke' ? revoke(path, name) : add(path, name, expires && readDuration(expires));
+  return action === 'revoke'
+    ? revoke(path, name)
+    : add(path, name, expires && readDuration(expires));
 }
 
 async function add(path: string, name: string, lifeMs: number | undefined): Promise<void> {
@@ -174,7 +226,9 @@ async function add(path: string, name: string, lifeMs: number | undefined): Prom
   const expires = lifeMs === undefined ? undefined : new Date(now + lifeMs).toISOString();
   await changeFile(path, (present) => {
     if (present.some((other) => other.name === name))
-      throw new Refusal(`there is a key named ${name} in ${path}; choose another name, or revoke that one first`);
+      throw new Refusal(
+        `there is a key named ${name} in ${path}; choose another name, or revoke that one first`,
+      );
     return [...present, { name, sha256: digestOfKey(key).toString('hex'), created, expires }];
   });
   const loss = `the key ${name} is in ${path}, but was shown to nobody; take it out with \`keys revoke ${name}\``;
@@ -194,30 +248,44 @@ function linesOf(stored: readonly StoredKey[]): readonly string[] {
   const width = Math.max(...stored.map(({ name }) => name.length));
   return stored.map(({ name, created, expires }) => {
     const isOver = expires !== undefined && Date.now() >= Date.parse(expires);
-    const end = expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
+    const end =
+      expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
     return `${name.padEnd(width)}  created ${created}  ${end}`;
   });
 }
 
-async function changeFile(path: string, next: (present: readonly StoredKey[]) => readonly StoredKey[]): Promise<void> {
+async function changeFile(
+  path: string,
+  next: (present: readonly StoredKey[]) => readonly StoredKey[],
+): Promise<void> {
   const text = () => `${JSON.stringify({ keys: next(readKeysFile(path)) }, undefined, 2)}\n`;
-  await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () => replaceFile(path, text));
+  await orRefuse(`keys file ${path} cannot be written`, 'name another with --keys-file', () =>
+    replaceFile(path, text),
+  );
 }
 
 /**
- * Replaces a file by what `next` makes: as a whole, mode 600, synced, by renaming `FILE.lock`, one process after the
- * other. @throws Refusal where the lock stays held, and what `next` and the system throw; the file then stays.
+ * Replaces a file by what `next` makes: as a whole, mode 600, synced, by renaming `FILE.lock`, one
+ * process after the other. @throws Refusal where the lock stays held, and what `next` and the
+ * system throw; the file then stays.
  */
-export async function replaceFile(path: string, next: () => string, patienceMs = 5_000): Promise<void> {
+export async function replaceFile(
+  path: string,
+  next: () => string,
+  patienceMs = 5_000,
+): Promise<void> {
   // Renaming to a symbolic link would replace the link; one that leads nowhere is refused here.
-  const file = fs.lstatSync(path, { throwIfNoEntry: false }) === undefined ? path : fs.realpathSync(path);
+  const file =
+    fs.lstatSync(path, { throwIfNoEntry: false }) === undefined ? path : fs.realpathSync(path);
   const folder = dirname(file);
   makeFolder(folder);
   const lock = `${file}.lock`;
   const giveUpAt = Date.now() + patienceMs;
   while (!unlessThere(() => fs.writeFileSync(lock, '', { flag: 'wx', mode: 0o600 }))) {
     if (Date.now() > giveUpAt)
-      throw new Refusal(`${lock} is held by another process; try again, or delete it if there is none`);
+      throw new Refusal(
+        `${lock} is held by another process; try again, or delete it if there is none`,
+      );
     await wait(20);
   }
   try {

@@ -1,4 +1,7 @@
-/** Writes to the terminal, for the other modules of this folder: the log, results of commands, refusals, progress. */
+/**
+ * Writes to the terminal, for the other modules of this folder: the log, results of commands,
+ * refusals, progress.
+ */
 import { basename } from 'node:path';
 import type { Writable } from 'node:stream';
 import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
@@ -8,12 +11,23 @@ export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
 
-/** @throws Refusal of problem, reason and mend, where `work` throws anything but a Refusal or a storage's error. */
-export async function orRefuse<Value>(problem: string, mend: string, work: () => Value): Promise<Awaited<Value>> {
+/**
+ * @throws Refusal of problem, reason and mend, where `work` throws anything but a Refusal or a
+ * storage's error.
+ */
+export async function orRefuse<Value>(
+  problem: string,
+  mend: string,
+  work: () => Value,
+): Promise<Awaited<Value>> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof Refusal || (error instanceof PetstoreError && error.code.startsWith('storage_'))) throw error;
+    if (
+      error instanceof Refusal ||
+      (error instanceof PetstoreError && error.code.startsWith('storage_'))
+    )
+      throw error;
     throw new Refusal(`${problem} (${reasonOf(error)}); ${mend}`);
   }
 }
@@ -23,16 +37,23 @@ const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\
 
 /** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
 export function printable(text: string): string {
-  return text.replace(unprintable, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.replace(
+    unprintable,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
-export const program = basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
+export const program =
+  basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
 export function say(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }
 
-/** Prints a result. A reader such as `head` may be gone, unless `loss` says what was lost by it. @throws Refusal */
+/**
+ * Prints a result. A reader such as `head` may be gone, unless `loss` says what was lost by it.
+ * @throws Refusal
+ */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
@@ -46,12 +67,18 @@ export function countOf(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
 
-/** Shows how far long work has come, in one line on a terminal at standard error; nothing elsewhere. '' clears it. */
+/**
+ * Shows how far long work has come, in one line on a terminal at standard error; nothing elsewhere.
+ * '' clears it.
+ */
 export function showProgress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`);
 }
 
-/** Drops lines, and counts them, while 4 MiB wait for a reader. @throws TypeError for fields that JSON cannot write. */
+/**
+ * Drops lines, and counts them, while 4 MiB wait for a reader. @throws TypeError for fields that
+ * JSON cannot write.
+ */
 export function logTo(stream: Writable, format: 'text' | 'json'): Log {
   let dropped = 0;
   const lineOf = format === 'json' ? jsonLine : textLine;
@@ -71,12 +98,20 @@ export function logTo(stream: Writable, format: 'text' | 'json'): Log {
 const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 
 function jsonLine(level: string, msg: string, fields: object): string {
-  return JSON.stringify(Object.assign({ level, msg }, fields, { level, msg, time: new Date() }), plain);
+  return JSON.stringify(
+    Object.assign({ level, msg }, fields, { level, msg, time: new Date() }),
+    plain,
+  );
 }
 
 function textLine(level: string, msg: string, fields: object): string {
-  const words = [new Date().toTimeString().slice(0, 8), ...(level === 'info' ? [] : [`${level}:`]), msg];
+  const words = [
+    new Date().toTimeString().slice(0, 8),
+    ...(level === 'info' ? [] : [`${level}:`]),
+    msg,
+  ];
   for (const [name, value] of Object.entries(fields))
-    if (value !== undefined) words.push(`${name}=${JSON.stringify(value, plain).replace(/^"([^\s"\\]+)"$/, '$1')}`);
+    if (value !== undefined)
+      words.push(`${name}=${JSON.stringify(value, plain).replace(/^"([^\s"\\]+)"$/, '$1')}`);
   return words.join(' ');
 }

@@ -10,7 +10,10 @@ import type { Settings } from './settings.js';
 const shipped: Readonly<Record<string, readonly [about: string, library?: string]>> = {
   cors: ['browsers let pages of each --cors-origin in; that turns it on', 'cors@2'],
   // An install script of its dependency reports to its makers.
-  docs: ['Swagger UI at /docs; --dev turns it on where its library is', '--ignore-scripts swagger-ui-dist@5'],
+  docs: [
+    'Swagger UI at /docs; --dev turns it on where its library is',
+    '--ignore-scripts swagger-ui-dist@5',
+  ],
   faults: ['a request with a key may ask for a fault: `Petstore-Fault: status=503`'],
   metrics: ['Prometheus reads /metrics, which needs no key', 'prom-client@15'],
   orders: ['experimental: orders at /v1/store/orders, kept in a file beside the animals'],
@@ -24,10 +27,15 @@ const loads: Readonly<Record<string, (settings: Settings) => Promise<Plugin>>> =
 };
 
 export function pluginsHelp(): readonly string[] {
-  return Object.entries(shipped).map(([name, words]) => `  ${name.padEnd(9)} ${words.join('; npm install ')}`);
+  return Object.entries(shipped).map(
+    ([name, words]) => `  ${name.padEnd(9)} ${words.join('; npm install ')}`,
+  );
 }
 
-/** Plugins by name, each once: those asked for, and those that other options turn on. @throws Refusal */
+/**
+ * Plugins by name, each once: those asked for, and those that other options turn on. @throws
+ * Refusal
+ */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
   const asked = [
     ...(settings.find('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
@@ -42,7 +50,9 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
     const named = (work: () => unknown) =>
       orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
     plugins.set(text, async (host) => {
-      await named(() => plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }));
+      await named(() =>
+        plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }),
+      );
     });
   }
   return plugins;
@@ -56,14 +66,17 @@ async function load(text: string, from: string, settings: Settings): Promise<Plu
   } catch (error) {
     if (!codeOf(error)?.endsWith('MODULE_NOT_FOUND')) throw error;
     if (from === '--dev') return undefined;
-    throw new Refusal(`${from} ${text} needs a package that is not installed: npm install ${shipped[text]?.[1]}`);
+    throw new Refusal(
+      `${from} ${text} needs a package that is not installed: npm install ${shipped[text]?.[1]}`,
+    );
   }
 }
 
 async function loadCors(settings: Settings): Promise<Plugin> {
   const { corsPlugin } = await import('../plugins/cors.js');
   const origins = settings.list('--cors-origin');
-  if (origins[0] === undefined) throw new Refusal('--plugin cors lets nobody in; name whom with --cors-origin ORIGIN');
+  if (origins[0] === undefined)
+    throw new Refusal('--plugin cors lets nobody in; name whom with --cors-origin ORIGIN');
   try {
     return corsPlugin({ origins: origins.map(({ text }) => text) });
   } catch (error) {
@@ -81,5 +94,7 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
-  throw new Refusal(`${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``);
+  throw new Refusal(
+    `${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``,
+  );
 }

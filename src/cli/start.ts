@@ -3,24 +3,48 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import querystring from 'node:querystring';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, createPetstore, detailOf, largestBodyBytes, memoryStorage, reasonOf } from '../index.js';
+import {
+  codeOf,
+  createPetstore,
+  detailOf,
+  largestBodyBytes,
+  memoryStorage,
+  reasonOf,
+} from '../index.js';
 import type { Listening, Log, Petstore, Plugin } from '../index.js';
 import { openApiKeys } from './keys.js';
 import { logTo, Refusal } from './output.js';
-import { read, readTlsFiles, readWholeNumber, readWord, type Setting, type Settings, timeOf } from './settings.js';
+import {
+  read,
+  readTlsFiles,
+  readWholeNumber,
+  readWord,
+  type Setting,
+  type Settings,
+  timeOf,
+} from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
 /** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */
 const stopTimeoutMs = 9_500;
 
-/** Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal; PetstoreError */
+/**
+ * Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal;
+ * PetstoreError
+ */
 export async function start(settings: Settings): Promise<void> {
   // As `listen` does, but before any file is made.
   if ('Bun' in globalThis || 'Deno' in globalThis)
-    throw new Refusal('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
+    throw new Refusal(
+      'a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve',
+    );
   const isDev = settings.find('--dev') !== undefined;
   const hostRule = 'an address or a host name such as 127.0.0.1 or ::1';
-  const host = read(settings.get('--host'), (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text, hostRule);
+  const host = read(
+    settings.get('--host'),
+    (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text,
+    hostRule,
+  );
   const port = readWholeNumber(settings.get('--port'), 0, 65_535);
   const named = await readStorage(settings.get('--storage'));
   const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
@@ -31,12 +55,25 @@ export async function start(settings: Settings): Promise<void> {
   const seed = settings.find('--seed');
   const seeds = seed && (await (await import('./import.js')).readSeed(seed.text));
   let tls = await readTlsFiles(settings);
-  const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), ['silent', 'info', 'requests']);
-  const format = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), ['text', 'json']);
+  const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), [
+    'silent',
+    'info',
+    'requests',
+  ]);
+  const format = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), [
+    'text',
+    'json',
+  ]);
   const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
-  const isAsked = isDev || settings.find('--plugin') !== undefined || settings.find('--cors-origin') !== undefined;
-  const plugins = isAsked ? await (await import('./plugins.js')).loadPlugins(settings) : new Map<string, Plugin>();
-  // A port in use must leave no new file. Later starts do not try it: a client that connects then would be cut off.
+  const isAsked =
+    isDev ||
+    settings.find('--plugin') !== undefined ||
+    settings.find('--cors-origin') !== undefined;
+  const plugins = isAsked
+    ? await (await import('./plugins.js')).loadPlugins(settings)
+    : new Map<string, Plugin>();
+  // A port in use must leave no new file. Later starts do not try it: a client that connects then
+  // would be cut off.
   if (isDev || named?.place === '') await tryPort(host, port).catch(refusePort);
   const apiKeys = await openApiKeys(settings, log);
 
@@ -46,7 +83,8 @@ export async function start(settings: Settings): Promise<void> {
 
   function refusePort(error: unknown): never {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
-    const problem = codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
+    const problem =
+      codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
     const free = port < 60_000 ? port + 100 : port - 100;
     const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--host or --port';
     throw new Refusal(`port ${port} of ${host} ${problem}; choose another with ${another}`);
@@ -86,19 +124,22 @@ export async function start(settings: Settings): Promise<void> {
     }
   }
 
-  // A second signal ends it at once, with the exit code that a shell gives a signal: 128 and its number.
+  // A second signal ends it at once, with the exit code that a shell gives a signal: 128 and its
+  // number.
   process.on('SIGINT', () => void end('SIGINT', 0, 130));
   process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
   process.on('SIGHUP', () => void reload());
   process.on('uncaughtException', (error) => {
     log('error', 'a fault of ours', { error: detailOf(error) });
     if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
-    // Closed as by a signal: other requests may still be answered, and animals that wait for the disk be kept.
+    // Closed as by a signal: other requests may still be answered, and animals that wait for the
+    // disk be kept.
     void end('uncaughtException', 70, 70);
   });
 
   const open = async () =>
-    (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryStorage({ pets: seeds?.drafts ?? [] });
+    (await named?.open(isDev ? 'dev' : 'serve', log)) ??
+    memoryStorage({ pets: seeds?.drafts ?? [] });
   let storage = await open();
   if (seeds !== undefined) {
     let isSeeded = named === undefined;
@@ -138,8 +179,15 @@ export async function start(settings: Settings): Promise<void> {
   // A SIGHUP may have read others meanwhile.
   if (tls !== undefined) listening.setTls(tls);
   const [text, readyMs] = [named?.text ?? 'memory:', Math.round(performance.now())];
-  log('info', 'listening', { url: listening.url, storage: text, pets: storage.size, readyMs, pid: process.pid });
-  if (devKey !== undefined) process.stdout.write(devBanner(listening.url, devKey, plugins.has('docs')));
+  log('info', 'listening', {
+    url: listening.url,
+    storage: text,
+    pets: storage.size,
+    readyMs,
+    pid: process.pid,
+  });
+  if (devKey !== undefined)
+    process.stdout.write(devBanner(listening.url, devKey, plugins.has('docs')));
 }
 
 function readUrl(setting: Setting | undefined) {
@@ -151,12 +199,16 @@ function readUrl(setting: Setting | undefined) {
 function readClock(setting: Setting | undefined, named: NamedStorage | undefined) {
   if (setting === undefined) return undefined;
   if (named !== undefined)
-    throw new Refusal(`${setting.from} would leave wrong times in ${named.text}; use it with --storage memory: alone`);
+    throw new Refusal(
+      `${setting.from} would leave wrong times in ${named.text}; use it with --storage memory: alone`,
+    );
   const parse = (text: string) => {
     const time = /T..:..:../i.test(text) ? timeOf(text.toUpperCase()) : NaN;
     return time >= 0 && time;
   };
-  const at = read(setting, parse, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z') - performance.now();
+  const at =
+    read(setting, parse, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z') -
+    performance.now();
   return () => Math.floor(at + performance.now());
 }
 
@@ -167,18 +219,35 @@ async function tryPort(host: string, port: number): Promise<void> {
   await once(server.close(), 'close');
 }
 
-/** Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a `psk_` (C40). */
+/**
+ * Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a
+ * `psk_` (C40).
+ */
 function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
   const isKey = (text: string) => text.includes('psk_') || verify(text) !== undefined;
-  const shown = (segment: string) => ([segment, querystring.unescape(segment)].some(isKey) ? '…' : segment);
+  const shown = (segment: string) =>
+    [segment, querystring.unescape(segment)].some(isKey) ? '…' : segment;
   return (host) =>
-    host.onReply(({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
-      const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');
-      const ms = Math.round(milliseconds * 1_000) / 1_000;
-      if (isJson) return host.log('info', 'request', { method, path, route, status, ms, key, address });
-      const words = [method || '-', path || '-', status, `${ms.toFixed(1)} ms`, key ?? '-', address ?? '-'];
-      return host.log('info', [...words, ...(route === undefined || route === path ? [] : [route])].join(' '));
-    });
+    host.onReply(
+      ({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
+        const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');
+        const ms = Math.round(milliseconds * 1_000) / 1_000;
+        if (isJson)
+          return host.log('info', 'request', { method, path, route, status, ms, key, address });
+        const words = [
+          method || '-',
+          path || '-',
+          status,
+          `${ms.toFixed(1)} ms`,
+          key ?? '-',
+          address ?? '-',
+        ];
+        return host.log(
+          'info',
+          [...words, ...(route === undefined || route === path ? [] : [route])].join(' '),
+        );
+      },
+    );
 }
 
 function devBanner(url: string, key: string, hasDocs: boolean): string {

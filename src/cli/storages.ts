@@ -1,7 +1,14 @@
 /** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
 import { copyRecords, fileImport, fileRecordNames, fileStorage, fileTarget } from '../index.js';
-import type { CopyProgress, ImportTarget, Log, PetDraft, PetStorage, TextTarget } from '../index.js';
+import type {
+  CopyProgress,
+  ImportTarget,
+  Log,
+  PetDraft,
+  PetStorage,
+  TextTarget,
+} from '../index.js';
 import { countOf, logTo, print, Refusal, showProgress } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
@@ -9,13 +16,22 @@ import type { Setting, Settings } from './settings.js';
 export interface NamedStorage {
   /** As the operator wrote it, without a password. */
   readonly text: string;
-  /** Two names of one file have the same, two URLs of one database may not; empty for a file that is not there yet. */
+  /**
+   * Two names of one file have the same, two URLs of one database may not; empty for a file that is
+   * not there yet.
+   */
   readonly place: string;
-  /** To serve, it waits for a database that cannot be reached; for `--dev` it brings its tables up to date too. */
+  /**
+   * To serve, it waits for a database that cannot be reached; for `--dev` it brings its tables up
+   * to date too.
+   */
   readonly open: (use: 'serve' | 'dev' | 'copy', log: Log) => Promise<PetStorage>;
   /** Opens it to import the source of a digest. */
   readonly openImport: (source: string, log: Log) => Promise<ImportTarget>;
-  /** Adds animals where there were none yet, in one step (F12); false where there are. Nobody has it open here. */
+  /**
+   * Adds animals where there were none yet, in one step (F12); false where there are. Nobody has it
+   * open here.
+   */
   readonly seed: (drafts: readonly PetDraft[], source: string, log: Log) => Promise<boolean>;
   readonly openTarget: (records?: string) => Promise<TextTarget>;
   readonly recordNames: (log: Log) => Promise<readonly string[]>;
@@ -23,7 +39,9 @@ export interface NamedStorage {
   readonly migrate?: () => Promise<string>;
 }
 
-/** Undefined for `memory:`. @throws Refusal, which does not repeat the text: it may hold a password. */
+/**
+ * Undefined for `memory:`. @throws Refusal, which does not repeat the text: it may hold a password.
+ */
 export async function readStorage({ text, from }: Setting): Promise<NamedStorage | undefined> {
   if (text === 'memory:') return undefined;
   return text.startsWith('file:') && text !== 'file:' ? fileOf(text) : databaseOf(text, from);
@@ -60,7 +78,9 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   const postgres = await import('../postgres/index.js');
   const wantedUrl = postgres.wantedUrl(url);
   if (wantedUrl !== undefined)
-    throw new Refusal(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
+    throw new Refusal(
+      `${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`,
+    );
   const { protocol, username, host, pathname } = new URL(url);
   // Leaves out what may hold a password: the user information and the parameters.
   const text = `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
@@ -81,7 +101,8 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   return {
     text,
     place: url,
-    open: (use, log) => (use === 'copy' ? open(use, log) : postgres.untilThere(() => open(use, log), log)),
+    open: (use, log) =>
+      use === 'copy' ? open(use, log) : postgres.untilThere(() => open(use, log), log),
     openImport: (source, log) => postgres.postgresImport(url, source, log).catch(refuseMissing),
     seed: (drafts, _source, log) => postgres.seedPostgres(url, drafts, log),
     openTarget: (records) => postgres.postgresTarget(url, records),
@@ -96,20 +117,28 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
   const source = from && (await readStorage(from));
   const target = to && (await readStorage(to));
   if (operands.length > 0 || source === undefined || target === undefined)
-    throw new Refusal('`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:');
-  if (source.place === '') throw new Refusal(`--from ${source.text} is not there; name a storage that is`);
+    throw new Refusal(
+      '`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:',
+    );
+  if (source.place === '')
+    throw new Refusal(`--from ${source.text} is not there; name a storage that is`);
   if (source.place === target.place)
-    throw new Refusal(`--from ${source.text} and --to ${target.text} are the same; name another to copy to`);
+    throw new Refusal(
+      `--from ${source.text} and --to ${target.text} are the same; name another to copy to`,
+    );
   const log = logTo(process.stderr, process.stderr.isTTY ? 'text' : 'json');
   const opened = await source.open('copy', log);
   const copied = { open: () => target.open('copy', log), openTarget: target.openTarget };
   const copyAll = async (name?: string) => {
-    const words = (count: number) => (name === undefined ? countOf(count, 'animal') : `${count} ${name}`);
+    const words = (count: number) =>
+      name === undefined ? countOf(count, 'animal') : `${count} ${name}`;
     const show: CopyProgress = (what, count) => showProgress(`${what} ${words(count)}`);
     const { count, present, sha256 } = await copyRecords(name, opened, copied, show);
     showProgress('');
     const before = present === 0 ? '' : `, ${present} of them before`;
-    await print([`${words(count)} of ${source.text} copied to ${target.text}${before}; SHA-256 of both ${sha256}`]);
+    await print([
+      `${words(count)} of ${source.text} copied to ${target.text}${before}; SHA-256 of both ${sha256}`,
+    ]);
   };
   try {
     await copyAll();
@@ -122,11 +151,13 @@ export async function copy(settings: Settings, operands: readonly string[]): Pro
 
 /** Runs `migrate`. @throws Refusal; PetstoreError `storage_unusable` */
 export async function migrate(settings: Settings, operands: readonly string[]): Promise<void> {
-  if (operands.length > 0) throw new Refusal('`migrate` takes no operand; name the database with --storage');
+  if (operands.length > 0)
+    throw new Refusal('`migrate` takes no operand; name the database with --storage');
   const setting = settings.get('--storage');
   const named = await readStorage(setting);
   const mend = 'name a database, such as postgres://user:password@host:5432/database';
   // No database's text, which may hold a password.
-  if (named?.migrate === undefined) throw new Refusal(`${setting.from} ${setting.text} needs no migration; ${mend}`);
+  if (named?.migrate === undefined)
+    throw new Refusal(`${setting.from} ${setting.text} needs no migration; ${mend}`);
   await print([await named.migrate()]);
 }

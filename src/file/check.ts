@@ -1,4 +1,7 @@
-/** For the command `check`: tells what a storage file holds, and saves what is sound into a new one; takes no lock. */
+/**
+ * For the command `check`: tells what a storage file holds, and saves what is sound into a new one;
+ * takes no lock.
+ */
 import { constants } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { batchBytes, createFile, nodeDisk, offerLine, readLine, replay } from '../journal/index.js';
@@ -9,10 +12,11 @@ import { petLines } from './record-lines.js';
 export type FileReport = Awaited<ReturnType<typeof checkFile>>;
 
 /**
- * Counts what a start would serve of a file; of a damaged one, what is under a sound commit before its problem. Of its
- * `bytes`, `committedBytes` are up to the last sound commit, and a start would set the last `tornBytes` aside. `sound`
- * and `torn` start (F2), `damaged` does not (F3). The last write of a server at work may look torn. @throws
- * PetstoreError `storage_unusable` where it cannot be read.
+ * Counts what a start would serve of a file; of a damaged one, what is under a sound commit before
+ * its problem. Of its `bytes`, `committedBytes` are up to the last sound commit, and a start would
+ * set the last `tornBytes` aside. `sound` and `torn` start (F2), `damaged` does not (F3). The last
+ * write of a server at work may look torn. @throws PetstoreError `storage_unusable` where it cannot
+ * be read.
  */
 export async function checkFile(path: string) {
   const counts = { animals: 0, idempotencyKeys: 0, available: 0, pending: 0, sold: 0, none: 0 };
@@ -23,17 +27,32 @@ export async function checkFile(path: string) {
     if (once) counts.idempotencyKeys++;
   });
   const onCommit = () => (committed = { ...counts });
-  const found = await withFileToRead(path, (descriptor) => replay(nodeDisk, descriptor, accept, onCommit));
+  const found = await withFileToRead(path, (descriptor) =>
+    replay(nodeDisk, descriptor, accept, onCommit),
+  );
   const { problem, commits, size: bytes, committedEnd: committedBytes, tornTail } = found;
   let verdict: 'sound' | 'torn' | 'damaged' = 'sound';
   if (problem) verdict = tornTail ? 'torn' : 'damaged';
   const { animals, idempotencyKeys, ...byStatus } = verdict === 'damaged' ? committed : counts;
   const tornBytes = tornTail?.length ?? 0;
-  return { verdict, problem, animals, byStatus, idempotencyKeys, commits, bytes, committedBytes, tornBytes };
+  return {
+    verdict,
+    problem,
+    animals,
+    byStatus,
+    idempotencyKeys,
+    commits,
+    bytes,
+    committedBytes,
+    tornBytes,
+  };
 }
 
 /** Opens a file to be read, and closes it in any case. @throws PetstoreError `storage_unusable` */
-export function withFileToRead<Result>(path: string, use: (descriptor: number) => Promise<Result>): Promise<Result> {
+export function withFileToRead<Result>(
+  path: string,
+  use: (descriptor: number) => Promise<Result>,
+): Promise<Result> {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const used = withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
   return used.catch((error: unknown) => Promise.reject(unusable(path, error)));
@@ -42,17 +61,22 @@ export function withFileToRead<Result>(path: string, use: (descriptor: number) =
 /** What was saved, and what was not. */
 export type SalvageReport = Awaited<ReturnType<typeof salvageFile>>;
 
-/** A line that was left out, by its number from 1: its animal's id, where that can be told, and why. */
+/**
+ * A line that was left out, by its number from 1: its animal's id, where that can be told, and why.
+ */
 export type LeftOutLine = SalvageReport['leftOut'][number];
 
 /**
- * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum fits, and those
- * after the last commit. Answers how many, the missing ids up to the greatest, and the lines left out. @throws
- * PetstoreError `storage_unusable` where one cannot be read, or the other, which must not exist, written.
+ * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum
+ * fits, and those after the last commit. Answers how many, the missing ids up to the greatest, and
+ * the lines left out. @throws PetstoreError `storage_unusable` where one cannot be read, or the
+ * other, which must not exist, written.
  */
 export async function salvageFile(path: string, outPath: string) {
   const { batches, ...report } = await withFileToRead(path, soundPart);
-  await createFile(nodeDisk, outPath, batches).catch((error: unknown) => Promise.reject(unusable(outPath, error)));
+  await createFile(nodeDisk, outPath, batches).catch((error: unknown) =>
+    Promise.reject(unusable(outPath, error)),
+  );
   return report;
 }
 
@@ -90,14 +114,22 @@ async function soundPart(descriptor: number) {
   // Between the last commit and such a line.
   const before: FoundLine[] = [];
   let number = 1;
-  for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, await nodeDisk.factsOf(descriptor))) {
+  for await (const { bytes, text } of wholeLines(
+    nodeDisk,
+    descriptor,
+    await nodeDisk.factsOf(descriptor),
+  )) {
     for (let next = 0; next < text.length; ) {
       const from = next;
       const line = readLine(text, from);
       const { textFrom, once, commit, imported } = line;
       // A new one for each line: ids need not grow here.
       const accept = petLines((animal, _status, json) => {
-        batch.push({ line: once ? number + 1 : number, animal, text: text.slice(from, textFrom) + json });
+        batch.push({
+          line: once ? number + 1 : number,
+          animal,
+          text: text.slice(from, textFrom) + json,
+        });
       });
       // The place of an import does not fit what is saved: it is left out, without being a loss.
       const what = commit || imported ? undefined : offerLine(text, line, accept);
@@ -119,7 +151,15 @@ async function soundPart(descriptor: number) {
   }
   save(before);
   save(batch);
-  const greatestId = leftOut.reduce((greatest, { animal = 0n }) => (animal > greatest ? animal : greatest), lastId);
+  const greatestId = leftOut.reduce(
+    (greatest, { animal = 0n }) => (animal > greatest ? animal : greatest),
+    lastId,
+  );
   if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
-  return { animals, missing, leftOut: leftOut.sort((one, other) => one.line - other.line), batches };
+  return {
+    animals,
+    missing,
+    leftOut: leftOut.sort((one, other) => one.line - other.line),
+    batches,
+  };
 }

@@ -1,4 +1,7 @@
-/** Copies animals, and what plugins keep, from any storage to any other, ids kept: compares, adds, and reads again. */
+/**
+ * Copies animals, and what plugins keep, from any storage to any other, ids kept: compares, adds,
+ * and reads again.
+ */
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
@@ -23,19 +26,27 @@ export interface CopyTarget {
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
 
 /**
- * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add to `to` meanwhile;
- * what is added to `from` may be left out. Idempotency keys are not copied.
- * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not, `storage_damaged` where in
- * the end they differ, and whatever opening, reading and writing them throws.
+ * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add
+ * to `to` meanwhile; what is added to `from` may be left out. Idempotency keys are not copied.
+ * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not,
+ * `storage_damaged` where in the end they differ, and whatever opening, reading and writing them
+ * throws.
  */
-export function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport> {
+export function copyPets(
+  from: PetStorage,
+  to: CopyTarget,
+  progress?: CopyProgress,
+): Promise<CopyReport> {
   return copyRecords(undefined, from, to, progress);
 }
 
 /** What was copied. */
 export type CopyReport = Awaited<ReturnType<typeof copyRecords>>;
 
-/** The same for records by their name, which `from` hands out once. The SHA-256 is of all texts, newlines included. */
+/**
+ * The same for records by their name, which `from` hands out once. The SHA-256 is of all texts,
+ * newlines included.
+ */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
@@ -85,7 +96,8 @@ type Listed = Pick<Texts<never>, 'list'>;
 async function textsIn(storage: PetStorage, name: string | undefined): Promise<Listed> {
   if (name === undefined) return textsOf(storage);
   const records = storage.records?.(name, anyRecords);
-  if (!records) throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
+  if (!records)
+    throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
   await records.opened;
   return records;
 }
@@ -112,24 +124,34 @@ const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
 /** All texts of ids above one and up to another, a page at a time. */
-async function* pagesOf(texts: Listed, above = 0n, upTo = int64Max): AsyncGenerator<readonly StoredText[]> {
+async function* pagesOf(
+  texts: Listed,
+  above = 0n,
+  upTo = int64Max,
+): AsyncGenerator<readonly StoredText[]> {
   // How long the texts are is not known yet.
   let limit = 16;
   for (let after: bigint | undefined = above; after !== undefined && after < upTo; ) {
     const page: TextPage = await texts.list({ limit, after });
     const bytes = page.texts.reduce((sum, json) => sum + json.length, 0);
-    if (bytes > 0) limit = Math.max(1, Math.min(pageSize, Math.floor((pageBytes * page.texts.length) / bytes)));
-    const found = page.texts.map((json) => ({ id: idOfText(json), json })).filter(({ id }) => id <= upTo);
+    if (bytes > 0)
+      limit = Math.max(1, Math.min(pageSize, Math.floor((pageBytes * page.texts.length) / bytes)));
+    const found = page.texts
+      .map((json) => ({ id: idOfText(json), json }))
+      .filter(({ id }) => id <= upTo);
     if (found.length > 0) yield found;
     after = page.next;
   }
 }
 
 /**
- * The names under which plugins keep records beside a file, in `FILE.NAME`; not where the first line is no record, or
- * is an animal, as in a copy of the storage file: `log` is told of those.
+ * The names under which plugins keep records beside a file, in `FILE.NAME`; not where the first
+ * line is no record, or is an animal, as in a copy of the storage file: `log` is told of those.
  */
-export async function fileRecordNames(path: string, log: Log = () => undefined): Promise<readonly string[]> {
+export async function fileRecordNames(
+  path: string,
+  log: Log = () => undefined,
+): Promise<readonly string[]> {
   const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
   const files = (await readdir(folder)).filter((file) => file.startsWith(prefix)).sort();
   const found: string[] = [];
@@ -139,7 +161,10 @@ export async function fileRecordNames(path: string, log: Log = () => undefined):
     if (line === undefined) continue;
     // It may be damaged, which the copying will tell.
     if (/^\s*\{.*"id"\s*:/.test(line) && !isAnimal(line)) found.push(name);
-    else log('warn', 'a file beside the storage file is not taken for the records of a plugin', { file });
+    else
+      log('warn', 'a file beside the storage file is not taken for the records of a plugin', {
+        file,
+      });
   }
   return found;
 }
@@ -150,7 +175,9 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   if (!facts?.isFile()) return undefined;
   return withFileToRead(path, async (descriptor) => {
     for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
-      const line = text.split('\n').find((each) => !/^(\{"(commit|idempotency|import)":|\s*$)/.test(each));
+      const line = text
+        .split('\n')
+        .find((each) => !/^(\{"(commit|idempotency|import)":|\s*$)/.test(each));
       if (line !== undefined) return line;
     }
     return undefined;

@@ -15,17 +15,30 @@ import type { KeptKind, KeyUse } from '../memory/index.js';
 import { Catalogue, checkOnce, closedError, IdempotencyKeys } from '../memory/index.js';
 import { restKind, petKind, petsOf, RecordNames, recordsWhenOpen } from '../memory/index.js';
 import { petJson, type PetDraft } from '../pet.js';
-import type { ImportTarget, InsertOnce, PetQuery, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
+import type {
+  ImportTarget,
+  InsertOnce,
+  PetQuery,
+  PetStorage,
+  RecordKind,
+  StoredText,
+  TextTarget,
+} from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 /** What a file storage may be given. */
 export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
 
 /**
- * Opens a file of JSON Lines, made where missing (F8), for this process alone; records of plugins are in `PATH.NAME`.
- * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3), in one line.
+ * Opens a file of JSON Lines, made where missing (F8), for this process alone; records of plugins
+ * are in `PATH.NAME`.
+ * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3), in
+ * one line.
  */
-export async function fileStorage(path: string, options: FileStorageOptions = {}): Promise<PetStorage> {
+export async function fileStorage(
+  path: string,
+  options: FileStorageOptions = {},
+): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
   const petsPath = resolve(path);
   const pets = await openFileRecords(petsPath, options, petKind, petLines);
@@ -59,19 +72,25 @@ export async function fileStorage(path: string, options: FileStorageOptions = {}
     ready: async () => {
       await pets.ready();
       const others = await Promise.all(beside).catch((cause: unknown) => {
-        throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', { cause });
+        throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', {
+          cause,
+        });
       });
       for (const records of others) await records.ready();
     },
     close: async () => {
-      const closeOpened = async (opening: (typeof beside)[number]) => (await opening.catch(() => undefined))?.close();
+      const closeOpened = async (opening: (typeof beside)[number]) =>
+        (await opening.catch(() => undefined))?.close();
       closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
       await closing;
     },
   };
 }
 
-/** Opens a storage's file, or that of the records of a name, to add at its end. @throws as `fileStorage` */
+/**
+ * Opens a storage's file, or that of the records of a name, to add at its end. @throws as
+ * `fileStorage`
+ */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   const isPets = records === undefined;
   const ownPath = isPets ? resolve(path) : `${resolve(path)}.${records}`;
@@ -82,7 +101,10 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
     adopt: async (texts) => {
       for (const { id } of texts) {
         if (id <= lastId)
-          throw new PetstoreError('storage_unusable', `${ownPath} has an id of ${lastId}, which ${id} cannot follow`);
+          throw new PetstoreError(
+            'storage_unusable',
+            `${ownPath} has an id of ${lastId}, which ${id} cannot follow`,
+          );
         lastId = id;
       }
       await append(texts.map(({ json }) => json));
@@ -92,8 +114,9 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
 }
 
 /**
- * Opens a storage's file to import one source, told by its SHA-256 in small hexadecimal digits: each batch and the
- * place behind it are one commit (F11). `isEmpty` says whether it holds no animal. @throws as `fileStorage`
+ * Opens a storage's file to import one source, told by its SHA-256 in small hexadecimal digits:
+ * each batch and the place behind it are one commit (F11). `isEmpty` says whether it holds no
+ * animal. @throws as `fileStorage`
  */
 export async function fileImport(path: string, source: string, options: FileStorageOptions = {}) {
   let lastId = 0n;
@@ -107,7 +130,10 @@ export async function fileImport(path: string, source: string, options: FileStor
   async function add(drafts: readonly PetDraft[]): Promise<number> {
     checkIdsLeft(lastId, drafts.length);
     const next = { source, place: place + drafts.length };
-    await append([importLine(next), ...drafts.map((draft, index) => petJson(lastId + BigInt(index + 1), draft))]);
+    await append([
+      importLine(next),
+      ...drafts.map((draft, index) => petJson(lastId + BigInt(index + 1), draft)),
+    ]);
     lastId += BigInt(drafts.length);
     return (place = next.place);
   }
@@ -118,7 +144,8 @@ export async function fileImport(path: string, source: string, options: FileStor
 
 /** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
 function checkIdsLeft(lastId: bigint, count: number): void {
-  if (int64Max - lastId < BigInt(count)) throw new PetstoreError('unavailable', 'There are no ids left.');
+  if (int64Max - lastId < BigInt(count))
+    throw new PetstoreError('unavailable', 'There are no ids left.');
 }
 
 const noAnswer = 'The disk does not answer.';
@@ -164,7 +191,8 @@ async function openFileRecords<Draft, Own>(
     const records = adds.map(({ own, use }, index) => {
       const id = firstId + BigInt(index);
       const json = kind.json(id, own);
-      // In this order a torn write leaves no animal without its idempotency record; a record alone is cut off.
+      // In this order a torn write leaves no animal without its idempotency record; a record alone
+      // is cut off.
       if (use) batch.push(idempotencyLine(use));
       batch.push(json);
       return { stored: { id, json }, status: kind.statusOf(own), use };

@@ -2,17 +2,33 @@
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from '../errors.js';
 import type { AcceptLine } from '../journal/index.js';
-import { asByteString, int64Max, int64OfJsonNumber, JsonNumber, parseInt64, parseJson, toByteString } from '../json.js';
+import {
+  asByteString,
+  int64Max,
+  int64OfJsonNumber,
+  JsonNumber,
+  parseInt64,
+  parseJson,
+  toByteString,
+} from '../json.js';
 import type { ByteString, JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 
 /** Takes an animal, or a plugin's record, and the idempotency record before it. */
-type TakePet = (id: bigint, status: PetStatus | undefined, json: ByteString, once: InsertOnce | undefined) => void;
+type TakePet = (
+  id: bigint,
+  status: PetStatus | undefined,
+  json: ByteString,
+  once: InsertOnce | undefined,
+) => void;
 
 const beforeId = '{"id":';
 
-/** As `petJson` writes a name of bytes up to this, none escaped. A million lines take 0.7 s so, and 3.3 s if parsed. */
+/**
+ * As `petJson` writes a name of bytes up to this, none escaped. A million lines take 0.7 s so, and
+ * 3.3 s if parsed.
+ */
 const canonicalTo = (lastByte: string) =>
   new RegExp(
     `^${beforeId}[1-9][0-9]{0,14},"name":"[\\x20!#-[\\]-${lastByte}]*",` +
@@ -29,7 +45,8 @@ export function petLines(take: TakePet): AcceptLine {
   return (line, once) => {
     if (inAscii.test(line) || (inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1')))) {
       let id = 0;
-      for (let at = beforeId.length, digit = 0; (digit = line.charCodeAt(at) - 0x30) >= 0; at++) id = 10 * id + digit;
+      for (let at = beforeId.length, digit = 0; (digit = line.charCodeAt(at) - 0x30) >= 0; at++)
+        id = 10 * id + digit;
       // Only `"}` follows a status; without one, no letter stands there.
       takeInOrder(BigInt(id), byLastLetter.get(line[line.length - 3]), line, once);
     } else {
@@ -40,7 +57,10 @@ export function petLines(take: TakePet): AcceptLine {
 }
 
 /** Reads lines of records, and hands on each in its kind's text. */
-export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
+export function recordLines<Draft>({
+  json,
+  parse,
+}: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);
     return (line, once) => {
@@ -53,7 +73,11 @@ export function recordLines<Draft>({ json, parse }: RecordKind<Draft>): (take: T
 function inOrder(take: TakePet): TakePet {
   let lastId = 0n;
   return (id, status, json, once) => {
-    if (id <= lastId) throw new PetstoreError('invalid_body', `id ${id} stands behind id ${lastId}; ids must grow.`);
+    if (id <= lastId)
+      throw new PetstoreError(
+        'invalid_body',
+        `id ${id} stands behind id ${lastId}; ids must grow.`,
+      );
     lastId = id;
     take(id, status, json, once);
   };
@@ -62,7 +86,10 @@ function inOrder(take: TakePet): TakePet {
 /** What we and plugins write: on one line, the id first. */
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
-/** Records as they stand, or in our own text where a person wrote them; the draft is what follows the id. */
+/**
+ * Records as they stand, or in our own text where a person wrote them; the draft is what follows
+ * the id.
+ */
 export const anyRecords: RecordKind<string> = {
   json: (id, rest) => asByteString(`{"id":${id}${rest}`),
   parse: (json) => {
@@ -71,7 +98,10 @@ export const anyRecords: RecordKind<string> = {
     const number = members.get('id');
     const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     if (id === undefined || id < 1n || members.size < 2)
-      throw new PetstoreError('invalid_body', `a record must be an object with an id from 1 to ${int64Max}, and more`);
+      throw new PetstoreError(
+        'invalid_body',
+        `a record must be an object with an id from 1 to ${int64Max}, and more`,
+      );
     if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
     const others = [...members].filter(([name]) => name !== 'id');
     return { id, draft: toByteString(`,${membersText(others)}}`) };
@@ -84,7 +114,9 @@ export function idOfText(json: string): bigint {
 }
 
 function membersText(members: Iterable<readonly [string, JsonValue]>): string {
-  return Array.from(members, ([name, value]) => `${JSON.stringify(name)}:${jsonText(value)}`).join(',');
+  return Array.from(members, ([name, value]) => `${JSON.stringify(name)}:${jsonText(value)}`).join(
+    ',',
+  );
 }
 
 /** Numbers as they were written: a double would round them. */

@@ -1,11 +1,21 @@
-/** One connection of our own server, from its first request to its end: one request at a time (C44, C51 to C55). */
+/**
+ * One connection of our own server, from its first request to its end: one request at a time (C44,
+ * C51 to C55).
+ */
 import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
-import { keepAliveMs, linger, longBytes, parseFailure, requestTooLate, type ParserError } from './wire.js';
+import {
+  keepAliveMs,
+  linger,
+  longBytes,
+  parseFailure,
+  requestTooLate,
+  type ParserError,
+} from './wire.js';
 import { replyHead, replyText, slicesOf, type Outbox, type UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
@@ -37,14 +47,23 @@ export interface Shared {
   waiting: number;
 }
 
-/** Most requests that may wait, on one connection and on all (C52): each takes some 7 KB, and 30 us to be read. */
+/**
+ * Most requests that may wait, on one connection and on all (C52): each takes some 7 KB, and 30 us
+ * to be read.
+ */
 const maxWaiting = 256;
 const maxWaitingInAll = 2_048;
-/** How much of an answer a client must read in how long (C44), and how long none of it while others wait (C55). */
+/**
+ * How much of an answer a client must read in how long (C44), and how long none of it while others
+ * wait (C55).
+ */
 const readBytes = 65_536;
 const readMs = 60_000;
 const stalledMs = 5_000;
-/** How long a head and a whole request may take (C44): by Node's clock, by ours once we read again after a wait. */
+/**
+ * How long a head and a whole request may take (C44): by Node's clock, by ours once we read again
+ * after a wait.
+ */
 export const headMs = 10_000;
 export const requestMs = 30_000;
 
@@ -57,13 +76,18 @@ export class Connection {
   #isOver = false;
   /** The answer that ends the connection once the requests before it have theirs (C52). */
   #refusal: Reply | undefined;
-  /** Whether Node has called a head late, as it does only once, that may be on its way while an answer is awaited. */
+  /**
+   * Whether Node has called a head late, as it does only once, that may be on its way while an
+   * answer is awaited.
+   */
   #isHeadLate = false;
   /** When its phase, a request under way or none, was first seen by a sweep. */
   #phaseAt: number | undefined;
   /** How many bytes had come when it last became idle. */
   #idleFromBytes = 0;
-  /** How many the client had read, and when, at its last progress and at its last of `readBytes`. */
+  /**
+   * How many the client had read, and when, at its last progress and at its last of `readBytes`.
+   */
   #read = { bytes: 0, at: performance.now() };
   #readEnough = this.#read;
 
@@ -72,18 +96,22 @@ export class Connection {
     this.#shared = shared;
     // Node's own listener is gone after a CONNECT.
     socket.on('error', () => undefined);
-    // Called by Node's `resOnFinish` after the last answer to a client that has ended its side: it ends as others do.
+    // Called by Node's `resOnFinish` after the last answer to a client that has ended its side: it
+    // ends as others do.
     socket.destroySoon = () => this.#hangUp();
     // Node's `readStart` does that whenever a request has come whole.
     socket.on('resume', () => {
       if (this.#waiting.length > 0) socket.pause();
     });
     // No more of its body will come; requests that came whole are carried out all the same (C53).
-    const brokenOff = () => new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
+    const brokenOff = () =>
+      new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
     socket.once('close', () => this.#latest?.fail(brokenOff()));
   }
 
-  /** Takes a request; while it waits for the answer to the one before it, the socket is not read. */
+  /**
+   * Takes a request; while it waits for the answer to the one before it, the socket is not read.
+   */
   accept(exchange: Exchange): void {
     if (this.#isOver) return;
     if (this.#current === undefined) return void this.#start(exchange);
@@ -96,7 +124,9 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** Node's parser, its clock or the socket failed; said again for every packet that still comes. */
+  /**
+   * Node's parser, its clock or the socket failed; said again for every packet that still comes.
+   */
   fail(error: ParserError): void {
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     const isHttp = isLate || error.code?.startsWith('HPE_') === true;
@@ -106,7 +136,10 @@ export class Connection {
     else this.#socket.destroy();
   }
 
-  /** Ends the connection with an error: the answer to what came last, which may be a request whose body still comes. */
+  /**
+   * Ends the connection with an error: the answer to what came last, which may be a request whose
+   * body still comes.
+   */
   refuse(error: PetstoreError): void {
     if (this.#isOver || this.#latest?.fail(error)) return;
     this.#isOver = true;
@@ -114,9 +147,13 @@ export class Connection {
     if (this.#current === undefined) this.#hangUp();
   }
 
-  /** Ends the connection unless a request is under way; one is as soon as its head begins to arrive (C48). */
+  /**
+   * Ends the connection unless a request is under way; one is as soon as its head begins to arrive
+   * (C48).
+   */
   endIfIdle(): void {
-    if (this.#current === undefined && this.#socket.bytesRead === this.#idleFromBytes) this.#hangUp();
+    if (this.#current === undefined && this.#socket.bytesRead === this.#idleFromBytes)
+      this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second. */
@@ -125,7 +162,10 @@ export class Connection {
     const { bytesRead, bytesWritten, writableLength } = this.#socket;
     this.#phaseAt ??= now;
     const ms = now - this.#phaseAt;
-    const isLate = exchange === undefined ? this.#isHeadLate && ms > headMs : !exchange.complete && ms > requestMs;
+    const isLate =
+      exchange === undefined
+        ? this.#isHeadLate && ms > headMs
+        : !exchange.complete && ms > requestMs;
     if (isLate) this.refuse(requestTooLate);
     // A head that begins to arrive at the last moment has its time too.
     const isArriving = bytesRead > this.#idleFromBytes;
@@ -133,7 +173,8 @@ export class Connection {
 
     const bytes = bytesWritten - writableLength;
     if (writableLength === 0 || bytes > this.#read.bytes) this.#read = { bytes, at: now };
-    if (writableLength === 0 || bytes - this.#readEnough.bytes >= readBytes) this.#readEnough = this.#read;
+    if (writableLength === 0 || bytes - this.#readEnough.bytes >= readBytes)
+      this.#readEnough = this.#read;
     const isStalled = this.#shared.unsent.isFull && now - this.#read.at > stalledMs;
     if (isStalled || now - this.#readEnough.at > readMs) this.#socket.destroy();
   }
@@ -152,10 +193,15 @@ export class Connection {
       service.fault(error);
       this.#socket.destroy();
     };
-    void service.answer(exchange).then((answer) => outbox.put({ send: () => this.#send(exchange, answer), failed }));
+    void service
+      .answer(exchange)
+      .then((answer) => outbox.put({ send: () => this.#send(exchange, answer), failed }));
   }
 
-  /** Writes the reply. The connection ends by that, by the client's wish, an unread body, or a server that stops. */
+  /**
+   * Writes the reply. The connection ends by that, by the client's wish, an unread body, or a
+   * server that stops.
+   */
   #send(exchange: Exchange, answer: Answer): void {
     const { service } = this.#shared;
     const { failure, response } = exchange;
@@ -175,7 +221,10 @@ export class Connection {
     service.replied(reply.status, exchange, answer);
   }
 
-  /** Writes an answer, a long one in slices within the bound of C55; finishes once the socket has taken all. */
+  /**
+   * Writes an answer, a long one in slices within the bound of C55; finishes once the socket has
+   * taken all.
+   */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
@@ -225,7 +274,10 @@ export class Connection {
     if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 
-  /** They count until this turn of the event loop ends: it must not read as many of each of a thousand connections. */
+  /**
+   * They count until this turn of the event loop ends: it must not read as many of each of a
+   * thousand connections.
+   */
   #forgetWaiting(): void {
     const { length } = this.#waiting.splice(0);
     if (length > 0) setImmediate(() => (this.#shared.waiting -= length));

@@ -1,4 +1,7 @@
-/** All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch` without a port. */
+/**
+ * All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch`
+ * without a port.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { checkNames, isPetstoreError, PetstoreError } from '../errors.js';
@@ -17,17 +20,27 @@ export class Endpoint {
     this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
   }
 
-  /** @throws PetstoreError `unavailable` once the petstore stops; TypeError for wrong options, and on Bun and Deno. */
+  /**
+   * @throws PetstoreError `unavailable` once the petstore stops; TypeError for wrong options, and
+   * on Bun and Deno.
+   */
   async listen(options: ListenOptions): Promise<Listening> {
     const { service } = this.#shared;
     // There a port would open all the same, and lose bodies or fail to close.
     if ('Bun' in globalThis || 'Deno' in globalThis)
-      throw new TypeError('node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve');
+      throw new TypeError(
+        'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
+      );
     if (typeof options !== 'object' || options === null)
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
-    checkNames('option of listen', options, ['port', 'host', 'tls'] satisfies (keyof ListenOptions)[]);
+    checkNames('option of listen', options, [
+      'port',
+      'host',
+      'tls',
+    ] satisfies (keyof ListenOptions)[]);
     // Node takes a text for the path of a Unix socket.
-    if (options.port !== undefined && !Number.isInteger(options.port)) throw new TypeError('port must be an integer');
+    if (options.port !== undefined && !Number.isInteger(options.port))
+      throw new TypeError('port must be an integer');
     if (service.isStopping) throw stopping();
     const { stop, ...listening } = await openPort(this.#shared, options);
     this.#stops.push(stop);
@@ -57,7 +70,9 @@ export class Endpoint {
         // Not destroyed where it is too long: an answer is still to come.
         const open = () => request.iterator({ destroyOnReturn: false });
         if (!readableEnded && readableEncoding === null) return readAll(open, maxBytes);
-        mistake = new TypeError('the body is taken: mount the petstore before any body parser and any setEncoding');
+        mistake = new TypeError(
+          'the body is taken: mount the petstore before any body parser and any setEncoding',
+        );
         return Promise.reject(mistake);
       },
     };
@@ -70,8 +85,11 @@ export class Endpoint {
       send: () => {
         service.replied(answer.reply.status, message, answer);
         const isTheirs = mistake !== undefined && typeof next === 'function';
-        // What it throws here, by its `next` or its `writeHead`, is its own, and not the other answers' of this turn.
-        queueMicrotask(() => (isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping)));
+        // What it throws here, by its `next` or its `writeHead`, is its own, and not the other
+        // answers' of this turn.
+        queueMicrotask(() =>
+          isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping),
+        );
       },
     });
   }
@@ -80,11 +98,13 @@ export class Endpoint {
   async fetch(input: Request | string | URL, init?: object): Promise<Response> {
     const has = (name: string) => name in Object(init);
     const isRequest = input instanceof Request;
-    // A server gives itself, or what it knows of the client; Bun would take the server's `url` for the request's.
+    // A server gives itself, or what it knows of the client; Bun would take the server's `url` for
+    // the request's.
     const isInit = ['method', 'headers', 'body', 'signal'].some(has);
     const request = isRequest && !isInit ? input : new Request(input, init);
     const { signal } = request;
-    // Every Request has a signal, and listening to it costs 2 us: not where nobody could have given one.
+    // Every Request has a signal, and listening to it costs 2 us: not where nobody could have given
+    // one.
     if (!isRequest && !has('signal')) return this.#respond(request);
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
@@ -106,18 +126,23 @@ export class Endpoint {
       startedAt: performance.now(),
       readHead: () => headOf([...request.headers].flat()),
       header: (name) => request.headers.get(name) ?? undefined,
-      readBody: (maxBytes) => readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
+      readBody: (maxBytes) =>
+        readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
     };
     const { service } = this.#shared;
     const answer = await service.answer(message);
     const { status, body } = answer.reply;
     service.replied(status, message, answer);
-    const bytes = body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
+    const bytes =
+      body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
     return new Response(bytes, { status, headers: headersOf(answer.reply) });
   }
 }
 
-async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, maxBytes: number): Promise<string> {
+async function readAll(
+  open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
+  maxBytes: number,
+): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
@@ -133,7 +158,12 @@ async function readAll(open: () => AsyncIterable<Buffer> | Iterable<Buffer>, max
   return Buffer.concat(chunks).toString('latin1');
 }
 
-function write(request: IncomingMessage, response: ServerResponse, reply: Reply, isStopping: boolean): void {
+function write(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: Reply,
+  isStopping: boolean,
+): void {
   // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
   const headers = headersOf(reply).flat();

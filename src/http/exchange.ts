@@ -5,16 +5,27 @@ import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import { headerOf, parseHead, type Head } from './head.js';
 
-/** How many bytes of a body that nobody has asked for are held; then its socket is read no further. */
+/**
+ * How many bytes of a body that nobody has asked for are held; then its socket is read no further.
+ */
 const heldBytes = 65_536;
 
-/** Node's request without its stream: up to 20 % faster (`make bench PARTS=speed`). Its body is one buffer. */
+/**
+ * Node's request without its stream: up to 20 % faster (`make bench PARTS=speed`). Its body is one
+ * buffer.
+ */
 export class Exchange extends IncomingMessage implements Message {
   declare method: string;
   readonly startedAt = performance.now();
-  /** Node's `parserOnIncoming` looks for Expect in it, and must find none: that is answered by ourselves. */
+  /**
+   * Node's `parserOnIncoming` looks for Expect in it, and must find none: that is answered by
+   * ourselves.
+   */
   override headers: IncomingHttpHeaders = {};
-  /** Read by Node's `clearIncoming`, which adds a listener for the end to each request whose end has not come. */
+  /**
+   * Read by Node's `clearIncoming`, which adds a listener for the end to each request whose end has
+   * not come.
+   */
   override readableEnded = false;
   /** Node's, for its bookkeeping; it makes none for a CONNECT. */
   response: SilentResponse | undefined;
@@ -26,7 +37,10 @@ export class Exchange extends IncomingMessage implements Message {
   #length = 0;
   #isDiscarded = false;
   #maxBytes = heldBytes;
-  /** Says that the body has come, over `#maxBytes` of it, or no more will; absent until somebody wants it. */
+  /**
+   * Says that the body has come, over `#maxBytes` of it, or no more will; absent until somebody
+   * wants it.
+   */
   #onEnough: (() => void) | undefined;
 
   get target(): string {
@@ -45,7 +59,8 @@ export class Exchange extends IncomingMessage implements Message {
   readHead(): Head {
     const head = parseHead(this);
     // Node's parser drops what the same packet brought after it.
-    if (head.upgrade !== undefined && this.response !== undefined) this.response.shouldKeepAlive = false;
+    if (head.upgrade !== undefined && this.response !== undefined)
+      this.response.shouldKeepAlive = false;
     this.#awaitsContinue = head.expect?.toLowerCase() === '100-continue';
     return head;
   }
@@ -55,7 +70,8 @@ export class Exchange extends IncomingMessage implements Message {
   }
 
   async readBody(maxBytes: number): Promise<string> {
-    if (this.#awaitsContinue && !this.#isDiscarded) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+    if (this.#awaitsContinue && !this.#isDiscarded)
+      this.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     if (!this.complete && !this.#isDiscarded && this.#length <= maxBytes) {
       this.#maxBytes = maxBytes;
       if (this.socket.isPaused()) this.socket.resume();
@@ -108,7 +124,10 @@ export class Exchange extends IncomingMessage implements Message {
     return this;
   }
 
-  /** Whether HTTP ends here: Node asks at the head and after each packet. Of a destroyed socket no more is parsed. */
+  /**
+   * Whether HTTP ends here: Node asks at the head and after each packet. Of a destroyed socket no
+   * more is parsed.
+   */
   get upgrade(): boolean {
     return this.method === 'CONNECT' || this.socket.destroyed;
   }
@@ -126,7 +145,10 @@ export class Exchange extends IncomingMessage implements Message {
   }
 }
 
-/** Node's response, to which nobody writes. `_httpMessage` has the next one wait; Node's own adds a listener too. */
+/**
+ * Node's response, to which nobody writes. `_httpMessage` has the next one wait; Node's own adds a
+ * listener too.
+ */
 export class SilentResponse extends ServerResponse<Exchange> {
   override assignSocket(socket: Socket & { _httpMessage?: unknown }): void {
     socket._httpMessage = this;

@@ -1,4 +1,6 @@
-/** Reads the head of a request: what Node's lenient parser lets through is checked here (C42, C43). */
+/**
+ * Reads the head of a request: what Node's lenient parser lets through is checked here (C42, C43).
+ */
 import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { PetstoreError } from '../errors.js';
@@ -19,7 +21,10 @@ type Field = (typeof headers)[keyof typeof headers];
 export type Head = Partial<Record<Field, string | undefined>>;
 const written = Object.entries(headers);
 /** By header name, in lower case and as most clients write it. */
-const fields = new Map([...written, ...written.map(([name, field]) => [name.toLowerCase(), field] as const)]);
+const fields = new Map([
+  ...written,
+  ...written.map(([name, field]) => [name.toLowerCase(), field] as const),
+]);
 
 /** The head of names and values that alternate as they came. */
 export function headOf(rawHeaders: readonly string[]): Head {
@@ -36,11 +41,14 @@ export function headOf(rawHeaders: readonly string[]): Head {
 
 /** A header by its name in lower case, several joined. */
 export function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
-  const values = rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
+  const values = rawHeaders.filter(
+    (_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name,
+  );
   return values.length === 0 ? undefined : values.join(', ');
 }
 
-const limits = 'The request target and the header lines may have 16384 bytes each, in at most 100 lines.';
+const limits =
+  'The request target and the header lines may have 16384 bytes each, in at most 100 lines.';
 export const headersTooLarge = new PetstoreError('headers_too_large', limits);
 
 /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
@@ -59,26 +67,40 @@ export function parseHead({ httpVersion, rawHeaders, url: target = '' }: Incomin
 function faultOf(version: string, target: string, head: Head): string | undefined {
   const { host, transferEncoding } = head;
   if (version !== '1.1' && version !== '1.0') return 'The HTTP version must be 1.1 or 1.0.';
-  if (!/^[\x21-\x7e]*$/.test(target)) return 'The request target must be visible ASCII; percent-encode the rest.';
+  if (!/^[\x21-\x7e]*$/.test(target))
+    return 'The request target must be visible ASCII; percent-encode the rest.';
   // RFC 9110 section 4.2.1: an http URI without a host is invalid.
-  if (/^https?:\/\/(?:[/?:]|$)/i.test(target)) return 'The request target must name a host after http://.';
+  if (/^https?:\/\/(?:[/?:]|$)/i.test(target))
+    return 'The request target must name a host after http://.';
   if (host === undefined ? version === '1.1' : !isHost(host))
     return 'There must be exactly one Host header, of the form host or host:port.';
   if (transferEncoding === undefined) return undefined;
-  // RFC 9112 section 6.1: both lengths at once smuggle requests past a proxy, and HTTP/1.0 knows no chunks.
-  if (head.contentLength !== undefined) return 'Transfer-Encoding and Content-Length must not come together.';
+  // RFC 9112 section 6.1: both lengths at once smuggle requests past a proxy, and HTTP/1.0 knows no
+  // chunks.
+  if (head.contentLength !== undefined)
+    return 'Transfer-Encoding and Content-Length must not come together.';
   if (version === '1.0') return 'HTTP/1.0 has no Transfer-Encoding.';
-  return transferEncoding.toLowerCase() === 'chunked' ? undefined : 'The only Transfer-Encoding here is chunked.';
+  return transferEncoding.toLowerCase() === 'chunked'
+    ? undefined
+    : 'The only Transfer-Encoding here is chunked.';
 }
 
-/** RFC 9110 section 7.2 with RFC 3986 section 3.2.2: a name or an address, in brackets if it is IPv6, and a port. */
+/**
+ * RFC 9110 section 7.2 with RFC 3986 section 3.2.2: a name or an address, in brackets if it is
+ * IPv6, and a port.
+ */
 function isHost(value: string): boolean {
   if (/^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?$/.test(value)) return true;
   return isIPv6(/^\[([^\]]*)\](?::[0-9]*)?$/.exec(value)?.[1] ?? '');
 }
 
-/** The `baseUrl` that a framework says (C56); it may be of a client's making, and `//host` would lead elsewhere. */
+/**
+ * The `baseUrl` that a framework says (C56); it may be of a client's making, and `//host` would
+ * lead elsewhere.
+ */
 export function mountPathOf(request: object): string | undefined {
   const baseUrl = 'baseUrl' in request ? request.baseUrl : undefined;
-  return typeof baseUrl === 'string' && /^(?:\/[\w.~!$&'()*+,;=:@%-]+)+$/.test(baseUrl) ? baseUrl : undefined;
+  return typeof baseUrl === 'string' && /^(?:\/[\w.~!$&'()*+,;=:@%-]+)+$/.test(baseUrl)
+    ? baseUrl
+    : undefined;
 }

@@ -1,4 +1,7 @@
-/** Listening ports, for the petstore: Node's server, its limits and its end; connections do the talking. */
+/**
+ * Listening ports, for the petstore: Node's server, its limits and its end; connections do the
+ * talking.
+ */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -12,7 +15,10 @@ import type { ParserError } from './wire.js';
 export interface ListenOptions {
   /** The port; 0 takes a free one. @defaultValue 3000 */
   readonly port?: number;
-  /** The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue `127.0.0.1` */
+  /**
+   * The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue
+   * `127.0.0.1`
+   */
   readonly host?: string;
   /** With it, HTTPS is served. */
   readonly tls?: TlsPair;
@@ -32,7 +38,10 @@ export interface Listening {
   readonly url: string;
   /** The port, never 0. */
   readonly port: number;
-  /** Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the old one stays. */
+  /**
+   * Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the
+   * old one stays.
+   */
   readonly setTls: (tls: TlsPair) => void;
 }
 
@@ -41,7 +50,8 @@ const sweepMs = 500;
 const serverOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
-  // Checked by ourselves, as all of C42 and C43: Node answers some such requests without a body, and serves others.
+  // Checked by ourselves, as all of C42 and C43: Node answers some such requests without a body,
+  // and serves others.
   requireHostHeader: false,
   // A target and header lines of 16 KiB each, and room to see that they are more.
   maxHeaderSize: 40_000,
@@ -52,8 +62,14 @@ const serverOptions = {
   connectionsCheckingInterval: sweepMs,
 };
 
-/** Opens a port; `stop` lets requests under way finish, and resolves once all of its connections have ended. */
-export async function openPort(shared: Shared, { port: wanted = 3000, host = '127.0.0.1', tls }: ListenOptions) {
+/**
+ * Opens a port; `stop` lets requests under way finish, and resolves once all of its connections
+ * have ended.
+ */
+export async function openPort(
+  shared: Shared,
+  { port: wanted = 3000, host = '127.0.0.1', tls }: ListenOptions,
+) {
   // Imported only here: Node's TLS is large, and most servers do without.
   const https = tls && (await import('node:https'));
   const secure = https?.createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
@@ -62,7 +78,8 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One more than C43 allows shows that they are too many; Node would keep a thousand.
   server.maxHeadersCount = 101;
-  // Read by Node's `socketOnEnd`: a client may close its sending side after its request and still wait for the answer.
+  // Read by Node's `socketOnEnd`: a client may close its sending side after its request and still
+  // wait for the answer.
   Object.assign(server, { httpAllowHalfOpen: true });
 
   /** By their sockets; under HTTPS beside them, without one, the sockets below TLS. */
@@ -72,7 +89,8 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
     socket.once('close', () => connections.delete(socket));
   };
   const open = (socket: Socket): void => {
-    // Under HTTPS not before: a client that went while it shook hands would be kept until its time is up.
+    // Under HTTPS not before: a client that went while it shook hands would be kept until its time
+    // is up.
     socket.allowHalfOpen = true;
     keep(socket, new Connection(socket, shared));
   };
@@ -104,7 +122,8 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
   const sweeper = setInterval(sweep, sweepMs).unref();
 
   const given = server.address();
-  if (given === null || typeof given === 'string') throw new TypeError('the server does not listen');
+  if (given === null || typeof given === 'string')
+    throw new TypeError('the server does not listen');
   const { address, family, port } = given;
   return {
     url: `${secure ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
@@ -136,7 +155,9 @@ export async function openPort(shared: Shared, { port: wanted = 3000, host = '12
 /** `Infinity` where the system doesn't say. */
 function openFileLimit(): number {
   try {
-    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
+    return Number(
+      /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity,
+    );
   } catch {
     return Infinity;
   }

@@ -8,17 +8,27 @@ import { headersTooLarge } from './head.js';
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** By status, those of most replies: an animal is up to 25 % faster by keeping them (`make bench PARTS=before`). */
+/**
+ * By status, those of most replies: an animal is up to 25 % faster by keeping them (`make bench
+ * PARTS=before`).
+ */
 const starts: string[] = [];
 const common = 'X-Content-Type-Options: nosniff\r\nCache-Control: ';
 const startOf = (status: number, cacheControl = 'no-store') =>
   flat(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${common}${cacheControl}\r\n`);
-const bodyLines = (contentType = 'application/json') => flat(`Content-Type: ${contentType}\r\nContent-Length: `);
+const bodyLines = (contentType = 'application/json') =>
+  flat(`Content-Type: ${contentType}\r\nContent-Length: `);
 const jsonLines = bodyLines();
 
-/** The status line, what every answer carries (C47), and all other headers but those of the connection. */
+/**
+ * The status line, what every answer carries (C47), and all other headers but those of the
+ * connection.
+ */
 function headLines({ status, headers, body, contentType, cacheControl }: Reply): string {
-  let lines = cacheControl === undefined ? (starts[status] ??= startOf(status)) : startOf(status, cacheControl);
+  let lines =
+    cacheControl === undefined
+      ? (starts[status] ??= startOf(status))
+      : startOf(status, cacheControl);
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   if (body !== undefined)
     lines += `${contentType === undefined ? jsonLines : bodyLines(contentType)}${body.length}\r\n`;
@@ -37,7 +47,10 @@ export function replyHead(reply: Reply, closes: boolean): string {
   return headLines(reply) + endLines(closes);
 }
 
-/** Of replies that are sent again, as a cached page is: a list of 100 is 8 % faster (`make bench PARTS=before`). */
+/**
+ * Of replies that are sent again, as a cached page is: a list of 100 is 8 % faster (`make bench
+ * PARTS=before`).
+ */
 const keptTexts = new WeakMap<Reply, { readonly end: string; readonly text: string }>();
 const sentOnce = { end: '', text: '' };
 
@@ -61,7 +74,9 @@ function endLines(closes: boolean): string {
   if (now !== second) {
     second = now;
     const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
-    keepAliveEnd = flat(`${date}Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`);
+    keepAliveEnd = flat(
+      `${date}Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`,
+    );
     closeEnd = flat(`${date}Connection: close\r\n\r\n`);
   }
   return closes ? closeEnd : keepAliveEnd;
@@ -81,18 +96,25 @@ export function* slicesOf(head: string, body: string | Pieces): Generator<string
   let rest = head;
   for (const text of typeof body === 'string' ? [body] : body.texts) {
     rest += text;
-    for (; rest.length >= sliceBytes; rest = rest.slice(sliceBytes)) yield rest.slice(0, sliceBytes);
+    for (; rest.length >= sliceBytes; rest = rest.slice(sliceBytes))
+      yield rest.slice(0, sliceBytes);
   }
   if (rest !== '') yield rest;
 }
 
-/** An answer that is to be sent. What `send` throws is given to its own `failed`, and harms no other answer. */
+/**
+ * An answer that is to be sent. What `send` throws is given to its own `failed`, and harms no other
+ * answer.
+ */
 interface Sender {
   send(): void;
   failed(error: unknown): void;
 }
 
-/** Sends at the end of an event-loop turn: 1.7 times as fast with 64 connections (`make bench PARTS=speed`). */
+/**
+ * Sends at the end of an event-loop turn: 1.7 times as fast with 64 connections (`make bench
+ * PARTS=speed`).
+ */
 export class Outbox {
   readonly #ready: Sender[] = [];
 
@@ -119,7 +141,9 @@ export class UnsentBytes {
   #bytes = 0;
   readonly #waiting: { readonly bytes: number; readonly start: () => void }[] = [];
 
-  /** Starts a long answer, later, once there is room for it; one alone may be longer than the bound. */
+  /**
+   * Starts a long answer, later, once there is room for it; one alone may be longer than the bound.
+   */
   enter(bytes: number, start: () => void): void {
     this.#waiting.push({ bytes, start });
     this.leave(0);
@@ -135,7 +159,8 @@ export class UnsentBytes {
       if (this.#bytes > 0 && this.#bytes + next.bytes > maxBytes) break;
       this.#waiting.shift();
       this.#bytes += next.bytes;
-      // One whose client has gone leaves as it starts: here, thousands of them would be a recursion too deep.
+      // One whose client has gone leaves as it starts: here, thousands of them would be a recursion
+      // too deep.
       queueMicrotask(next.start);
     }
   }
@@ -150,7 +175,10 @@ export class UnsentBytes {
 const lingerBytes = 65_536;
 export const lingerMs = 1_000;
 
-/** Ends the sending side, and takes in some of what still comes: a reset loses the answer (RFC 9112 section 9.6). */
+/**
+ * Ends the sending side, and takes in some of what still comes: a reset loses the answer (RFC 9112
+ * section 9.6).
+ */
 export function linger(socket: Socket, text: string): void {
   let bytes = 0;
   // In place of Node's listener: nothing more is parsed.
@@ -167,22 +195,46 @@ export function linger(socket: Socket, text: string): void {
   });
 }
 
-/** What is read of Node's `clientError`: the parser's words, the last bytes, and how far into them it got. */
-export type ParserError = Partial<{ code: string; reason: string; rawPacket: Buffer; bytesParsed: number }>;
+/**
+ * What is read of Node's `clientError`: the parser's words, the last bytes, and how far into them
+ * it got.
+ */
+export type ParserError = Partial<{
+  code: string;
+  reason: string;
+  rawPacket: Buffer;
+  bytesParsed: number;
+}>;
 
-export const requestTooLate = new PetstoreError('request_timeout', 'The request did not arrive in time.');
+export const requestTooLate = new PetstoreError(
+  'request_timeout',
+  'The request did not arrive in time.',
+);
 
-/** A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after it. */
-const requestLine = /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
+/**
+ * A request line from within its method, a token (RFC 9110 section 5.6.2), or from the space after
+ * it.
+ */
+const requestLine =
+  /(?:(?<=[!#$%&'*+.^_`|~\w-]) |[!#$%&'*+.^_`|~\w-]+ )[\x21-\x7e]+ HTTP\/1\.[01]\r\n/y;
 
 /** The error for the client where Node's parser or clock gave a request up (C18, C42 to C44). */
-export function parseFailure({ code, reason = 'malformed', rawPacket, bytesParsed = 0 }: ParserError): PetstoreError {
+export function parseFailure({
+  code,
+  reason = 'malformed',
+  rawPacket,
+  bytesParsed = 0,
+}: ParserError): PetstoreError {
   if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTooLate;
-  // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in pieces is garbage.
+  // The parser knows the methods of RTSP, and refuses them at the version. Of others, a line in
+  // pieces is garbage.
   const isRtsp = reason === 'Invalid method for HTTP/x.x request';
   requestLine.lastIndex = bytesParsed;
-  if (isRtsp || (code === 'HPE_INVALID_METHOD' && requestLine.test(rawPacket?.toString('latin1') ?? '')))
+  if (
+    isRtsp ||
+    (code === 'HPE_INVALID_METHOD' && requestLine.test(rawPacket?.toString('latin1') ?? ''))
+  )
     return new PetstoreError('not_implemented', 'This method is not known here.');
   return new PetstoreError('bad_request', `This is no valid HTTP/1.1: ${reason}.`);
 }

@@ -1,4 +1,7 @@
-/** The file functions that a journal is built on, for tests to make fail; and the words for their failures. */
+/**
+ * The file functions that a journal is built on, for tests to make fail; and the words for their
+ * failures.
+ */
 import fs, { constants, type Stats } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
@@ -9,7 +12,10 @@ import { lockingOn } from './lock.js';
 /** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
-/** A disk, by numeric descriptors. Each function but `lock` rejects with Node's system error; `code` is the errno. */
+/**
+ * A disk, by numeric descriptors. Each function but `lock` rejects with Node's system error; `code`
+ * is the errno.
+ */
 export type Disk = typeof nodeDisk;
 
 const read = promisify(fs.read);
@@ -17,7 +23,8 @@ const write = promisify(fs.write);
 
 const steps = {
   /** Writes where the descriptor stands and answers how many bytes went, maybe fewer. */
-  write: async (descriptor: number, bytes: Uint8Array) => (await write(descriptor, bytes)).bytesWritten,
+  write: async (descriptor: number, bytes: Uint8Array) =>
+    (await write(descriptor, bytes)).bytesWritten,
   /** Resolves once the file's bytes and size are on the medium. */
   datasync: promisify(fs.fdatasync),
 };
@@ -32,10 +39,11 @@ export function appendInSteps(disk: typeof steps): typeof steps.write {
 }
 
 /**
- * How a platform appends: by `append`, which writes at the end and resolves, once bytes and size are on the medium, to
- * how many went, maybe fewer (where it rejects and the file has grown, the sync has failed), and the `O_` flags for it.
- * With `O_DSYNC` each write is as if followed by an fdatasync (open(2) of Linux), by one way to a thread and back.
- * macOS has the flag, but leaves in the disk's cache what fdatasync (F_FULLFSYNC) drives out.
+ * How a platform appends: by `append`, which writes at the end and resolves, once bytes and size
+ * are on the medium, to how many went, maybe fewer (where it rejects and the file has grown, the
+ * sync has failed), and the `O_` flags for it. With `O_DSYNC` each write is as if followed by an
+ * fdatasync (open(2) of Linux), by one way to a thread and back. macOS has the flag, but leaves in
+ * the disk's cache what fdatasync (F_FULLFSYNC) drives out.
  */
 export function appendingOn(platform: NodeJS.Platform) {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
@@ -55,28 +63,39 @@ export const nodeDisk = {
   /** As `datasync`, with all else of a file or folder. */
   sync: promisify(fs.fsync),
   truncate: (descriptor: number, size: number) => promisify(fs.ftruncate)(descriptor, size),
-  // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes forty times as long.
+  // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes
+  // forty times as long.
   factsOf: async (descriptor: number): Promise<FileFacts> => fs.fstatSync(descriptor),
   factsAt: async (path: string): Promise<FileFacts> => fs.statSync(path),
   makeFolder: async (path: string, mode: number): Promise<void> => promisify(fs.mkdir)(path, mode),
   remove: (path: string) => promisify(fs.unlink)(path),
 };
 
-/** The name of an error's errno; '' where it has none. libuv does not know EDQUOT: its `code` is a sentence. */
+/**
+ * The name of an error's errno; '' where it has none. libuv does not know EDQUOT: its `code` is a
+ * sentence.
+ */
 export function errnoOf(error: unknown): string {
-  const isQuota = error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
+  const isQuota =
+    error instanceof Error && 'errno' in error && error.errno === -osConstants.errno.EDQUOT;
   return isQuota ? 'EDQUOT' : (codeOf(error) ?? '');
 }
 
 /** Undefined where a step fails with this errno. */
-export function undefinedAt<Result>(errno: string, step: Promise<Result>): Promise<Result | undefined> {
+export function undefinedAt<Result>(
+  errno: string,
+  step: Promise<Result>,
+): Promise<Result | undefined> {
   return step.catch((error: unknown) => {
     if (errnoOf(error) !== errno) throw error;
     return undefined;
   });
 }
 
-/** Writes all bytes, or fills them by reading: each step may do only a part. @throws Error where one does nothing */
+/**
+ * Writes all bytes, or fills them by reading: each step may do only a part. @throws Error where one
+ * does nothing
+ */
 export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) => Promise<number>) {
   for (let done = 0; done < bytes.length; ) {
     const count = await step(bytes.subarray(done));
@@ -86,7 +105,12 @@ export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) =>
 }
 
 /** Opens a file, with mode 600 where it is new, and closes it in any case. */
-export async function withFile<T>(disk: Disk, path: string, flags: number, use: (file: number) => Promise<T>) {
+export async function withFile<T>(
+  disk: Disk,
+  path: string,
+  flags: number,
+  use: (file: number) => Promise<T>,
+) {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
     return await use(descriptor);
@@ -96,7 +120,11 @@ export async function withFile<T>(disk: Disk, path: string, flags: number, use: 
 }
 
 /** Makes a new file of mode 600, bytes and name on the medium; none where that fails. */
-export async function createFile(disk: Disk, path: string, pieces: readonly Uint8Array[]): Promise<void> {
+export async function createFile(
+  disk: Disk,
+  path: string,
+  pieces: readonly Uint8Array[],
+): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_EXCL;
   await withFile(disk, path, flags, async (descriptor) => {
     try {
@@ -112,7 +140,8 @@ export async function createFile(disk: Disk, path: string, pieces: readonly Uint
 
 /** Makes a folder's names outlast a power cut; Windows does that by itself. */
 export async function syncFolder(disk: Disk, folder: string): Promise<void> {
-  if (process.platform !== 'win32') await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
+  if (process.platform !== 'win32')
+    await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
 }
 
 const mends: Readonly<Record<string, string>> = {

@@ -1,4 +1,7 @@
-/** Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second so, one 950. */
+/**
+ * Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second
+ * so, one 950.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { guarded, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
@@ -25,7 +28,11 @@ const maxGatherTurns = 4;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions<Item, Result>) {
-  type Caller = { item: Item; resolve: (result: Result) => void; reject: (reason: unknown) => void };
+  type Caller = {
+    item: Item;
+    resolve: (result: Result) => void;
+    reject: (reason: unknown) => void;
+  };
   const waiting: Caller[] = [];
   let waitingBytes = 0;
   let oldestAt = 0;
@@ -41,7 +48,11 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
     const bytes = options.bytesOf(item);
     const now = performance.now();
     if (waiting.length === 0) oldestAt = now;
-    else if (waiting.length >= maxItems || waitingBytes + bytes > maxBytes || now - oldestAt > maxAgeMs)
+    else if (
+      waiting.length >= maxItems ||
+      waitingBytes + bytes > maxBytes ||
+      now - oldestAt > maxAgeMs
+    )
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
     waitingBytes += bytes;
   }
@@ -92,7 +103,8 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
 
   return {
     /**
-     * Adds an item to the next batch. @throws PetstoreError `unavailable` (C48, F10); what `bytesOf` or `commit` throws
+     * Adds an item to the next batch. @throws PetstoreError `unavailable` (C48, F10); what
+     * `bytesOf` or `commit` throws
      */
     add: (item: Item): Promise<Result> => {
       try {
@@ -106,7 +118,9 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
         // What else arrives in this event-loop turn joins the batch.
         setImmediate(() => void run());
       }
-      const result = new Promise<Result>((resolve, reject) => waiting.push({ item, resolve, reject }));
+      const result = new Promise<Result>((resolve, reject) =>
+        waiting.push({ item, resolve, reject }),
+      );
       last = result;
       return result;
     },
@@ -124,13 +138,17 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
   };
 }
 
-/** Who is called back after each commit of a storage; `tell` never throws, for the records are kept. */
+/**
+ * Who is called back after each commit of a storage; `tell` never throws, for the records are kept.
+ */
 export function commitWatchers(log: Log = () => undefined) {
   const watchers: ((commit: Commit) => void)[] = [];
-  const failed = (error: unknown) => log('error', 'a watcher of commits failed', { error: reasonOf(error) });
+  const failed = (error: unknown) =>
+    log('error', 'a watcher of commits failed', { error: reasonOf(error) });
   return {
     add: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
-    tell: (commit: Commit): void => watchers.forEach((watch) => void guarded(() => watch(commit), failed)),
+    tell: (commit: Commit): void =>
+      watchers.forEach((watch) => void guarded(() => watch(commit), failed)),
   };
 }
 

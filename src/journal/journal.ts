@@ -1,10 +1,22 @@
-/** A journal: opening replays it and cuts off what a crash tore (F2); appending fails full (F5) or broken (F6). */
+/**
+ * A journal: opening replays it and cuts off what a crash tore (F2); appending fails full (F5) or
+ * broken (F6).
+ */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { checkedClock, PetstoreError, reasonOf, type Log } from '../errors.js';
 import { closedError } from '../memory/index.js';
-import { createFile, errnoOf, nodeDisk, syncFolder, transferAll, undefinedAt, unusable, type Disk } from './disk.js';
+import {
+  createFile,
+  errnoOf,
+  nodeDisk,
+  syncFolder,
+  transferAll,
+  undefinedAt,
+  unusable,
+  type Disk,
+} from './disk.js';
 import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere } from './lock.js';
 import { replay, type OnCommit } from './replay.js';
@@ -13,7 +25,10 @@ import { replay, type OnCommit } from './replay.js';
 export interface JournalOptions {
   /** Is told of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
-  /** Milliseconds since the epoch: names a torn tail's copy, paces a start's log. @defaultValue `Date.now` */
+  /**
+   * Milliseconds since the epoch: names a torn tail's copy, paces a start's log. @defaultValue
+   * `Date.now`
+   */
   readonly clock?: () => number;
   /** The file functions and the lock, for tests of faults. @defaultValue this machine's */
   readonly disk?: Disk;
@@ -25,8 +40,16 @@ const nothing = (): void => undefined;
 
 type Opening = JournalOptions & Required<Pick<JournalOptions, 'disk' | 'log' | 'clock'>>;
 
-/** Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError `storage_…` (F3, F4, F7) */
-export async function openJournal(path: string, options: JournalOptions, accept: AcceptLine, onCommit?: OnCommit) {
+/**
+ * Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError
+ * `storage_…` (F3, F4, F7)
+ */
+export async function openJournal(
+  path: string,
+  options: JournalOptions,
+  accept: AcceptLine,
+  onCommit?: OnCommit,
+) {
   const { disk = nodeDisk, log = nothing } = options;
   const clock = checkedClock(options.clock ?? Date.now);
   // The caller's mistake, and no trouble with the file.
@@ -81,14 +104,23 @@ async function recover(
   if (problem) {
     const { line, byte, what } = problem;
     const where = `${path} line ${line}, byte ${byte}: ${what}`;
-    if (!tornTail) throw new PetstoreError('storage_damaged', `${where}; nothing was changed: ${mend}`);
+    if (!tornTail)
+      throw new PetstoreError('storage_damaged', `${where}; nothing was changed: ${mend}`);
     const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
-    // Where an earlier tail has that name this fails, for it may be the only copy; a moment later it has another.
+    // Where an earlier tail has that name this fails, for it may be the only copy; a moment later
+    // it has another.
     await createFile(disk, copy, [tornTail]);
     await disk.truncate(descriptor, end);
     await disk.datasync(descriptor);
     const bytes = tornTail.length;
-    log('warn', 'a torn tail was cut off the storage file', { file: path, line, byte, bytes, what, copy });
+    log('warn', 'a torn tail was cut off the storage file', {
+      file: path,
+      line,
+      byte,
+      bytes,
+      what,
+      copy,
+    });
   }
   let commit = '';
   if (end > committedEnd) {
@@ -119,7 +151,10 @@ function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeA
     return used;
   }
 
-  /** Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws PetstoreError `unavailable` */
+  /**
+   * Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws
+   * PetstoreError `unavailable`
+   */
   function append(lines: readonly string[]): Promise<number> {
     appends++;
     return inTurn(() => appendNow(lines).finally(() => appends--));
@@ -151,7 +186,10 @@ function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeA
     return performance.now() - startedAt;
   }
 
-  /** Cuts off what a failed append wrote; `expected` is the file's size if the call that failed wrote nothing. */
+  /**
+   * Cuts off what a failed append wrote; `expected` is the file's size if the call that failed
+   * wrote nothing.
+   */
   async function undo(error: unknown, expected: number): Promise<PetstoreError> {
     const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
     // With another size it was the sync that failed, or nobody knows.
@@ -159,12 +197,16 @@ function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeA
       await orBroken(disk.truncate(descriptor, end));
       return fail(error, true);
     }
-    // A second fdatasync would report success, and the next start would serve what is in the kernel's memory alone.
+    // A second fdatasync would report success, and the next start would serve what is in the
+    // kernel's memory alone.
     await disk.truncate(descriptor, end).catch(nothing);
     return fail(error);
   }
 
-  /** Before and after a batch: with another program's bytes, or its file at our path, a backup would miss animals. */
+  /**
+   * Before and after a batch: with another program's bytes, or its file at our path, a backup would
+   * miss animals.
+   */
   async function checkUntouched(expected: number): Promise<void> {
     const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
     if (ours.size !== expected)
@@ -181,10 +223,15 @@ function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeA
     const fields = { file: path, error: reasonOf(cause) };
     clearTimeout(probe);
     if (!mayPass) {
-      log('error', 'the storage file is not to be trusted: nothing is added to it until a restart', fields);
+      log(
+        'error',
+        'the storage file is not to be trusted: nothing is added to it until a restart',
+        fields,
+      );
     } else {
       if (!isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
-      // An empty commit in a second, for readiness to come back by itself. If it fails, that arms the next.
+      // An empty commit in a second, for readiness to come back by itself. If it fails, that arms
+      // the next.
       probe = setTimeout(() => void append([]).catch(nothing), 1000).unref();
     }
     isFull = mayPass;

@@ -6,7 +6,8 @@ import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk, FileFacts } from './disk.js';
 
-export const commitPattern = /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
+export const commitPattern =
+  /\{"commit":\{"from":(0|[1-9][0-9]{0,15}),"crc32":"([0-9a-f]{8})"\}\}\n/;
 
 /** The commit line of a batch by its offset and CRC-32, newline included. */
 export function commitLine(from: number, sum: number): string {
@@ -27,7 +28,10 @@ export function idempotencyLine({ key, body, at }: InsertOnce): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
-/** How many animals of a source, such as an imported file, are there with the batch that this line begins (F11). */
+/**
+ * How many animals of a source, such as an imported file, are there with the batch that this line
+ * begins (F11).
+ */
 export interface ImportRecord {
   /** Tells the source: a SHA-256 in 64 small hexadecimal digits. */
   readonly source: string;
@@ -43,15 +47,27 @@ export function importLine({ source, place }: ImportRecord): string {
   return `{"import":{"source":"${source}","place":${place}}}`;
 }
 
-/** Reads the line at an offset; where an idempotency record stands there, that as `once` and the line after it. */
+/**
+ * Reads the line at an offset; where an idempotency record stands there, that as `once` and the
+ * line after it.
+ */
 export function readLine(text: string, from: number) {
   // One letter rules out almost every other line without a pattern.
-  const record = text[from + 4] === 'e' ? idempotencyPattern.exec(text.slice(from, from + maxIdempotencyBytes)) : null;
-  const once = record ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) } : undefined;
+  const record =
+    text[from + 4] === 'e'
+      ? idempotencyPattern.exec(text.slice(from, from + maxIdempotencyBytes))
+      : null;
+  const once = record
+    ? { key: record[1] ?? '', body: record[2] ?? '', at: Number(record[3]) }
+    : undefined;
   const match = text[from + 2] === 'c' ? commitPattern.exec(text.slice(from, from + 64)) : null;
-  const commit = match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
-  const batch = text[from + 4] === 'p' ? importPattern.exec(text.slice(from, from + maxImportBytes)) : null;
-  const imported: ImportRecord | undefined = batch ? { source: batch[1] ?? '', place: Number(batch[2]) } : undefined;
+  const commit =
+    match?.index === 0 ? { from: Number(match[1]), crc32: Number(`0x${match[2]}`) } : undefined;
+  const batch =
+    text[from + 4] === 'p' ? importPattern.exec(text.slice(from, from + maxImportBytes)) : null;
+  const imported: ImportRecord | undefined = batch
+    ? { source: batch[1] ?? '', place: Number(batch[2]) }
+    : undefined;
   const textFrom = from + (record?.[0].length ?? 0);
   const newline = text.indexOf('\n', textFrom);
   const textTo = newline < 0 ? text.length : newline;
@@ -62,13 +78,18 @@ export function readLine(text: string, from: number) {
 export type AcceptLine = (line: ByteString, once?: InsertOnce) => void;
 
 /** Hands a line that is no commit to `accept` unless blank; answers what is wrong with it. */
-export function offerLine(text: string, line: ReturnType<typeof readLine>, accept: AcceptLine): string | undefined {
+export function offerLine(
+  text: string,
+  line: ReturnType<typeof readLine>,
+  accept: AcceptLine,
+): string | undefined {
   const { textFrom, textTo, once } = line;
   if (textTo - textFrom > maxTextBytes) return `a line of more than ${maxTextBytes} bytes`;
   // V8 makes it a view, which keeps all of `text` in memory; most of that is kept anyway.
   const part = asByteString(text.slice(textFrom, textTo));
   // As an editor may leave it.
-  if (part[0] !== '{' && /^[ \t\r]*$/.test(part)) return once && 'nothing behind an idempotency record';
+  if (part[0] !== '{' && /^[ \t\r]*$/.test(part))
+    return once && 'nothing behind an idempotency record';
   try {
     accept(part, once);
     return undefined;
@@ -80,16 +101,20 @@ export function offerLine(text: string, line: ReturnType<typeof readLine>, accep
 }
 
 /**
- * Reads an open file by whole lines, a mebibyte or more at a time: `bytes`, whose memory is used again, their `text`, a
- * byte string, and their offset `at`. An idempotency record comes with the next line; over `maxTextBytes`, one is cut.
+ * Reads an open file by whole lines, a mebibyte or more at a time: `bytes`, whose memory is used
+ * again, their `text`, a byte string, and their offset `at`. An idempotency record comes with the
+ * next line; over `maxTextBytes`, one is cut.
  */
 export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFacts) {
   const { size } = facts;
   let buffer = Buffer.allocUnsafeSlow(Math.min(2 ** 20, size + 1));
-  // A file of /proc says that it is empty, and is not. One that a server has begun meanwhile says its size now.
+  // A file of /proc says that it is empty, and is not. One that a server has begun meanwhile says
+  // its size now.
   const isRegular =
     facts.isFile() &&
-    (size > 0 || (await disk.read(descriptor, buffer, 0)) === 0 || (await disk.factsOf(descriptor)).size > 0);
+    (size > 0 ||
+      (await disk.read(descriptor, buffer, 0)) === 0 ||
+      (await disk.factsOf(descriptor)).size > 0);
   if (!isRegular) throw Object.assign(new Error('it is not a regular file'), { code: 'EFTYPE' });
   let at = 0;
   for (let held = 0; ; ) {
@@ -97,7 +122,8 @@ export async function* wholeLines(disk: Disk, descriptor: number, facts: FileFac
     held += count;
     const whole = endOfWholeLines(buffer.subarray(0, held));
     const end = count === 0 || (whole === 0 && held > maxTextBytes) ? held : whole;
-    if (end > 0) yield { bytes: buffer.subarray(0, end), text: buffer.toString('latin1', 0, end), at };
+    if (end > 0)
+      yield { bytes: buffer.subarray(0, end), text: buffer.toString('latin1', 0, end), at };
     if (count === 0) return;
     buffer.copyWithin(0, end, held);
     held -= end;

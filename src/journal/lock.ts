@@ -6,17 +6,28 @@ import { codeOf, PetstoreError, reasonOf } from '../errors.js';
 
 /** macOS and the BSDs lock as they open; Node has no constant for the flag. */
 const O_EXLOCK = 0x20;
-/** libuv's flag of this name is share mode 0 on Windows: nobody else may open the file, not even to read. */
+/**
+ * libuv's flag of this name is share mode 0 on Windows: nobody else may open the file, not even to
+ * read.
+ */
 const UV_FS_O_EXLOCK = 0x1000_0000;
 
-/** Locks by `lockFlags`, with which opening fails as `isHeldElsewhere` says, or by `lock` (`flock` on Linux). */
+/**
+ * Locks by `lockFlags`, with which opening fails as `isHeldElsewhere` says, or by `lock` (`flock`
+ * on Linux).
+ */
 export function lockingOn(platform: NodeJS.Platform, flock = 'flock') {
   const isBsd = ['darwin', 'freebsd', 'openbsd', 'netbsd'].includes(platform);
-  const lockFlags = isBsd ? O_EXLOCK | constants.O_NONBLOCK : platform === 'win32' ? UV_FS_O_EXLOCK : 0;
+  const lockFlags = isBsd
+    ? O_EXLOCK | constants.O_NONBLOCK
+    : platform === 'win32'
+      ? UV_FS_O_EXLOCK
+      : 0;
   return {
     lockFlags,
     lock: async (descriptor: number, path: string): Promise<void> => {
-      if (lockFlags === 0 && !takesLock(flock, descriptor, path)) throw inUse(path, await ownerOf(descriptor));
+      if (lockFlags === 0 && !takesLock(flock, descriptor, path))
+        throw inUse(path, await ownerOf(descriptor));
     },
   };
 }
@@ -26,7 +37,10 @@ export function isHeldElsewhere(error: unknown): boolean {
   return codeOf(error) === 'EAGAIN' || codeOf(error) === 'EBUSY';
 }
 
-/** Whether a child could lock our open file, which stays locked when the child ends: Node has no flock(2). */
+/**
+ * Whether a child could lock our open file, which stays locked when the child ends: Node has no
+ * flock(2).
+ */
 function takesLock(flock: string, descriptor: number, path: string): boolean {
   const { status, stderr, error } = spawnSync(flock, ['-n', '3'], {
     stdio: ['ignore', 'ignore', 'pipe', descriptor],
@@ -38,7 +52,9 @@ function takesLock(flock: string, descriptor: number, path: string): boolean {
     codeOf(error) === 'ENOENT'
       ? 'there is no program flock on this system; install the package util-linux, which has it'
       : `flock failed; see to it, or put the file on a disk that has locks (${reason})`;
-  throw new PetstoreError('storage_unusable', `${path} cannot be locked: ${mend}`, { cause: error });
+  throw new PetstoreError('storage_unusable', `${path} cannot be locked: ${mend}`, {
+    cause: error,
+  });
 }
 
 /** Who holds a flock on the file of this descriptor; undefined where /proc does not show it. */
@@ -59,5 +75,8 @@ async function ownerOf(descriptor: number): Promise<string | undefined> {
 const namesIn = (folder: string) => readdir(folder).catch(() => []);
 
 export function inUse(path: string, who = 'another process'): PetstoreError {
-  return new PetstoreError('storage_in_use', `${path} is in use by ${who}: stop that one first, or name another file`);
+  return new PetstoreError(
+    'storage_in_use',
+    `${path} is in use by ${who}: stop that one first, or name another file`,
+  );
 }

@@ -2,18 +2,28 @@
 import { crc32 } from 'node:zlib';
 import { transferAll, type Disk } from './disk.js';
 import { PetstoreError } from '../errors.js';
-import { commitPattern, offerLine, readLine, wholeLines, type AcceptLine, type ImportRecord } from './lines.js';
+import {
+  commitPattern,
+  offerLine,
+  readLine,
+  wholeLines,
+  type AcceptLine,
+  type ImportRecord,
+} from './lines.js';
 
-/** Is told of each sound commit, after its lines, and of the import that its batch was a part of. */
+/**
+ * Is told of each sound commit, after its lines, and of the import that its batch was a part of.
+ */
 export type OnCommit = (imported?: ImportRecord) => void;
 
 /**
- * Reads an open journal, handing each line to `accept` but commits and idempotency records, which come with the line
- * after them. Answers `committedEnd`, where the last sound commit ends; `end`, where the accepted lines do; `sum`, the
- * CRC-32 of what is between; `problem`, the first bad line, from 1, its offset, and a sentence without its full stop;
- * `tornTail`, all from `end` on, where that is the rest of a write that a crash cut short (F2) and no damage (F3).
- * `onRead` is told where each piece of a mebibyte or more begins, before that is replayed. An imported batch is handed
- * to `accept` once its commit is there: without that, all of it is torn (F11).
+ * Reads an open journal, handing each line to `accept` but commits and idempotency records, which
+ * come with the line after them. Answers `committedEnd`, where the last sound commit ends; `end`,
+ * where the accepted lines do; `sum`, the CRC-32 of what is between; `problem`, the first bad line,
+ * from 1, its offset, and a sentence without its full stop; `tornTail`, all from `end` on, where
+ * that is the rest of a write that a crash cut short (F2) and no damage (F3). `onRead` is told
+ * where each piece of a mebibyte or more begins, before that is replayed. An imported batch is
+ * handed to `accept` once its commit is there: without that, all of it is torn (F11).
  */
 export async function replay(
   disk: Disk,
@@ -56,7 +66,8 @@ export async function replay(
         sumFrom = next;
         if (commit.from !== committedEnd)
           what = `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
-        else if (commit.crc32 !== sum) what = 'a commit whose checksum does not fit the lines before it';
+        else if (commit.crc32 !== sum)
+          what = 'a commit whose checksum does not fit the lines before it';
       }
       if (what !== undefined) problem = { ...place, what };
       else if (commit && held) problem = problemIn(held);
@@ -84,7 +95,8 @@ export async function replay(
     const read = (rest: Uint8Array) => disk.read(descriptor, rest, size - rest.length);
     await transferAll(tail, read);
     const rest = tail.toString('latin1', problem.byte - end);
-    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore)) tornTail = tail;
+    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore))
+      tornTail = tail;
   }
   return { size, commits, committedEnd, end, sum, lacksNewline, problem, tornTail };
 }
@@ -100,7 +112,8 @@ type Place = Readonly<Record<'line' | 'byte', number>>;
 
 /** What a crash leaves of a line is not whole, or holds zeros. @throws PetstoreError */
 const checkWhole: AcceptLine = (line) => {
-  if (!/^\{[\x20-\xff]*\}$/.test(line)) throw new PetstoreError('invalid_json', 'The line is not whole.');
+  if (!/^\{[\x20-\xff]*\}$/.test(line))
+    throw new PetstoreError('invalid_json', 'The line is not whole.');
 };
 
 /** Offers the lines of a batch whose commit is there, up to the first that is bad. */
@@ -115,11 +128,18 @@ function problemIn({ lines }: HeldBatch) {
 const maxTornBytes = 256 * 2 ** 20;
 
 /**
- * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash damages the last batch
- * only, in one of two ways: its end is missing, so that no whole commit line is left; or its commit line ends the file,
- * but a block before that was not written yet and reads as zeros. Anything else was acknowledged and must not be cut.
+ * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash
+ * damages the last batch only, in one of two ways: its end is missing, so that no whole commit line
+ * is left; or its commit line ends the file, but a block before that was not written yet and reads
+ * as zeros. Anything else was acknowledged and must not be cut.
  */
-function explainedByCrash(rest: string, from: number, batchFrom: number, blockBytes: number, isNothingBefore: boolean) {
+function explainedByCrash(
+  rest: string,
+  from: number,
+  batchFrom: number,
+  blockBytes: number,
+  isNothingBefore: boolean,
+) {
   const stop = rest.search(/[\n\0]/);
   const start = stop < 0 ? rest : rest.slice(0, stop);
   // Zeros from where a block or the batch begins to the end of that block or of the file.
@@ -128,14 +148,19 @@ function explainedByCrash(rest: string, from: number, batchFrom: number, blockBy
   const zeros = rest.slice(start.length, start.length + blockBytes - (zerosFrom % blockBytes));
   const lacksBlock = isAtBlock && /^\0+$/.test(zeros);
   if (isNothingBefore) {
-    // It may be a file of something else. Ours begins like `{"id":3,"na`, or is no longer than `{"i`, its first line is
-    // not whole, and it has no lines of ours without newlines (`{"id":1,…}{"id":2,…`).
-    const isOurs = start === '' ? lacksBlock : heads.some((head) => head.startsWith(rest.slice(0, head.length)));
-    if (!isOurs || rest[stop] === '\n' || joined.test(start) || goesOn.test(start.slice(0, 65_536))) return false;
+    // It may be a file of something else. Ours begins like `{"id":3,"na`, or is no longer than
+    // `{"i`, its first line is not whole, and it has no lines of ours without newlines
+    // (`{"id":1,…}{"id":2,…`).
+    const isOurs =
+      start === '' ? lacksBlock : heads.some((head) => head.startsWith(rest.slice(0, head.length)));
+    if (!isOurs || rest[stop] === '\n' || joined.test(start) || goesOn.test(start.slice(0, 65_536)))
+      return false;
   }
   const commit = commitPattern.exec(rest);
   if (commit === null) return true;
-  return lacksBlock && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom;
+  return (
+    lacksBlock && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom
+  );
 }
 
 /** What our first write begins with. */

@@ -5,10 +5,14 @@ import type { InsertOnce, StoredText } from '../storage.js';
 export const keptMs = 86_400_000;
 /** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
-// Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest of a repeat.
+// Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest
+// of a repeat.
 const stillUnderWay = 'The first request with this idempotency key is still under way.';
 export const inFlight = new PetstoreError('idempotency_in_flight', stillUnderWay);
-export const mismatch = new PetstoreError('idempotency_mismatch', 'This idempotency key was used with another body.');
+export const mismatch = new PetstoreError(
+  'idempotency_mismatch',
+  'This idempotency key was used with another body.',
+);
 
 export interface KeyUse extends InsertOnce {
   /** Its animal; undefined while it is under way. */
@@ -22,7 +26,8 @@ export function checkOnce({ key, body, at }: InsertOnce): void {
   const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
   if (!isDigest(key) || !isDigest(body))
     throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
-  if (!Number.isInteger(at) || at < 0 || at > maxAt) throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
+  if (!Number.isInteger(at) || at < 0 || at > maxAt)
+    throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
 /** Whether two times are a day or more apart, in either order: a clock may have been wrong. */
@@ -33,7 +38,8 @@ export function isTooFar(at: number, now: number): boolean {
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
   readonly #uses = new Map<string, KeyUse>();
-  // The uses kept, in their order, linked by `next`: a Map is slow to tell its first entry once many were deleted.
+  // The uses kept, in their order, linked by `next`: a Map is slow to tell its first entry once
+  // many were deleted.
   #oldest: KeyUse | undefined;
   #newest: KeyUse | undefined;
 
@@ -41,7 +47,9 @@ export class IdempotencyKeys {
     return this.#uses.size;
   }
 
-  /** The first use of a key, or a new one, under way until `keep` or `drop`. @throws PetstoreError */
+  /**
+   * The first use of a key, or a new one, under way until `keep` or `drop`. @throws PetstoreError
+   */
   begin(once: InsertOnce): KeyUse {
     this.#forgetExpired(once.at);
     const known = this.#uses.get(once.key);
@@ -62,7 +70,10 @@ export class IdempotencyKeys {
     this.#uses.delete(use.key);
   }
 
-  /** Keeps a use that was read from a file. Later ones tell what has expired: this machine's clock may be wrong. */
+  /**
+   * Keeps a use that was read from a file. Later ones tell what has expired: this machine's clock
+   * may be wrong.
+   */
   restore(once: InsertOnce, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);

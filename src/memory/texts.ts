@@ -1,10 +1,29 @@
 /** What storages share: from animals to JSON texts and back, and how a kind of records is kept. */
 import { PetstoreError } from '../errors.js';
 import { asByteString, isInt64, isUtf8String, type ByteString } from '../json.js';
-import { checkDraft, checkQuery, parsePet, petJson, type Pet, type PetDraft, type PetStatus } from '../pet.js';
-import type { PetStorage, PetTexts, RecordKind, Records, StoredText, TextPage, Texts } from '../storage.js';
+import {
+  checkDraft,
+  checkQuery,
+  parsePet,
+  petJson,
+  type Pet,
+  type PetDraft,
+  type PetStatus,
+} from '../pet.js';
+import type {
+  PetStorage,
+  PetTexts,
+  RecordKind,
+  Records,
+  StoredText,
+  TextPage,
+  Texts,
+} from '../storage.js';
 
-/** The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects: `invalid_parameter` (C57). */
+/**
+ * The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects:
+ * `invalid_parameter` (C57).
+ */
 export function textsOf(storage: PetStorage): Required<PetTexts> {
   const { texts } = storage;
   if (texts)
@@ -16,7 +35,8 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
     };
   return {
     insert: async (draft) => textOf(await storage.insert(draft)),
-    insertOnce: async (draft, once) => textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
+    insertOnce: async (draft, once) =>
+      textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
@@ -41,7 +61,8 @@ function textOf({ id, name, categoryId, status }: Pet): StoredText {
   if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
     throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
   // JavaScript may answer null.
-  const draft = status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
+  const draft =
+    status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
   checkDraft(draft);
   return { id, json: petJson(id, draft) };
 }
@@ -60,7 +81,11 @@ export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, key
       const pets: Pet[] = [];
       // A page of long texts ends before its limit.
       for (let after = query.after; ; ) {
-        const page: TextPage = await texts.list({ ...query, limit: query.limit - pets.length, after });
+        const page: TextPage = await texts.list({
+          ...query,
+          limit: query.limit - pets.length,
+          after,
+        });
         for (const text of page.texts) pets.push(parsePet(text));
         if (page.next === undefined || pets.length >= query.limit) return pets;
         after = page.next;
@@ -74,7 +99,10 @@ export const maxTextBytes = 128 * 2 ** 20;
 
 /** How a storage keeps one kind of draft: animals, or a plugin's records. */
 export interface KeptKind<Draft, Own = unknown> {
-  /** What is kept of a draft while it waits, which its owner may change meanwhile. @throws TypeError for a bad one */
+  /**
+   * What is kept of a draft while it waits, which its owner may change meanwhile. @throws TypeError
+   * for a bad one
+   */
   readonly own: (draft: Draft) => Own;
   readonly json: (id: bigint, own: Own) => ByteString;
   /** What follows the id in its JSON text, where only a database knows the id. */
@@ -111,18 +139,28 @@ export const restKind: KeptKind<string, string> = {
   bytesOf: (rest) => rest.length,
 };
 
-/** What follows the id in a draft's text. @throws TypeError for what would be damage to the next start */
+/**
+ * What follows the id in a draft's text. @throws TypeError for what would be damage to the next
+ * start
+ */
 function restOf<Draft>({ json }: RecordKind<Draft>, given: Draft): string {
   const restWith = (id: bigint): string => {
     const text = json(id, given);
-    if (text.length > maxTextBytes || !text.startsWith(`{"id":${id},`) || !/^[\x20-\xff]+$/.test(text))
-      throw new TypeError(`a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`);
+    if (
+      text.length > maxTextBytes ||
+      !text.startsWith(`{"id":${id},`) ||
+      !/^[\x20-\xff]+$/.test(text)
+    )
+      throw new TypeError(
+        `a record must be one line of at most ${maxTextBytes} bytes, a JSON object with id first`,
+      );
     if (!isUtf8String(text))
       throw new TypeError('a record must be bytes of UTF-8: make them of a text by toByteString');
     return text.slice(restAt);
   };
   const rest = restWith(0n);
-  if (restWith(1n) !== rest) throw new TypeError('the JSON text of a record must hold its id only as its first member');
+  if (restWith(1n) !== rest)
+    throw new TypeError('the JSON text of a record must hold its id only as its first member');
   return rest;
 }
 
@@ -136,8 +174,10 @@ export class RecordNames {
 
   /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for a taken one. */
   take(name: string): void {
-    if (!isRecordName(name)) throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
-    if (this.#taken.has(name)) throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
+    if (!isRecordName(name))
+      throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
+    if (this.#taken.has(name))
+      throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
     this.#taken.add(name);
   }
 }
@@ -147,8 +187,14 @@ export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/** Records of {@link restKind}, used while they open; where that fails, each use rejects with `unavailable` (C48). */
-export function recordsWhenOpen<Draft>(kind: RecordKind<Draft>, opening: Promise<Texts<string>>): Records<Draft> {
+/**
+ * Records of {@link restKind}, used while they open; where that fails, each use rejects with
+ * `unavailable` (C48).
+ */
+export function recordsWhenOpen<Draft>(
+  kind: RecordKind<Draft>,
+  opening: Promise<Texts<string>>,
+): Records<Draft> {
   const texts = opening.catch((cause: unknown) => {
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
   });

@@ -1,4 +1,7 @@
-/** Lets pages of other origins use the petstore, by headers that the package `cors` adds to each reply. */
+/**
+ * Lets pages of other origins use the petstore, by headers that the package `cors` adds to each
+ * reply.
+ */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
@@ -11,11 +14,19 @@ export interface CorsOptions {
 /** Every header of an answer that the contract gives a meaning. */
 const exposedHeaders = 'Link,Location,Deprecation,Sunset,Retry-After,WWW-Authenticate,Allow,Accept';
 
-/** Lets pages of these origins alone send all methods and headers, and read all answers. @throws TypeError */
+/**
+ * Lets pages of these origins alone send all methods and headers, and read all answers. @throws
+ * TypeError
+ */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
     throw new TypeError('option origins must be an array of origins such as https://a.example');
-  const decide = cors({ origin: origins.map(checkOrigin), exposedHeaders, maxAge: 600, preflightContinue: true });
+  const decide = cors({
+    origin: origins.map(checkOrigin),
+    exposedHeaders,
+    maxAge: 600,
+    preflightContinue: true,
+  });
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
       const made = new Map<string, string>();
@@ -32,7 +43,10 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
     });
 }
 
-/** Refuses other spellings of an origin too: browsers and the package compare the text. @throws TypeError */
+/**
+ * Refuses other spellings of an origin too: browsers and the package compare the text. @throws
+ * TypeError
+ */
 function checkOrigin(text: string): string {
   const origin = URL.canParse(text) ? new URL(text).origin : 'null';
   if (origin === text && /^https?:/.test(text)) return text;

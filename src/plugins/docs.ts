@@ -10,7 +10,10 @@ const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Serves the pages and what they load, without a key. @throws Error that names the package to install. */
+/**
+ * Serves the pages and what they load, without a key. @throws Error that names the package to
+ * install.
+ */
 export function docsPlugin(): Plugin {
   const replyOf = (type: string, text: string): Reply => ({
     status: 200,
@@ -29,14 +32,19 @@ export function docsPlugin(): Plugin {
     '/page/style.css': read('css', `${page}style.css`),
     '/page/script.js': read('javascript', `${page}script.js`),
     '/docs': replyOf('html', docs),
-    // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not against `/`.
+    // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not
+    // against `/`.
     '/docs/': replyOf('html', docs.replaceAll('docs/', '')),
     '/docs/start.js': read('javascript', `${page}docs.js`),
     '/docs/swagger-ui.css': { ...read('css', `${library}/swagger-ui.css`), cacheControl },
-    '/docs/swagger-ui-bundle.js': { ...read('javascript', `${library}/swagger-ui-bundle.js`), cacheControl },
+    '/docs/swagger-ui-bundle.js': {
+      ...read('javascript', `${library}/swagger-ui-bundle.js`),
+      cacheControl,
+    },
   };
   return ({ route }) => {
-    for (const [path, reply] of Object.entries(replies)) route({ path, methods: { GET: { handler: () => reply } } });
+    for (const [path, reply] of Object.entries(replies))
+      route({ path, methods: { GET: { handler: () => reply } } });
   };
 }
 
@@ -44,7 +52,8 @@ function libraryFolder(): string {
   try {
     return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   } catch (cause) {
-    const message = 'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5';
+    const message =
+      'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5';
     // The command line tells by the code that a package is missing.
     throw Object.assign(new Error(message, { cause }), { code: codeOf(cause) });
   }

@@ -20,7 +20,9 @@ const parameter: OpenApiValue = {
   schema: { type: 'string', examples: ['status=503', 'status=503,after', 'delay=1500'] },
 };
 
-/** Lets a request with a valid API key ask for a fault, which is answered as a real one would be. */
+/**
+ * Lets a request with a valid API key ask for a fault, which is answered as a real one would be.
+ */
 export function faultsPlugin(): Plugin {
   return ({ around, describe, onClose }) => {
     const closing = new AbortController();
@@ -31,7 +33,8 @@ export function faultsPlugin(): Plugin {
       const { status, delay, moment } = parseFault(text);
       // An animal may be kept, although the client is answered by a fault.
       const reply = moment === 'after' ? await next() : undefined;
-      if (delay > 0) await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
+      if (delay > 0)
+        await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
       const code = codes[status ?? ''];
       if (code === undefined) return reply ?? next();
       const headers = status === '429' ? ['Retry-After', '1'] : [];
@@ -50,9 +53,14 @@ export function faultsPlugin(): Plugin {
 function parseFault(text: string) {
   const parts = text.split(',').map((part) => part.trim());
   const find = (pattern: RegExp) => parts.flatMap((part) => pattern.exec(part)?.[1] ?? []);
-  const found = [find(/^status=(429|500|503)$/), find(/^delay=(\d{1,5})$/), find(/^(before|after)$/)] as const;
+  const found = [
+    find(/^status=(429|500|503)$/),
+    find(/^delay=(\d{1,5})$/),
+    find(/^(before|after)$/),
+  ] as const;
   const [[status], [delay], [moment]] = found;
-  const isRight = found.every((values) => values.length <= 1) && found.flat().length === parts.length;
+  const isRight =
+    found.every((values) => values.length <= 1) && found.flat().length === parts.length;
   if (!isRight || Number(delay) > maxDelayMs) throw new PetstoreError('invalid_parameter', rule);
   return { status, delay: Number(delay ?? 0), moment };
 }

@@ -3,15 +3,32 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { toByteString, type Plugin } from '../index.js';
 
 /** An answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
-const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10];
-/** All others are counted as `other`: each value of a label is a time series that Prometheus keeps. */
-const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+const secondBuckets = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10,
+];
+/**
+ * All others are counted as `other`: each value of a label is a time series that Prometheus keeps.
+ */
+const methods: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'PATCH',
+  'DELETE',
+  'OPTIONS',
+]);
 
-/** Event-loop delay and the like, one set for all petstores: what collects them cannot be stopped. */
+/**
+ * Event-loop delay and the like, one set for all petstores: what collects them cannot be stopped.
+ */
 const ofProcess = new Registry();
 collectDefaultMetrics({ register: ofProcess });
 
-/** Serves the figures of the petstore and its process, without a key: let only the collector reach the path. */
+/**
+ * Serves the figures of the petstore and its process, without a key: let only the collector reach
+ * the path.
+ */
 export function metricsPlugin(): Plugin {
   return ({ storage, onReply, route: serve }) => {
     const registry = new Registry();
@@ -21,13 +38,26 @@ export function metricsPlugin(): Plugin {
     const gauge = (name: string, help: string, ask: () => number | undefined): void => {
       // No figure where it is unknown: 0 would say that there are none.
       if (ask() === undefined) return;
-      const made: Gauge = new Gauge({ name, help, registers, collect: () => made.set(ask() ?? NaN) });
+      const made: Gauge = new Gauge({
+        name,
+        help,
+        registers,
+        collect: () => made.set(ask() ?? NaN),
+      });
     };
 
     const labelNames = ['method', 'route', 'status'];
-    const requests = new Counter({ name: 'http_requests_total', help: 'Requests answered.', labelNames, registers });
+    const requests = new Counter({
+      name: 'http_requests_total',
+      help: 'Requests answered.',
+      labelNames,
+      registers,
+    });
     const help = 'From the head of a request to its reply.';
-    const durations = histogram('http_request_duration_seconds', help, secondBuckets, ['method', 'route']);
+    const durations = histogram('http_request_duration_seconds', help, secondBuckets, [
+      'method',
+      'route',
+    ]);
     onReply(({ method, route = 'none', status, milliseconds }) => {
       const labels = { method: methods.has(method) ? method : 'other', route };
       requests.inc({ ...labels, status });
@@ -36,7 +66,11 @@ export function metricsPlugin(): Plugin {
 
     const sizes = [1, 4, 16, 64, 256, 1024, 4096];
     const batches = histogram('petstore_commit_pets', 'Animals that one commit wrote.', sizes);
-    const syncs = histogram('petstore_commit_sync_seconds', 'How long it took to write and sync.', secondBuckets);
+    const syncs = histogram(
+      'petstore_commit_sync_seconds',
+      'How long it took to write and sync.',
+      secondBuckets,
+    );
     storage.onCommit?.(({ count, syncMilliseconds }) => {
       batches.observe(count);
       syncs.observe(syncMilliseconds / 1000);

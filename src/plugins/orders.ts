@@ -1,5 +1,12 @@
 /** Orders of animals, kept beside them: experimental. */
-import { errorResponses, int64OfJsonNumber, jsonContent, JsonNumber, jsonReply, listDocument } from '../index.js';
+import {
+  errorResponses,
+  int64OfJsonNumber,
+  jsonContent,
+  JsonNumber,
+  jsonReply,
+  listDocument,
+} from '../index.js';
 import {
   pageReply,
   maxBodyValues,
@@ -19,11 +26,15 @@ const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 const petIdRule = 'petId must be the id of an animal';
 
-/** Serves `GET` and `POST /v1/store/orders`; the specification names only the path: the fields may change. */
+/**
+ * Serves `GET` and `POST /v1/store/orders`; the specification names only the path: the fields may
+ * change.
+ */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     const orders = storage.records?.('orders', orderKind);
-    if (orders === undefined) throw new TypeError('this storage keeps nothing but animals, so no orders');
+    if (orders === undefined)
+      throw new TypeError('this storage keeps nothing but animals, so no orders');
     waitFor(orders.opened);
     const list: Operation['handler'] = async ({ query }) => {
       const page = parsePage(query);
@@ -34,7 +45,8 @@ export function ordersPlugin(): Plugin {
     };
     const place: Operation['handler'] = async ({ body }) => {
       const order = parseOrder(parseJson(body, maxBodyValues));
-      if ((await storage.get(order.petId)) === undefined) throw new PetstoreError('invalid_body', `${petIdRule}.`);
+      if ((await storage.get(order.petId)) === undefined)
+        throw new PetstoreError('invalid_body', `${petIdRule}.`);
       const { json } = await orders.insert({ ...order, placedAt: new Date(clock()).toISOString() });
       return jsonReply(201, json);
     };
@@ -43,18 +55,24 @@ export function ordersPlugin(): Plugin {
     route({ path, methods: { GET, POST } });
     describe(({ components, tags }) => {
       Object.assign(components.schemas, schemas);
-      tags.push({ name: 'orders', description: 'Experimental: the fields of an order may change.' });
+      tags.push({
+        name: 'orders',
+        description: 'Experimental: the fields of an order may change.',
+      });
     });
   };
 }
 
 const orderKind: RecordKind<Order> = {
   json: (id, { petId, quantity, placedAt }) =>
-    toByteString(`{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`),
+    toByteString(
+      `{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`,
+    ),
   parse: (json) => {
     const value = parseJson(json);
     const [id, placedAt] = [integer(value, 'id'), member(value, 'placedAt')];
-    const isTime = typeof placedAt === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(placedAt);
+    const isTime =
+      typeof placedAt === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(placedAt);
     if (id < 1n || member(value, 'status') !== 'placed' || !isTime)
       throw new PetstoreError('invalid_body', 'This is no order.');
     return { id, draft: { ...parseOrder(value), placedAt } };
@@ -65,7 +83,8 @@ const orderKind: RecordKind<Order> = {
 function parseOrder(value: JsonValue) {
   const [petId, quantity] = [integer(value, 'petId'), integer(value, 'quantity')];
   const broken = petId < 1n ? [petIdRule] : [];
-  if (quantity < 1n || quantity > maxQuantity) broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
+  if (quantity < 1n || quantity > maxQuantity)
+    broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
   if (broken.length > 0) throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
   return { petId, quantity };
 }
@@ -83,7 +102,13 @@ function member(value: JsonValue, name: string) {
 const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
-const listing = listDocument('listOrders', 'orders', 'orders', schemaRef('OrderStatus'), ordersContent);
+const listing = listDocument(
+  'listOrders',
+  'orders',
+  'orders',
+  schemaRef('OrderStatus'),
+  ordersContent,
+);
 const placing = {
   operationId: 'placeOrder',
   tags: ['orders'],
@@ -93,16 +118,31 @@ const placing = {
   requestBody: { required: true, content: jsonContent(schemaRef('NewOrder'), newOrder) },
   responses: {
     201: response('Order placed.', jsonContent(schemaRef('Order'), order)),
-    ...errorResponses(['invalid_body', 'unauthorized', 'content_too_large', 'unsupported_media_type']),
+    ...errorResponses([
+      'invalid_body',
+      'unauthorized',
+      'content_too_large',
+      'unsupported_media_type',
+    ]),
   },
 };
 
 const int64 = { type: 'integer', format: 'int64' };
 const draftProperties = {
   petId: { ...int64, description: 'The id of an animal of the store.' },
-  quantity: { type: 'integer', format: 'int32', minimum: 1, maximum: Number(maxQuantity), description: 'How many.' },
+  quantity: {
+    type: 'integer',
+    format: 'int32',
+    minimum: 1,
+    maximum: Number(maxQuantity),
+    description: 'How many.',
+  },
 };
-const objectOf = (properties: object) => ({ type: 'object', required: Object.keys(properties), properties });
+const objectOf = (properties: object) => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+});
 const schemas = {
   OrderStatus: { type: 'string', enum: ['placed'], description: 'So far there is one.' },
   NewOrder: objectOf(draftProperties),

@@ -1,10 +1,20 @@
-/** Asks a database over connections that may be dead or outdated, and tells what became of each statement. */
+/**
+ * Asks a database over connections that may be dead or outdated, and tells what became of each
+ * statement.
+ */
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
 import { asByteString, toByteString, type ByteString } from '../json.js';
 import { closedError } from '../memory/index.js';
-import { connectMs, poolFor, type Notice, type PostgresClient, type PostgresPool, type Row } from './driver.js';
+import {
+  connectMs,
+  poolFor,
+  type Notice,
+  type PostgresClient,
+  type PostgresPool,
+  type Row,
+} from './driver.js';
 
 /** A statement that is not known to have been carried out; `cause` is what the driver threw. */
 export class DatabaseFailure extends PetstoreError {
@@ -13,7 +23,11 @@ export class DatabaseFailure extends PetstoreError {
 
   constructor(cause: unknown, isUnknown: boolean) {
     const isOutOfRange = stateOf(cause) === '22003';
-    super('unavailable', isOutOfRange ? 'There are no ids left.' : 'The database cannot be used now.', { cause });
+    super(
+      'unavailable',
+      isOutOfRange ? 'There are no ids left.' : 'The database cannot be used now.',
+      { cause },
+    );
     this.isUnknown = isUnknown;
   }
 }
@@ -29,7 +43,10 @@ export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/** Does something until it works; short pauses double, up to 250 ms. @throws what may not pass, or has not in time */
+/**
+ * Does something until it works; short pauses double, up to 250 ms. @throws what may not pass, or
+ * has not in time
+ */
 export async function again<Value>(
   work: () => Promise<Value>,
   mayPass: (error: unknown) => boolean,
@@ -46,11 +63,17 @@ export async function again<Value>(
   }
 }
 
-/** Even an ERROR leaves it open then: lost (08), unknown (40003), shutdown (57P), system (58), a bug (XX), none. */
+/**
+ * Even an ERROR leaves it open then: lost (08), unknown (40003), shutdown (57P), system (58), a bug
+ * (XX), none.
+ */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 /** A new session may do better, as after a failover or a change of search_path, rights or types. */
 const statesOfSessions = ['25006', '42P01', '3F000', '42501', '0A000'];
-/** In binary no setting converts bytes, and they are sent once; in hexadecimal they would be twice as many. */
+/**
+ * In binary no setting converts bytes, and they are sent once; in hexadecimal they would be twice
+ * as many.
+ */
 const asBytes = { binary: true, types: { getTypeParser: () => byteStringOf } };
 
 /** A driver from before 8.12 decodes them first. */
@@ -59,8 +82,9 @@ function byteStringOf(bytes: Buffer | string): ByteString {
 }
 
 /**
- * Commits last, or a warning comes; no statement outlasts our patience, however long others hold a lock. Set though it
- * be right, against a reload of the configuration; not as the connection starts, which a PgBouncer refuses.
+ * Commits last, or a warning comes; no statement outlasts our patience, however long others hold a
+ * lock. Set though it be right, against a reload of the configuration; not as the connection
+ * starts, which a PgBouncer refuses.
  */
 const settings = `SELECT
   set_config('client_min_messages', 'warning', false),
@@ -72,7 +96,10 @@ const settings = `SELECT
 
 /** For a statement: a server's end within a group commit's 8 s. */
 export const servingMs = 3_000;
-/** For how long one that reads may be sent again: a connection that was dead before is found out at once. */
+/**
+ * For how long one that reads may be sent again: a connection that was dead before is found out at
+ * once.
+ */
 const resendMs = 1_000;
 /** For how long the database must do what is asked before the log says that it does. */
 const steadyMs = 1_000;
@@ -104,7 +131,9 @@ export async function connectionsTo(
   let mayPrepare = true;
   /** Until then a storage opens, and what that fails by is thrown. */
   let hasAnswered = false;
-  /** What the log said that the database cannot do, with the timer that is to say that it can again. */
+  /**
+   * What the log said that the database cannot do, with the timer that is to say that it can again.
+   */
   const failing = new Map<string, NodeJS.Timeout | undefined>();
   let isClosed = false;
   // The pool takes an idle connection out that is lost.
@@ -112,13 +141,27 @@ export async function connectionsTo(
   // At once, for what says that it is connected may say in the same breath that it ends.
   pool.on('connect', sessionOf);
 
-  /** Carries out a statement that writes, as a transaction; rows prove that it is committed. @throws DatabaseFailure */
-  async function write(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+  /**
+   * Carries out a statement that writes, as a transaction; rows prove that it is committed. @throws
+   * DatabaseFailure
+   */
+  async function write(
+    text: string,
+    values: unknown[] = [],
+    asking: Asking = {},
+  ): Promise<readonly Row[]> {
     return send(text, values, { ...asking, isWrite: true });
   }
 
-  /** The same for one that reads: sent once more where its connection was dead at once, or its session outdated. */
-  async function read(text: string, values: unknown[] = [], asking: Asking = {}): Promise<readonly Row[]> {
+  /**
+   * The same for one that reads: sent once more where its connection was dead at once, or its
+   * session outdated.
+   */
+  async function read(
+    text: string,
+    values: unknown[] = [],
+    asking: Asking = {},
+  ): Promise<readonly Row[]> {
     const since = trustedSince;
     const startedAt = performance.now();
     try {
@@ -135,12 +178,16 @@ export async function connectionsTo(
     }
   }
 
-  /** Tells the log when the database stops doing what is asked, and when it has done it again for a while. */
+  /**
+   * Tells the log when the database stops doing what is asked, and when it has done it again for a
+   * while.
+   */
   function tell(what: 'be read' | 'be written to', failure?: unknown) {
     if (isClosed || !hasAnswered) return;
     if (failure !== undefined) {
       clearTimeout(failing.get(what));
-      if (!failing.has(what)) log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
+      if (!failing.has(what))
+        log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
       failing.set(what, undefined);
     } else if (failing.has(what) && failing.get(what) === undefined) {
       const tellRecovery = () => {
@@ -151,7 +198,10 @@ export async function connectionsTo(
     }
   }
 
-  /** Has new sessions take the place of all there are, once a second at most: what was changed may be right in them. */
+  /**
+   * Has new sessions take the place of all there are, once a second at most: what was changed may
+   * be right in them.
+   */
   function renew() {
     const now = performance.now();
     if (now - trustedSince >= 1_000) trustedSince = now;
@@ -177,9 +227,14 @@ export async function connectionsTo(
     return answer;
   }
 
-  async function carryOut(text: string, values: unknown[], asking: Asking): Promise<readonly Row[]> {
+  async function carryOut(
+    text: string,
+    values: unknown[],
+    asking: Asking,
+  ): Promise<readonly Row[]> {
     // Of this very text, as another version of ours may have prepared another.
-    const name = asking.isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
+    const name =
+      asking.isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
     const client = await checkOut().catch((error: unknown) => {
       throw new DatabaseFailure(error, false);
     });
@@ -187,7 +242,10 @@ export async function connectionsTo(
     session.warning = '';
     try {
       const query = { text, values, ...asBytes, ...(name !== undefined && { name }) };
-      const { rows } = await within((asking.statementMs ?? statementMs) + graceMs, client.query(query));
+      const { rows } = await within(
+        (asking.statementMs ?? statementMs) + graceMs,
+        client.query(query),
+      );
       // Of replies that were damaged on their way the driver may make several answers, or none.
       if (!Array.isArray(rows)) throw new Error('the answer has no rows');
       // That a synchronous standby was not waited for, perhaps: its outcome is unknown.
@@ -197,10 +255,11 @@ export async function connectionsTo(
       return rows;
     } catch (error) {
       const state = stateOf(error);
-      // All else ends the connection, and mostly others with it; so it seems where messages are in another language.
-      // 22P02 is what our own statements end themselves by, in whatever language.
+      // All else ends the connection, and mostly others with it; so it seems where messages are in
+      // another language. 22P02 is what our own statements end themselves by, in whatever language.
       const isLost =
-        !(error instanceof Error && 'severity' in error && error.severity === 'ERROR') && state !== '22P02';
+        !(error instanceof Error && 'severity' in error && error.severity === 'ERROR') &&
+        state !== '22P02';
       if (isLost) trustedSince = performance.now();
       else if (statesOfSessions.includes(state)) renew();
       client.release(isLost);
@@ -209,7 +268,8 @@ export async function connectionsTo(
         mayPrepare = false;
         return send(text, values, asking);
       }
-      // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit.
+      // Only an ERROR undoes a statement, which is a transaction of its own: a FATAL or a PANIC may
+      // follow the commit.
       throw new DatabaseFailure(error, isLost || doubtfulStates.test(state));
     }
   }
@@ -261,7 +321,11 @@ function sessionIn(client: PostgresClient, ended: () => void) {
 }
 
 /** What comes later goes to `late`. */
-function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value) => void = ignore): Promise<Value> {
+function within<Value>(
+  ms: number,
+  promise: Promise<Value>,
+  late: (value: Value) => void = ignore,
+): Promise<Value> {
   return new Promise((resolve, reject) => {
     let isOverdue = false;
     const giveUp = () => {
@@ -270,6 +334,8 @@ function within<Value>(ms: number, promise: Promise<Value>, late: (value: Value)
     };
     // After a busy turn of the event loop the answer may be there, but not read yet.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
-    promise.finally(() => clearTimeout(timer)).then((value) => (isOverdue ? late(value) : resolve(value)), reject);
+    promise
+      .finally(() => clearTimeout(timer))
+      .then((value) => (isOverdue ? late(value) : resolve(value)), reject);
   });
 }

@@ -20,7 +20,9 @@ export interface PostgresPool extends PoolEvents {
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
 }
 
-export type Notice = Readonly<Partial<Record<'severity' | 'message' | 'routine', string | undefined>>>;
+export type Notice = Readonly<
+  Partial<Record<'severity' | 'message' | 'routine', string | undefined>>
+>;
 
 /** Every column as its bytes: statements answer only text and bytea. */
 export type Row = Readonly<Record<string, ByteString | null>>;
@@ -51,21 +53,28 @@ export function wantedUrl(text: string): string | undefined {
   const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
   // What stands before an unescaped / ? or # of a password is taken for the host.
   if (!url || (url.username === '' && `${url.pathname}${url.search}${url.hash}`.includes('@'))) {
-    const escapes = 'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
+    const escapes =
+      'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
   const areKnown = url.searchParams.getAll('sslmode').every((mode) => sslModes.includes(mode));
   return areKnown ? undefined : 'a URL whose sslmode is disable, verify-full or no-verify';
 }
 
-/** @throws TypeError for what is no URL, without repeating it; PetstoreError `storage_unusable` without `pg` */
+/**
+ * @throws TypeError for what is no URL, without repeating it; PetstoreError `storage_unusable`
+ * without `pg`
+ */
 export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
   const url = new URL(text);
   // `pg` takes them for that, with ten lines of warning.
   if (!url.searchParams.has('uselibpqcompat'))
-    url.search = url.search.replace(/\bsslmode=(prefer|require|verify-ca)\b/g, 'sslmode=verify-full');
+    url.search = url.search.replace(
+      /\bsslmode=(prefer|require|verify-ca)\b/g,
+      'sslmode=verify-full',
+    );
   const { default: driver } = await import('pg').catch((cause: unknown) => {
     const problem = `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`;
     throw new PetstoreError('storage_unusable', problem, { cause });
@@ -80,7 +89,10 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
   });
 }
 
-/** Ends its connection where connecting fails, or its parser throws: for bytes that no PostgreSQL sends, uncaught. */
+/**
+ * Ends its connection where connecting fails, or its parser throws: for bytes that no PostgreSQL
+ * sends, uncaught.
+ */
 function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {

@@ -1,15 +1,30 @@
-/** The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several servers may share. */
+/**
+ * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
+ * servers may share.
+ */
 import { checkNames, type Log } from '../errors.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { untilClosed } from '../journal/index.js';
-import { restKind, petKind, petsOf, RecordNames, recordsWhenOpen, type KeptKind } from '../memory/index.js';
+import {
+  restKind,
+  petKind,
+  petsOf,
+  RecordNames,
+  recordsWhenOpen,
+  type KeptKind,
+} from '../memory/index.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords, type Unnumbered } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
-export { migratePostgres, MissingTables, postgresImport, postgresRecordNames } from './administer.js';
+export {
+  migratePostgres,
+  MissingTables,
+  postgresImport,
+  postgresRecordNames,
+} from './administer.js';
 export { postgresTarget, seedPostgres, untilThere } from './administer.js';
 export { type PostgresPool, wantedUrl } from './driver.js';
 
@@ -23,9 +38,12 @@ export interface PostgresStorageOptions {
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
- * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its owner's to end.
- * @param isSource To be copied from (see `copyPets`): lists may take long, and fail by a `storage_unusable`.
- * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for what is no URL.
+ * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its
+ * owner's to end.
+ * @param isSource To be copied from (see `copyPets`): lists may take long, and fail by a
+ * `storage_unusable`.
+ * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for
+ * what is no URL.
  */
 export async function postgresStorage(
   database: string | PostgresPool,
@@ -39,8 +57,16 @@ export async function postgresStorage(
   const given = typeof database === 'string' ? undefined : database.options;
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
-    log('warn', 'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000');
-  const opened = await connectToTables(database, isSource ? copyingMs : servingMs, maxConnections, log);
+    log(
+      'warn',
+      'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000',
+    );
+  const opened = await connectToTables(
+    database,
+    isSource ? copyingMs : servingMs,
+    maxConnections,
+    log,
+  );
   const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
@@ -67,7 +93,12 @@ export async function postgresStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = async () => {
         names.take(name);
-        const records = postgresRecords(connections, unnumberedOf(restKind), recordTable(name), log);
+        const records = postgresRecords(
+          connections,
+          unnumberedOf(restKind),
+          recordTable(name),
+          log,
+        );
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
@@ -76,7 +107,9 @@ export async function postgresStorage(
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () =>
-      (closing ??= Promise.all(kinds.map((records) => records.close())).then(() => untilClosed(connections.close()))),
+      (closing ??= Promise.all(kinds.map((records) => records.close())).then(() =>
+        untilClosed(connections.close()),
+      )),
   };
 }
 

@@ -1,4 +1,7 @@
-/** Records of one kind in the database: those that wait together are added, and read, in one statement. */
+/**
+ * Records of one kind in the database: those that wait together are added, and read, in one
+ * statement.
+ */
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf, type Log } from '../errors.js';
@@ -7,7 +10,14 @@ import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
 import { commitWatchers, groupCommit } from '../journal/index.js';
 import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
-import { again, causeOf, DatabaseFailure, ignore, stateOf, type Connections } from './connections.js';
+import {
+  again,
+  causeOf,
+  DatabaseFailure,
+  ignore,
+  stateOf,
+  type Connections,
+} from './connections.js';
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
 
@@ -48,13 +58,18 @@ export function postgresRecords<Draft>(
   });
   const keysUnderWay = new Set<string>();
   const watchers = commitWatchers(log);
-  let together: { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> } | undefined;
+  let together:
+    | { readonly ids: Set<bigint>; readonly found: ReturnType<typeof findTexts> }
+    | undefined;
   const pages = new Map<string, Promise<TextPage>>();
   /** One after the other, or they would take all connections, and add up in memory. */
   let lastLong: Promise<unknown> = Promise.resolve();
   /** Whether adding failed since `ready` last found that it works. */
   let hasFailed = false;
-  /** A record of the last batch that was stored, be it a repeat, or else what failed first: `ready` tries with it. */
+  /**
+   * A record of the last batch that was stored, be it a repeat, or else what failed first: `ready`
+   * tries with it.
+   */
   let sample: Unnumbered | undefined;
   let readiness: Promise<void> | undefined;
   let closing: Promise<unknown> | undefined;
@@ -78,7 +93,10 @@ export function postgresRecords<Draft>(
     for (const { once } of records) if (once !== undefined) keysUnderWay.delete(once.key);
   }
 
-  /** Together with all ids of this event-loop turn, never with those before: 2.5 to 3.4 times as many a second. */
+  /**
+   * Together with all ids of this event-loop turn, never with those before: 2.5 to 3.4 times as
+   * many a second.
+   */
   async function get(id: bigint): Promise<ByteString | undefined> {
     if (closing) throw closedError();
     if (!isInt64(id)) return undefined;
@@ -100,14 +118,21 @@ export function postgresRecords<Draft>(
   }
 
   /** By the digits of their ids; null for a long one. */
-  async function findTexts(ids: readonly bigint[]): Promise<ReadonlyMap<string, ByteString | null>> {
-    // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in place of one it kept.
-    const [statement, value] = ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
+  async function findTexts(
+    ids: readonly bigint[],
+  ): Promise<ReadonlyMap<string, ByteString | null>> {
+    // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in
+    // place of one it kept.
+    const [statement, value] =
+      ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
     const rows = await connections.read(statement, [value], { isPrepared: true });
     return new Map(rows.map(({ digits, json }) => [digits ?? '', json ?? null]));
   }
 
-  /** Once for all who ask for this page in this turn: 2.8 times as many a second (`test/postgres/pages.ts same`). */
+  /**
+   * Once for all who ask for this page in this turn: 2.8 times as many a second
+   * (`test/postgres/pages.ts same`).
+   */
   async function list(query: PetQuery): Promise<TextPage> {
     if (closing) throw closedError();
     checkQuery(query);
@@ -126,10 +151,16 @@ export function postgresRecords<Draft>(
     return page;
   }
 
-  async function pageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+  async function pageOf(
+    from: bigint,
+    limit: number,
+    status: PetStatus | undefined,
+  ): Promise<TextPage> {
     const isPrepared = preparedLimits.includes(limit);
     // One more says whether there is a next page.
-    const [row] = await connections.read(table.selectPage(limit + 1, status), [from], { isPrepared });
+    const [row] = await connections.read(table.selectPage(limit + 1, status), [from], {
+      isPrepared,
+    });
     const page = row?.['page'] ?? undefined;
     const shorts = page === undefined ? [] : page.split('\n').map(asByteString);
     if (!shorts.includes(sql.tooLong)) {
@@ -140,20 +171,32 @@ export function postgresRecords<Draft>(
     }
     const overdueAt = performance.now() + turnMs;
     const reading = lastLong.then(() => {
-      if (performance.now() > overdueAt) throw new PetstoreError('unavailable', 'Too many long pages are asked for.');
+      if (performance.now() > overdueAt)
+        throw new PetstoreError('unavailable', 'Too many long pages are asked for.');
       return longPageOf(from, limit, status);
     });
     lastLong = reading.then(ignore, ignore);
     return reading;
   }
 
-  /** Answer by answer, and ended early where they come slowly: each is there within the time of a statement. */
-  async function longPageOf(from: bigint, limit: number, status: PetStatus | undefined): Promise<TextPage> {
+  /**
+   * Answer by answer, and ended early where they come slowly: each is there within the time of a
+   * statement.
+   */
+  async function longPageOf(
+    from: bigint,
+    limit: number,
+    status: PetStatus | undefined,
+  ): Promise<TextPage> {
     const endAt = performance.now() + pageMs;
     const texts: ByteString[] = [];
     for (let after = from, bytesLeft = sql.maxPageBytes; ; ) {
       const most = Math.min(limit - texts.length, sql.maxIds);
-      const select = table.selectLongTexts(most + 1, Math.min(bytesLeft, sql.maxAnswerBytes), status);
+      const select = table.selectLongTexts(
+        most + 1,
+        Math.min(bytesLeft, sql.maxAnswerBytes),
+        status,
+      );
       const rows = await connections.read(select, [after]);
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);
@@ -161,7 +204,8 @@ export function postgresRecords<Draft>(
       if (rows.length === found.length || !last) return { texts };
       after = BigInt(last);
       for (const text of found) bytesLeft -= text.length;
-      if (texts.length === limit || bytesLeft <= 0 || performance.now() > endAt) return { texts, next: after };
+      if (texts.length === limit || bytesLeft <= 0 || performance.now() > endAt)
+        return { texts, next: after };
     }
   }
 
@@ -182,7 +226,10 @@ export function postgresRecords<Draft>(
     }
   }
 
-  /** Reads the counter, and a page behind the last record, for what is damaged in one harms no other. */
+  /**
+   * Reads the counter, and a page behind the last record, for what is damaged in one harms no
+   * other.
+   */
   async function readEnd(): Promise<bigint> {
     const [row] = await connections.read(sql.selectCounter, [table.counter], { isPrepared: true });
     const lastId = BigInt(row?.['last_id'] ?? 0);
@@ -190,7 +237,10 @@ export function postgresRecords<Draft>(
     return lastId;
   }
 
-  /** @throws DatabaseFailure without the right to read or to add; what else an add may fail by may pass */
+  /**
+   * @throws DatabaseFailure without the right to read or to add; what else an add may fail by may
+   * pass
+   */
   async function open(): Promise<void> {
     await readEnd();
     await trialWriter.prove([]).catch((error: unknown) => {
@@ -203,7 +253,8 @@ export function postgresRecords<Draft>(
     // Set again by whatever fails meanwhile.
     hasFailed = false;
     try {
-      if ((await readEnd()) === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
+      if ((await readEnd()) === int64Max)
+        throw new PetstoreError('unavailable', 'There are no ids left.');
       if (isOnTrial && sample) await trialWriter.prove([sample]);
       // Only a commit waits for a synchronous standby.
       await trialWriter.store([]);
@@ -224,7 +275,10 @@ export function postgresRecords<Draft>(
       const late = new PetstoreError('unavailable', 'The database does not answer.');
       if (commits.hung || writer.isInDoubt || trialWriter.isInDoubt) throw late;
       readiness ??= askReadiness().finally(() => (readiness = undefined));
-      await Promise.race([readiness, wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late))]);
+      await Promise.race([
+        readiness,
+        wait(4_000, undefined, { ref: false }).then(() => Promise.reject(late)),
+      ]);
     },
     // What this turn has asked for is sent in the next.
     close: () => (closing = Promise.all([commits.close(), nextTurn()])),
@@ -239,8 +293,9 @@ function writerInto(table: sql.Table, connections: Connections) {
   let isInDoubt = false;
 
   /**
-   * Stores records in order. A repeat of a key is answered after a commit of this very call: only then is the first on
-   * a synchronous standby too. @throws DatabaseFailure where none is there, or nobody can say
+   * Stores records in order. A repeat of a key is answered after a commit of this very call: only
+   * then is the first on a synchronous standby too. @throws DatabaseFailure where none is there, or
+   * nobody can say
    */
   async function store(records: readonly Unnumbered[]) {
     const used = await usesOf(records);
@@ -255,21 +310,30 @@ function writerInto(table: sql.Table, connections: Connections) {
     return { added, count: unused.length };
   }
 
-  /** Whether to try again; from then on as another writer, where this one's row is not as it was: after a restore. */
+  /**
+   * Whether to try again; from then on as another writer, where this one's row is not as it was:
+   * after a restore.
+   */
   function mayPass(error: unknown): boolean {
     // By the words, for the state alone may be a trigger's.
     const reason = stateOf(error) === '22P02' ? reasonOf(causeOf(error)) : '';
     const isOfWriter = reason.includes(sql.notNextWords);
     if (isOfWriter) writerId = randomUUID();
     // Or another server has used a key since we looked.
-    return isOfWriter || reason.includes(sql.keyTakenWords) || ['40001', '40P01'].includes(stateOf(error));
+    return (
+      isOfWriter ||
+      reason.includes(sql.keyTakenWords) ||
+      ['40001', '40P01'].includes(stateOf(error))
+    );
   }
 
   /** Adds one batch, which may be empty, and answers its last id. */
   async function insert(records: readonly Unnumbered[]): Promise<bigint> {
     const batch = ++lastBatch;
     try {
-      return lastIdIn(await connections.write(table.insertBatch, valuesOf(records, batch), { isPrepared: true }));
+      return lastIdIn(
+        await connections.write(table.insertBatch, valuesOf(records, batch), { isPrepared: true }),
+      );
     } catch (error) {
       if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
       // Now, for the search may take as long as the database is away.
@@ -281,21 +345,46 @@ function writerInto(table: sql.Table, connections: Connections) {
   function valuesOf(records: readonly Unnumbered[], batch: bigint, by = writerId): unknown[] {
     const statuses = records.map(({ status }) => status ?? '');
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
-    const uses = records.flatMap(({ once }, index) => (once === undefined ? [] : { ...once, n: index + 1 }));
-    const keys = [uses.map(({ key }) => key), uses.map(({ body }) => body), uses.map(({ at }) => at)];
-    return [by, batch, records.length, table.counter, statuses, rests, ...keys, uses.map(({ n }) => n)];
+    const uses = records.flatMap(({ once }, index) =>
+      once === undefined ? [] : { ...once, n: index + 1 },
+    );
+    const keys = [
+      uses.map(({ key }) => key),
+      uses.map(({ body }) => body),
+      uses.map(({ at }) => at),
+    ];
+    return [
+      by,
+      batch,
+      records.length,
+      table.counter,
+      statuses,
+      rests,
+      ...keys,
+      uses.map(({ n }) => n),
+    ];
   }
 
-  /** Stores records, each with a key of its own, and undoes that. @throws DatabaseFailure as an add */
+  /**
+   * Stores records, each with a key of its own, and undoes that. @throws DatabaseFailure as an add
+   */
   async function prove(records: readonly Unnumbered[]): Promise<void> {
-    const keyed = records.map((record) => ({ ...record, once: { key: randomUUID(), body: '', at: 0 } }));
+    const keyed = records.map((record) => ({
+      ...record,
+      once: { key: randomUUID(), body: '', at: 0 },
+    }));
     const values = valuesOf(keyed, 0n, randomUUID());
-    await connections.write(table.insertBatch, values, { isPrepared: true }).catch((error: unknown) => {
-      if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
-    });
+    await connections
+      .write(table.insertBatch, values, { isPrepared: true })
+      .catch((error: unknown) => {
+        if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
+      });
   }
 
-  /** The last id of a batch, when the database can say. @throws `failure` where it never will be there */
+  /**
+   * The last id of a batch, when the database can say. @throws `failure` where it never will be
+   * there
+   */
   function settle(batch: bigint, failure: DatabaseFailure): Promise<bigint> {
     const ask = async () => {
       const rows = await connections.write(sql.settle, [writerId, batch]);
@@ -303,9 +392,11 @@ function writerInto(table: sql.Table, connections: Connections) {
       return lastIdIn(rows);
     };
     isInDoubt = true;
-    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure).finally(() => {
-      isInDoubt = false;
-    });
+    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure).finally(
+      () => {
+        isInDoubt = false;
+      },
+    );
   }
 
   /** What the key of each record was used for; undefined for a new one, or none. */
@@ -332,7 +423,8 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;
   // Deleted by hand.
-  if (!id || !json) return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
+  if (!id || !json)
+    return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
   return { id: BigInt(id), json };
 }
 

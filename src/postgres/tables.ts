@@ -1,17 +1,22 @@
 /**
- * All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among their values, and
- * every column that comes back is a text or a bytea, which are the same in binary.
+ * All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among
+ * their values, and every column that comes back is a text or a bytea, which are the same in
+ * binary.
  */
 import { asByteString } from '../json.js';
 import type { PetStatus } from '../pet.js';
 import { keptMs } from '../memory/index.js';
 
-/** Each may be run again. None ever changes; new ones only add, for servers of the version before are at work. */
+/**
+ * Each may be run again. None ever changes; new ones only add, for servers of the version before
+ * are at work.
+ */
 export const migrations: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
   // As bytes, which no setting converts.
   'CREATE TABLE IF NOT EXISTS petstore_pets (id int8 PRIMARY KEY, status text, json bytea NOT NULL)',
-  // One for each status: a page of one is never dearer than a page of all, whatever the planner takes for common.
+  // One for each status: a page of one is never dearer than a page of all, whatever the planner
+  // takes for common.
   "CREATE INDEX IF NOT EXISTS petstore_pets_available ON petstore_pets (id ASC) WHERE status = 'available'",
   "CREATE INDEX IF NOT EXISTS petstore_pets_pending ON petstore_pets (id ASC) WHERE status = 'pending'",
   "CREATE INDEX IF NOT EXISTS petstore_pets_sold ON petstore_pets (id ASC) WHERE status = 'sold'",
@@ -30,11 +35,15 @@ export const migrations: readonly string[] = [
 export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)
 ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
 
-export const selectVersion = "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
+export const selectVersion =
+  "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
 /** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`. */
 export const maxPageBytes = 2 ** 23;
-/** Bytes of the texts in one answer, to arrive within the time of a statement; of short ones, an equal share. */
+/**
+ * Bytes of the texts in one answer, to arrive within the time of a statement; of short ones, an
+ * equal share.
+ */
 export const maxAnswerBytes = 2 ** 20;
 export const maxIds = 256;
 /** In the place of a long text in a page. */
@@ -44,12 +53,18 @@ export const notNextWords = 'batches before the next of this writer';
 export const keyTakenWords = 'is when this key was used';
 export const provenWords = 'records could be stored';
 
-/** Ends a statement by an error 22P02: a count with words after it is no number. Words may hold `' || SQL || '`. */
+/**
+ * Ends a statement by an error 22P02: a count with words after it is no number. Words may hold `'
+ * || SQL || '`.
+ */
 function failing(count: string, words: string): string {
   return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
 }
 
-/** The records of a batch under their ids: as many as $3, of statuses $5, '' for none, and texts after the id, $6. */
+/**
+ * The records of a batch under their ids: as many as $3, of statuses $5, '' for none, and texts
+ * after the id, $6.
+ */
 const numberedBatch = `batch AS (
   SELECT last_id - $3::int8 + n AS id, status,
     convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
@@ -80,12 +95,20 @@ export function recordTable(name: string): Table {
 export type Table = ReturnType<typeof tableOf>;
 
 /** @param taking Raises the counter, $4, by $3. @param rowsOf To be followed by a condition. */
-function tableOf(counter: string, taking: string, target: string, rowsOf: (status?: PetStatus) => string) {
+function tableOf(
+  counter: string,
+  taking: string,
+  target: string,
+  rowsOf: (status?: PetStatus) => string,
+) {
   const rows = rowsOf();
   return {
     counter,
     insertBatch: insertInto(taking, target),
-    /** Adds texts, $5, of ids, $3, and statuses, $4: raises the counter from $1 to $2, else does nothing. */
+    /**
+     * Adds texts, $5, of ids, $3, and statuses, $4: raises the counter from $1 to $2, else does
+     * nothing.
+     */
     adoptBatch: `WITH taken AS (
   INSERT INTO petstore_counters (name, last_id) VALUES ('${counter}', $2::int8)
   ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id WHERE petstore_counters.last_id = $1::int8
@@ -99,7 +122,10 @@ SELECT CAST(last_id AS text) AS last_id FROM taken`,
     selectThese: `SELECT ${digits}, CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
     /** By lines, an empty one for a long text; null for none. */
-    selectPage: (limit: number, status?: PetStatus) => `SELECT string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
+    selectPage: (
+      limit: number,
+      status?: PetStatus,
+    ) => `SELECT string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
   SELECT id,
     CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json ELSE decode('', 'hex') END AS line
@@ -113,19 +139,23 @@ FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`,
   };
 }
 
-export const selectCounter = 'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
+export const selectCounter =
+  'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
 
 export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
 WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
 
 /**
- * The place of source $1, which is 0 at first. It always writes: only a commit waits for the standby, and is behind
- * whatever of that source was still under way.
+ * The place of source $1, which is 0 at first. It always writes: only a commit waits for the
+ * standby, and is behind whatever of that source was still under way.
  */
 export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
 ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place RETURNING CAST(place AS text) AS place`;
 
-/** Adds the animals that follow place $2 of source $1, under the counter $4, and answers no row for another place. */
+/**
+ * Adds the animals that follow place $2 of source $1, under the counter $4, and answers no row for
+ * another place.
+ */
 export const importBatch = `WITH placed AS (
   UPDATE petstore_imports SET place = place + $3::int8 WHERE source = $1::text AND place = $2::int8 RETURNING place
 ), taken AS (
@@ -139,11 +169,13 @@ SELECT CAST(CASE WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
 FROM placed`;
 
 /**
- * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many records, $4 the counter,
- * $5 their statuses, '' for none (`array_nulls = off` makes a text of a null), $6 their texts after the id; $7 the keys
- * used, $8 the bodies, $9 the times, $10 by which records, from 1. The counter's row stays locked until the commit: ids
- * become visible in order. It answers the last id, or ends itself: a key was used (`keyTakenWords`), the writer has had
- * such a batch, so none is noted (`notNextWords`), a row is missing, or all are there for number 0 (`provenWords`).
+ * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many
+ * records, $4 the counter, $5 their statuses, '' for none (`array_nulls = off` makes a text of a
+ * null), $6 their texts after the id; $7 the keys used, $8 the bodies, $9 the times, $10 by which
+ * records, from 1. The counter's row stays locked until the commit: ids become visible in order. It
+ * answers the last id, or ends itself: a key was used (`keyTakenWords`), the writer has had such a
+ * batch, so none is noted (`notNextWords`), a row is missing, or all are there for number 0
+ * (`provenWords`).
  */
 function insertInto(taking: string, target: string): string {
   const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
@@ -174,14 +206,20 @@ SELECT CAST(CASE
 END AS text) AS last_id`;
 }
 
-/** The last id of batch $2 of writer $1, or -1 for good. It always writes: only a commit waits for the standby. */
+/**
+ * The last id of batch $2 of writer $1, or -1 for good. It always writes: only a commit waits for
+ * the standby.
+ */
 export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
   last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
   WHERE petstore_writers.batch <= excluded.batch
 RETURNING CAST(last_id AS text) AS last_id`;
 
-/** The uses of the keys $1, with their animals, which may be long, only where the bodies are those of $2. */
+/**
+ * The uses of the keys $1, with their animals, which may be long, only where the bodies are those
+ * of $2.
+ */
 export const selectKeys = `SELECT key, used.body,
   CAST(sent_at AS text) AS sent_at, CAST(pet_id AS text) AS pet_id, json
 FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)

@@ -7,12 +7,16 @@ import type { Server } from './session.js';
  * Compares what servers answer to operations: the status always, the animals too.
  * @throws AssertionError for a difference.
  */
-export async function assertSameAnswers(servers: readonly Server[], operations: readonly Operation[]): Promise<void> {
+export async function assertSameAnswers(
+  servers: readonly Server[],
+  operations: readonly Operation[],
+): Promise<void> {
   const [first, ...others] = servers.filter(({ isBare }) => !isBare);
   if (first === undefined) return;
   for (const { name, requests, status } of operations) {
     const [request] = requests;
-    if (request === undefined || status === 'mixed') throw new TypeError(`${name} has no one answer`);
+    if (request === undefined || status === 'mixed')
+      throw new TypeError(`${name} has no one answer`);
     const expected = await answer(first, request);
     assert.equal(expected.status, status, `${first.name}: ${name}`);
     for (const other of others) {

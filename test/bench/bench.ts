@@ -1,4 +1,7 @@
-/** Runs the parts of the benchmark that its arguments name, all without any; prints and keeps what they measured. */
+/**
+ * Runs the parts of the benchmark that its arguments name, all without any; prints and keeps what
+ * they measured.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -34,7 +37,9 @@ const usualRounds = 3;
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !parts.some((part) => part.name === name));
 if (unknown.length > 0)
-  throw new RangeError(`no part ${unknown.join(', ')}; there are ${parts.map(({ name }) => name).join(', ')}`);
+  throw new RangeError(
+    `no part ${unknown.join(', ')}; there are ${parts.map(({ name }) => name).join(', ')}`,
+  );
 const chosen = parts.filter(({ name, isExtra }) =>
   wanted.length === 0 ? isExtra === undefined : wanted.includes(name),
 );
@@ -61,9 +66,14 @@ async function run(part: Part, load: Load): Promise<string> {
   await own.end();
   const minutes = (performance.now() - startedAt) / 60_000;
   const command = `make bench PARTS=${part.name}${rounds === usualRounds ? '' : ` ROUNDS=${rounds}`}`;
-  const report = reportOf(part.title, measured, { command, minutes, conditions: conditions.describe(load.name) });
+  const report = reportOf(part.title, measured, {
+    command,
+    minutes,
+    conditions: conditions.describe(load.name),
+  });
   writeFileSync(join(results, `${part.name}.md`), report);
-  for (const { name, svg } of measured.pictures ?? []) writeFileSync(join(results, `${name}.svg`), svg);
+  for (const { name, svg } of measured.pictures ?? [])
+    writeFileSync(join(results, `${name}.svg`), svg);
   return report;
 }
 

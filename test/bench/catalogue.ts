@@ -1,4 +1,7 @@
-/** Owns filling servers with animals: over HTTP, or as a storage file written at once. Knows no figure. */
+/**
+ * Owns filling servers with animals: over HTTP, or as a storage file written at once. Knows no
+ * figure.
+ */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
 import { apiKey, draftOf } from './operations.js';
@@ -6,25 +9,40 @@ import { apiKey, draftOf } from './operations.js';
 /** How many animals each server of the speed figures holds. */
 export const standardCount = 1_000;
 
-/** Adds the first so many animals one behind the other, so that all servers give them the same ids. */
+/**
+ * Adds the first so many animals one behind the other, so that all servers give them the same ids.
+ */
 export async function fill(url: string, count = standardCount): Promise<void> {
   const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
   for (let number = 1; number <= count; number++) {
-    const response = await fetch(`${url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify(draftOf(number)) });
+    const response = await fetch(`${url}/v1/pets`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(draftOf(number)),
+    });
     await response.arrayBuffer();
-    if (response.status !== 201) throw new Error(`adding an animal to ${url} was answered ${response.status}`);
+    if (response.status !== 201)
+      throw new Error(`adding an animal to ${url} was answered ${response.status}`);
   }
 }
 
-/** How many of a written file's animals are pending, however large it is: the rarest status, with the same page of it. */
+/**
+ * How many of a written file's animals are pending, however large it is: the rarest status, with
+ * the same page of it.
+ */
 export const rarestCount = 25;
 
 const batchLines = 1_000;
 
-/** The id of a written file's first animal: all ids of all files have as many digits, so that their pages are as long. */
+/**
+ * The id of a written file's first animal: all ids of all files have as many digits, so that their
+ * pages are as long.
+ */
 export const firstWrittenId = 1_000_001;
 
-/** Writes a storage file of so many animals, a thousand in each commit. Answers its size in bytes. */
+/**
+ * Writes a storage file of so many animals, a thousand in each commit. Answers its size in bytes.
+ */
 export function writeCatalogue(path: string, count: number): number {
   const descriptor = openSync(path, 'wx', 0o600);
   const rareEvery = Math.floor(count / rarestCount);

@@ -1,4 +1,6 @@
-/** Owns a bar chart as SVG: groups of bars along a scale with a line at 1. Knows not what they mean. */
+/**
+ * Owns a bar chart as SVG: groups of bars along a scale with a line at 1. Knows not what they mean.
+ */
 
 /** What is drawn. */
 export interface Chart {
@@ -25,7 +27,8 @@ const gapHeight = 14;
 
 /** The chart as the text of an SVG file. */
 export function svgOf({ title, subtitle, series, groups }: Chart): string {
-  const barsOf = ({ values }: ChartGroup): number => values.filter((value) => value !== undefined).length;
+  const barsOf = ({ values }: ChartGroup): number =>
+    values.filter((value) => value !== undefined).length;
   const heightOf = (some: readonly ChartGroup[]): number =>
     some.reduce((sum, group) => sum + barsOf(group) * barHeight + gapHeight, 0);
   const height = top + heightOf(groups) + 8;
@@ -40,7 +43,10 @@ export function svgOf({ title, subtitle, series, groups }: Chart): string {
     const y = top + heightOf(groups.slice(0, index));
     const label = `<text x="${left - 8}" y="${y + (barsOf(group) * barHeight) / 2 + 4}" text-anchor="end" font-weight="600">${escaped(group.name)}</text>`;
     const drawn = group.values.flatMap((value, of) => (value === undefined ? [] : [{ value, of }]));
-    return [label, ...drawn.map(({ value, of }, line) => bar(value, lengthOf(value), y + line * barHeight, of))];
+    return [
+      label,
+      ...drawn.map(({ value, of }, line) => bar(value, lengthOf(value), y + line * barHeight, of)),
+    ];
   });
   const one = left + lengthOf(1);
   return [

@@ -15,8 +15,14 @@ export const coldStart: Part = {
   title: 'Cold start',
   measure: async ({ session, say }) => {
     const folder = session.folder();
-    const ours = [petstore('memory:', 'petstore, memory'), petstore(`file:${folder}/pets.jsonl`, 'petstore, file')];
-    const times = [bare, bareAgain, ...ours, ...peers].map((contestant) => ({ contestant, ms: new Array<number>() }));
+    const ours = [
+      petstore('memory:', 'petstore, memory'),
+      petstore(`file:${folder}/pets.jsonl`, 'petstore, file'),
+    ];
+    const times = [bare, bareAgain, ...ours, ...peers].map((contestant) => ({
+      contestant,
+      ms: new Array<number>(),
+    }));
     for (let round = 0; round < rounds; round++) {
       say(`cold start ${round + 1} of ${rounds}`);
       for (const { contestant, ms } of times) ms.push(await firstAnswerMs(session, contestant));
@@ -24,11 +30,23 @@ export const coldStart: Part = {
     const reference = times[0]?.ms ?? [];
     const rows = times.map(({ contestant, ms }) => {
       const ratios = ms.map((own, round) => own / (reference[round] ?? NaN));
-      return [contestant.name, decimal(median(ms), 0), decimal(Math.min(...ms), 0), decimal(median(ratios))];
+      return [
+        contestant.name,
+        decimal(median(ms), 0),
+        decimal(Math.min(...ms), 0),
+        decimal(median(ratios)),
+      ];
     });
     const note = `${rounds} starts each, in turn; the ratio is the median of all rounds. Below 1.3 is what issue 4 wants.`;
     return {
-      tables: [{ title: 'Start to the first 200', note, head: ['', 'median ms', 'least ms', 'by bare'], rows }],
+      tables: [
+        {
+          title: 'Start to the first 200',
+          note,
+          head: ['', 'median ms', 'least ms', 'by bare'],
+          rows,
+        },
+      ],
     };
   },
 };
@@ -46,10 +64,14 @@ async function firstAnswerMs(outer: Session, { command }: Contestant): Promise<n
 
 function statusOf(url: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
-    const sent = request(url, { agent: false, headers: { Authorization: `Bearer ${apiKey}` } }, (response) => {
-      response.resume();
-      resolve(response.statusCode);
-    });
+    const sent = request(
+      url,
+      { agent: false, headers: { Authorization: `Bearer ${apiKey}` } },
+      (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      },
+    );
     sent.once('error', reject).end();
   });
 }

@@ -1,4 +1,6 @@
-/** Owns what the figures depend on: machine, Node, date, and what else ran meanwhile. Knows no part. */
+/**
+ * Owns what the figures depend on: machine, Node, date, and what else ran meanwhile. Knows no part.
+ */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { pinning } from './cores.js';
@@ -11,7 +13,11 @@ export class Conditions {
   describe(loadName: string): string {
     const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
     const gigabytes = Math.round(totalmem() / 2 ** 30);
-    const date = new Date().toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
+    const date = new Date().toLocaleDateString('en-GB', {
+      day: 'numeric',
+      month: 'long',
+      year: 'numeric',
+    });
     return [
       `${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}, Node ${process.versions.node}, ${date}.`,
       `Load generator: ${loadName}; ${pinning}.`,

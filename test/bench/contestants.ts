@@ -17,14 +17,30 @@ export interface Contestant {
 }
 
 /** What each gets to know by its environment. */
-export const environment = { PATH: process.env['PATH'] ?? '', PETSTORE_API_KEYS: apiKey, PORT: '0' };
+export const environment = {
+  PATH: process.env['PATH'] ?? '',
+  PETSTORE_API_KEYS: apiKey,
+  PORT: '0',
+};
 
 /** The petstore as anyone starts it. */
 export function petstore(storage: string, name = 'petstore', checkout = root): Contestant {
-  return { name, command: [process.execPath, join(checkout, 'dist/server.js'), '--log', 'info', '--storage', storage] };
+  return {
+    name,
+    command: [
+      process.execPath,
+      join(checkout, 'dist/server.js'),
+      '--log',
+      'info',
+      '--storage',
+      storage,
+    ],
+  };
 }
 
-/** The petstore of another checkout, which BEFORE names and which is built; undefined without it. */
+/**
+ * The petstore of another checkout, which BEFORE names and which is built; undefined without it.
+ */
 export function petstoreBefore(storage: string): Contestant | undefined {
   const checkout = process.env['BEFORE'];
   return checkout === undefined ? undefined : petstore(storage, 'petstore before', checkout);
@@ -36,7 +52,10 @@ export const bare: Contestant = { ...peer('bare'), name: 'bare node:http', isBar
 /** Bare once more: how far its ratio is from 1 is how far all others may be off. */
 export const bareAgain: Contestant = { ...bare, name: 'bare again' };
 
-/** `node:http` that sends as many bytes as the petstore and does nothing else: what no server on it can exceed. */
+/**
+ * `node:http` that sends as many bytes as the petstore and does nothing else: what no server on it
+ * can exceed.
+ */
 export const limit: Contestant = { ...peer('limit'), name: 'limit of node:http', isBare: true };
 
 export const fastify = peer('fastify');
@@ -46,14 +65,22 @@ export const bun: Contestant = {
 };
 
 /** The peers that were installed from `peers/package-lock.json`. */
-export const peers: readonly Contestant[] = [fastify, peer('hono'), peer('express'), peer('json-server'), bun];
+export const peers: readonly Contestant[] = [
+  fastify,
+  peer('hono'),
+  peer('express'),
+  peer('json-server'),
+  bun,
+];
 
 /** The petstore over better-sqlite3, `batched` or `single`; undefined where that was not built. */
 export function sqlite(path: string, mode: 'batched' | 'single'): Contestant | undefined {
   const { command } = peer('sqlite');
   // npm takes it away again where it could not be built.
   const isBuilt = existsSync(join(peersFolder, 'node_modules/better-sqlite3'));
-  return isBuilt ? { name: `better-sqlite3, ${mode}`, command: [...command, path, mode] } : undefined;
+  return isBuilt
+    ? { name: `better-sqlite3, ${mode}`, command: [...command, path, mode] }
+    : undefined;
 }
 
 /** A program that only parses a file's lines. */

@@ -1,4 +1,7 @@
-/** Owns who runs on which core: servers on the first, the load on the last, so that they never wait for each other. */
+/**
+ * Owns who runs on which core: servers on the first, the load on the last, so that they never wait
+ * for each other.
+ */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 

@@ -31,7 +31,11 @@ export const durable: Part = {
       const figures = await interleaved(turns, { load, client, rounds });
       const filePace = figures.get('file')?.requestsPerSecond ?? NaN;
       for (const [name, { requestsPerSecond, cpuUs, p50Ms, p99Ms, paceRatio }] of figures) {
-        const paces = [whole(requestsPerSecond), decimal(paceRatio), decimal(filePace / requestsPerSecond)];
+        const paces = [
+          whole(requestsPerSecond),
+          decimal(paceRatio),
+          decimal(filePace / requestsPerSecond),
+        ];
         rows.push([
           String(connections),
           name,
@@ -57,7 +61,8 @@ export const durable: Part = {
       'p99 ms',
       'p99/p50',
     ];
-    const missing = servers.length < stored.length ? { missing: 'better-sqlite3 was not built here' } : {};
+    const missing =
+      servers.length < stored.length ? { missing: 'better-sqlite3 was not built here' } : {};
     return { tables: [{ title: 'Adds a second', note, head, rows }], ...missing };
   },
 };

@@ -1,4 +1,7 @@
-/** Owns measuring: one slice of one server, many interleaved, and what is made of them. Knows no operation by name. */
+/**
+ * Owns measuring: one slice of one server, many interleaved, and what is made of them. Knows no
+ * operation by name.
+ */
 import type { Client, Load } from './load.js';
 import type { Operation } from './operations.js';
 import type { Server } from './session.js';
@@ -14,7 +17,10 @@ export interface Sample {
 
 /** The medians of a server's slices. */
 export interface Figures extends Sample {
-  /** Processor time of the reference for each request, by this server's: above 1 is better. Median of all rounds. */
+  /**
+   * Processor time of the reference for each request, by this server's: above 1 is better. Median
+   * of all rounds.
+   */
   readonly ratio: number;
   /** The smallest and the largest of all rounds. */
   readonly ratioRange: readonly [number, number];
@@ -39,10 +45,20 @@ export interface Racer extends Pick<Server, 'name' | 'url' | 'isBare'> {
 }
 
 /** Sends an operation to a server for one slice. */
-export async function sample(server: Racer, operation: Operation, load: Load, client: Client): Promise<Sample> {
+export async function sample(
+  server: Racer,
+  operation: Operation,
+  load: Load,
+  client: Client,
+): Promise<Sample> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
-  const { requests, seconds, p50Ms, p99Ms } = await load.send(server.url, expected, client, sliceSeconds);
+  const { requests, seconds, p50Ms, p99Ms } = await load.send(
+    server.url,
+    expected,
+    client,
+    sliceSeconds,
+  );
   const cpuUs = (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests;
   return { requestsPerSecond: requests / seconds, cpuUs, p50Ms, p99Ms };
 }
@@ -54,8 +70,9 @@ export interface Turn {
 }
 
 /**
- * Gives each server a slice in turn, for some rounds, behind one that is not counted: what else the machine does then hits
- * all alike. Every round begins one server further. The first is the reference of the ratios. Answers figures by server's name.
+ * Gives each server a slice in turn, for some rounds, behind one that is not counted: what else the
+ * machine does then hits all alike. Every round begins one server further. The first is the
+ * reference of the ratios. Answers figures by server's name.
  */
 export async function interleaved(
   turns: readonly Turn[],
@@ -65,7 +82,10 @@ export async function interleaved(
   for (const { server, operation } of tracks) await sample(server, operation, load, client);
   for (let round = 0; round < rounds; round++) {
     const first = round % tracks.length;
-    for (const { server, operation, samples } of [...tracks.slice(first), ...tracks.slice(0, first)]) {
+    for (const { server, operation, samples } of [
+      ...tracks.slice(first),
+      ...tracks.slice(0, first),
+    ]) {
       samples.push(await sample(server, operation, load, client));
     }
   }

@@ -53,40 +53,67 @@ export const footprint: Part = {
       'Packages with all that they depend on, as installed here; the bytes of their files. Bun is the runtime itself, the others need Node beside them.';
     const head = ['', 'version', 'packages', 'installed'];
     return {
-      tables: [{ title: 'Packages', note, head, rows: [['petstore', version, '1', megabytes(unpackedSize)], ...rows] }],
+      tables: [
+        {
+          title: 'Packages',
+          note,
+          head,
+          rows: [['petstore', version, '1', megabytes(unpackedSize)], ...rows],
+        },
+      ],
     };
   },
 };
 
-/** The folders of some packages and of all that they depend on, where Node would find them, if they are installed. */
-function installed(packages: Readonly<Record<string, Locked>>, names: readonly string[]): ReadonlySet<string> {
+/**
+ * The folders of some packages and of all that they depend on, where Node would find them, if they
+ * are installed.
+ */
+function installed(
+  packages: Readonly<Record<string, Locked>>,
+  names: readonly string[],
+): ReadonlySet<string> {
   const found = new Set<string>();
   const add = (name: string, from: string): void => {
     const path = nearest(packages, name, from);
     if (path === undefined || found.has(path) || !existsSync(join(folder, path))) return;
     found.add(path);
     const { dependencies, optionalDependencies } = packages[path] ?? {};
-    for (const needed of Object.keys({ ...dependencies, ...optionalDependencies })) add(needed, path);
+    for (const needed of Object.keys({ ...dependencies, ...optionalDependencies }))
+      add(needed, path);
   };
   for (const name of names) add(name, '');
   return found;
 }
 
 /** Where a package that asks for another one finds it: in its own folder, or in one further out. */
-function nearest(packages: Readonly<Record<string, Locked>>, name: string, from: string): string | undefined {
+function nearest(
+  packages: Readonly<Record<string, Locked>>,
+  name: string,
+  from: string,
+): string | undefined {
   const path = from === '' ? `node_modules/${name}` : `${from}/node_modules/${name}`;
   if (packages[path] !== undefined) return path;
   return from === ''
     ? undefined
-    : nearest(packages, name, from.includes('/node_modules/') ? from.slice(0, from.lastIndexOf('/node_modules/')) : '');
+    : nearest(
+        packages,
+        name,
+        from.includes('/node_modules/') ? from.slice(0, from.lastIndexOf('/node_modules/')) : '',
+      );
 }
 
 /** The bytes of a package's own files, those of packages in its folder not counted. */
 function sizeOf(path: string): number {
-  const entries = readdirSync(path, { withFileTypes: true }).filter(({ name }) => name !== 'node_modules');
+  const entries = readdirSync(path, { withFileTypes: true }).filter(
+    ({ name }) => name !== 'node_modules',
+  );
   return entries.reduce(
     (sum, entry) =>
-      sum + (entry.isDirectory() ? sizeOf(join(path, entry.name)) : statSync(join(path, entry.name)).size),
+      sum +
+      (entry.isDirectory()
+        ? sizeOf(join(path, entry.name))
+        : statSync(join(path, entry.name)).size),
     0,
   );
 }

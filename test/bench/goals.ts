@@ -19,8 +19,8 @@ export const goals: readonly Goal[] = [
 ];
 
 /**
- * What was reached on 2 cores of an AMD EPYC, where the limit of `node:http` is 1.3 to 1.6 of bare: whoever guards against a
- * lost factor starts from here.
+ * What was reached on 2 cores of an AMD EPYC, where the limit of `node:http` is 1.3 to 1.6 of bare:
+ * whoever guards against a lost factor starts from here.
  */
 export const reached: readonly Goal[] = [
   { operation: reading.one, ratio: 1.15 },
@@ -39,4 +39,7 @@ export const neverSleepingGoals: readonly Goal[] = goals.map(({ operation, ratio
 }));
 
 /** At one connection. */
-export const oneConnectionGoals: readonly Goal[] = goals.map(({ operation }) => ({ operation, ratio: 0.85 }));
+export const oneConnectionGoals: readonly Goal[] = goals.map(({ operation }) => ({
+  operation,
+  ratio: 0.85,
+}));

@@ -19,7 +19,10 @@ const catalogues = [
 /** As many for each size, and more than there are pages that a server would remember. */
 const spots = 900;
 
-/** Measures the same operations over catalogues of all sizes, those that look anywhere with requests for all of it. */
+/**
+ * Measures the same operations over catalogues of all sizes, those that look anywhere with requests
+ * for all of it.
+ */
 export const growth: Part = {
   name: 'growth',
   title: 'Growth of the catalogue',
@@ -29,20 +32,33 @@ export const growth: Part = {
     for (const { name, count } of catalogues) {
       const path = `${folder}/${name}.jsonl`;
       writeCatalogue(path, count);
-      servers.push({ server: await session.start(petstore(`file:${path}`, name)), operations: operationsOver(count) });
+      servers.push({
+        server: await session.start(petstore(`file:${path}`, name)),
+        operations: operationsOver(count),
+      });
     }
     const rows: string[][] = [];
     for (const { name } of operationsOver(catalogues[0].count)) {
       say(`${name}, in catalogues of all sizes`);
       const turns = servers.flatMap(({ server, operations }) =>
-        operations.filter((operation) => operation.name === name).map((operation) => ({ server, operation })),
+        operations
+          .filter((operation) => operation.name === name)
+          .map((operation) => ({ server, operation })),
       );
       const figures = [
-        ...(await interleaved(turns, { load, client: clients.sleeping, rounds: Math.ceil(rounds / 2) })).values(),
+        ...(
+          await interleaved(turns, {
+            load,
+            client: clients.sleeping,
+            rounds: Math.ceil(rounds / 2),
+          })
+        ).values(),
       ];
       rows.push([
         name,
-        ...figures.map(({ cpuUs, ratio }, index) => (index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio))),
+        ...figures.map(({ cpuUs, ratio }, index) =>
+          index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio),
+        ),
       ]);
     }
     const note =
@@ -89,5 +105,7 @@ function operationsOver(count: number): readonly Operation[] {
 /** Requests that are spread evenly over the ids from the first one to just below `end`. */
 function upTo(end: number, path: (id: number) => string): readonly ApiRequest[] {
   const step = (end - firstWrittenId) / spots;
-  return Array.from({ length: spots }, (_, spot) => get(path(firstWrittenId + Math.floor(spot * step))));
+  return Array.from({ length: spots }, (_, spot) =>
+    get(path(firstWrittenId + Math.floor(spot * step))),
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * Fails when an operation has lost a factor against bare `node:http`: the short form of the benchmark, in half a minute, for
- * every commit. It takes the best of its rounds, and more rounds for what is still below, so that noise alone does not fail it.
+ * Fails when an operation has lost a factor against bare `node:http`: the short form of the
+ * benchmark, in half a minute, for every commit. It takes the best of its rounds, and more rounds
+ * for what is still below, so that noise alone does not fail it.
  */
 import { fill } from './catalogue.js';
 import { bare, petstore } from './contestants.js';
@@ -26,7 +27,9 @@ try {
   await fill(ours.url);
   const tries = reached.map((goal) => ({ ...goal, best: 0, rounds: 0 }));
   for (let round = 0; round < mostRounds; round++) {
-    for (const one of tries.filter(({ best, ratio }) => round < usualRounds || best < ratio * collapse)) {
+    for (const one of tries.filter(
+      ({ best, ratio }) => round < usualRounds || best < ratio * collapse,
+    )) {
       const bareUs = (await sample(reference, one.operation, load, clients.sleeping)).cpuUs;
       const ownUs = (await sample(ours, one.operation, load, clients.sleeping)).cpuUs;
       one.best = Math.max(one.best, bareUs / ownUs);
@@ -46,7 +49,9 @@ try {
   const collapsed = tries.filter(({ best, ratio }) => best < ratio * collapse);
   process.stdout.write(`${tries.length - collapsed.length} passed, ${collapsed.length} failed\n`);
   for (const { operation } of collapsed)
-    process.stdout.write(`${operation.name} has collapsed: ask \`make bench PARTS=speed\` for the whole picture\n`);
+    process.stdout.write(
+      `${operation.name} has collapsed: ask \`make bench PARTS=speed\` for the whole picture\n`,
+    );
   if (collapsed.length > 0) process.exitCode = 1;
 } finally {
   await session.end();

@@ -1,4 +1,5 @@
-// The benchmark measures what it says: interleaving, medians and ratios over a load that is made up, and a file that starts.
+// The benchmark measures what it says: interleaving, medians and ratios over a load that is made
+// up, and a file that starts.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,9 +47,22 @@ test('servers take turns, the first slice of each does not count, and ratios are
       },
     },
   });
-  const turns = ['bare', 'same', 'half'].map((url) => ({ server: racerOf(url), operation: reading.one }));
+  const turns = ['bare', 'same', 'half'].map((url) => ({
+    server: racerOf(url),
+    operation: reading.one,
+  }));
   const figures = await interleaved(turns, { load, client: clients.sleeping, rounds: 3 });
-  assert.deepEqual(order.slice(3), ['bare', 'same', 'half', 'same', 'half', 'bare', 'half', 'bare', 'same']);
+  assert.deepEqual(order.slice(3), [
+    'bare',
+    'same',
+    'half',
+    'same',
+    'half',
+    'bare',
+    'half',
+    'bare',
+    'same',
+  ]);
   assert.ok(Math.abs((figures.get('same')?.ratio ?? 0) - 1) < 0.03);
   assert.ok(Math.abs((figures.get('half')?.ratio ?? 0) - 0.5) < 0.03);
   assert.equal(figures.get('bare')?.ratio, 1);
@@ -88,7 +102,8 @@ test('each server of our own answers what is measured, and the limit as many byt
   }
   // To what is refused the limit answers as to an animal.
   for (const { name } of [reading.one, reading.list20, reading.list100, reading.byStatus, adding]) {
-    const ratio = (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
+    const ratio =
+      (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
     assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
   }
 });
@@ -97,7 +112,9 @@ test('what the peers take of ours is there, also for those that need what is ins
   const folder = fileURLToPath(new URL('../../test/bench/peers/', import.meta.url));
   const taken = readdirSync(folder)
     .filter((file) => file.endsWith('.js'))
-    .flatMap((file) => [...readFileSync(join(folder, file), 'utf8').matchAll(/import \{ (.*) \} from '(\.\.\/.*)'/g)]);
+    .flatMap((file) => [
+      ...readFileSync(join(folder, file), 'utf8').matchAll(/import \{ (.*) \} from '(\.\.\/.*)'/g),
+    ]);
   assert.ok(taken.length >= 2);
   for (const [line, names = '', path = ''] of taken) {
     const given: object = await import(join(folder, path));

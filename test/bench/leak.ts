@@ -1,4 +1,7 @@
-/** Whether memory stays where it is, over millions of requests and many connections (issue 4, item 6). */
+/**
+ * Whether memory stays where it is, over millions of requests and many connections (issue 4, item
+ * 6).
+ */
 import { fill } from './catalogue.js';
 import { petstore } from './contestants.js';
 import { clients, type Load } from './load.js';
@@ -52,7 +55,14 @@ interface Watch {
   readonly next: () => Operation;
 }
 
-async function watched({ server, load, say, what, count, next }: Watch): Promise<readonly string[]> {
+async function watched({
+  server,
+  load,
+  say,
+  what,
+  count,
+  next,
+}: Watch): Promise<readonly string[]> {
   const samples: { readonly share: number; readonly bytes: number }[] = [];
   let sent = 0;
   while (sent < count) {
@@ -61,13 +71,25 @@ async function watched({ server, load, say, what, count, next }: Watch): Promise
     say(`${whole(sent)} of ${whole(count)} ${what}`);
   }
   const leastBetween = (from: number, to: number): number =>
-    Math.min(...samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes));
+    Math.min(
+      ...samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes),
+    );
   const [early, late] = [leastBetween(0.1, 0.5), leastBetween(0.6, Infinity)];
   const most = Math.max(...samples.map(({ bytes }) => bytes));
-  return [what, whole(sent), megabytes(early), megabytes(late), decimal(late / early), megabytes(most)];
+  return [
+    what,
+    whole(sent),
+    megabytes(early),
+    megabytes(late),
+    decimal(late / early),
+    megabytes(most),
+  ];
 }
 
-/** New wrong keys and unknown ids each time, so that whatever is remembered of them must be forgotten again. */
+/**
+ * New wrong keys and unknown ids each time, so that whatever is remembered of them must be
+ * forgotten again.
+ */
 function mixedRequests(): Operation {
   const requests = Array.from({ length: 2_000 }, (): ApiRequest => {
     const number = Math.floor(Math.random() * 1_000_000);

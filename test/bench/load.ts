@@ -1,4 +1,7 @@
-/** Owns the load generator: wrk, or autocannon where there is no wrk. Knows no contestant and keeps no figure. */
+/**
+ * Owns the load generator: wrk, or autocannon where there is no wrk. Knows no contestant and keeps
+ * no figure.
+ */
 import { execFile, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,9 +21,10 @@ export interface Client {
 }
 
 /**
- * wrk has its core for itself and is quicker than the servers, so it sleeps until it is woken by an answer, and the servers
- * never wait: this is the client of the main figures. One that never sleeps takes the cost of waking it out of them. One
- * that pauses leaves the servers about half idle, so that they too sleep and are woken.
+ * wrk has its core for itself and is quicker than the servers, so it sleeps until it is woken by an
+ * answer, and the servers never wait: this is the client of the main figures. One that never sleeps
+ * takes the cost of waking it out of them. One that pauses leaves the servers about half idle, so
+ * that they too sleep and are woken.
  */
 export const clients = {
   sleeping: { name: '64 connections', connections: 64 },
@@ -53,16 +57,29 @@ export interface Load {
 const run = promisify(execFile);
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** The load generator of this machine; it keeps its files in a folder that is there for as long as it is used. */
+/**
+ * The load generator of this machine; it keeps its files in a folder that is there for as long as
+ * it is used.
+ */
 export function openLoad(folder: string): Load {
-  const wrk = /^wrk (?:debian\/)?(\S+)/.exec(spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout ?? '')?.[1];
+  const wrk = /^wrk (?:debian\/)?(\S+)/.exec(
+    spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout ?? '',
+  )?.[1];
   return wrk === undefined ? autocannon : wrkLoad(wrk, folder);
 }
 
 function wrkLoad(version: string, folder: string): Load {
   const preload = join(folder, 'never-sleeps.so');
   const canPreload =
-    spawnSync('cc', ['-shared', '-fPIC', '-O2', '-o', preload, join(here, 'never-sleeps.c'), '-ldl']).status === 0;
+    spawnSync('cc', [
+      '-shared',
+      '-fPIC',
+      '-O2',
+      '-o',
+      preload,
+      join(here, 'never-sleeps.c'),
+      '-ldl',
+    ]).status === 0;
   return {
     name: `wrk ${version}`,
     can: ({ neverSleeps }) => canPreload || neverSleeps === undefined,
@@ -94,7 +111,10 @@ function wrkLoad(version: string, folder: string): Load {
   };
 }
 
-/** It is slower than the servers, so that it never sleeps and they do; it sends an operation's first request only. */
+/**
+ * It is slower than the servers, so that it never sleeps and they do; it sends an operation's first
+ * request only.
+ */
 const autocannon: Load = {
   name: 'autocannon 8.0.0',
   can: ({ neverSleeps, pauseMs }) => neverSleeps === undefined && pauseMs === undefined,

@@ -41,7 +41,11 @@ export function draftOf(number: number): {
     'available',
   ];
   const status = statuses[number % 10];
-  return { name: `Animal ${number}`, categoryId: 1 + (number % 40), ...(status !== undefined && { status }) };
+  return {
+    name: `Animal ${number}`,
+    categoryId: 1 + (number % 40),
+    ...(status !== undefined && { status }),
+  };
 }
 
 /** A GET with the right key. */
@@ -63,7 +67,13 @@ export const reading = {
   noKey: { name: '401', requests: [{ method: 'GET', path: '/v1/pets/500' }], status: 401 },
   wrongKey: {
     name: '401, wrong key',
-    requests: [{ method: 'GET', path: '/v1/pets/500', key: 'psk_another-key-of-the-same-length-as-the-right' }],
+    requests: [
+      {
+        method: 'GET',
+        path: '/v1/pets/500',
+        key: 'psk_another-key-of-the-same-length-as-the-right',
+      },
+    ],
     status: 401,
   },
   notFound: { name: '404', requests: [get('/v1/pets/1000001')], status: 404 },
@@ -85,6 +95,7 @@ export function wireText({ method, path, key, body, closes }: ApiRequest): strin
   const lines = [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1'];
   if (key !== undefined) lines.push(`Authorization: Bearer ${key}`);
   if (closes) lines.push('Connection: close');
-  if (body !== undefined) lines.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`);
+  if (body !== undefined)
+    lines.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`);
   return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
 }

@@ -1,4 +1,6 @@
-/** A measured process: what the kernel says of it, and its end. Knows neither requests nor figures. */
+/**
+ * A measured process: what the kernel says of it, and its end. Knows neither requests nor figures.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Running } from '../support/process.js';
@@ -18,7 +20,9 @@ export class Measured extends Running {
    * @throws Error where it ends without one.
    */
   async line(member: string): Promise<Readonly<Record<string, unknown>>> {
-    const text = await this.found((line) => (line.startsWith('{') && line.includes(`"${member}":`) ? line : undefined));
+    const text = await this.found((line) =>
+      line.startsWith('{') && line.includes(`"${member}":`) ? line : undefined,
+    );
     if (text === undefined)
       throw new Error(`${this.child.spawnargs.join(' ')} ended, and printed only: ${this.output}`);
     return JSON.parse(text);
@@ -26,7 +30,8 @@ export class Measured extends Running {
 
   /** Processor time so far of all its threads, user's and kernel's, in seconds. */
   get cpuSeconds(): number {
-    // proc(5): the name in brackets may hold anything; after it utime is the 12th field and stime the 13th.
+    // proc(5): the name in brackets may hold anything; after it utime is the 12th field and stime
+    // the 13th.
     const fields = this.#proc('stat')
       .replace(/^.*\) /s, '')
       .split(' ');

@@ -1,4 +1,7 @@
-/** Owns one race: every operation, at one client, over servers that hold the same animals. Knows not how figures are shown. */
+/**
+ * Owns one race: every operation, at one client, over servers that hold the same animals. Knows not
+ * how figures are shown.
+ */
 import { assertSameAnswers } from './answers.js';
 import { fill } from './catalogue.js';
 import { bare, bareAgain, petstore, petstoreBefore, type Contestant } from './contestants.js';
@@ -35,8 +38,14 @@ export interface RaceRow {
   readonly figures: ReadonlyMap<string, Figures>;
 }
 
-/** All start afresh and prove that they answer alike. Adding comes last, so that all lists are of the same animals. */
-export async function race({ session: outer, load, rounds, say }: Bench, entry: Entry): Promise<Race> {
+/**
+ * All start afresh and prove that they answer alike. Adding comes last, so that all lists are of
+ * the same animals.
+ */
+export async function race(
+  { session: outer, load, rounds, say }: Bench,
+  entry: Entry,
+): Promise<Race> {
   const { client, peers, reading: operations } = entry;
   const session = outer.within();
   const measured = async (servers: readonly Server[], operation: Operation): Promise<RaceRow> => {

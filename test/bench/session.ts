@@ -1,4 +1,7 @@
-/** Owns what a run of the benchmark leaves behind: nothing. Servers and folders that it makes end with it. */
+/**
+ * Owns what a run of the benchmark leaves behind: nothing. Servers and folders that it makes end
+ * with it.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

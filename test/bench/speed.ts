@@ -24,9 +24,18 @@ export const speed: Part = {
   },
 };
 
-export const oneConnection = against('one-connection', { client: clients.alone, goals: oneConnectionGoals });
-export const neverSleeping = against('never-sleeping', { client: clients.neverSleeping, goals: neverSleepingGoals });
-export const pausing: Part = { ...against('pausing', { client: clients.pausing, goals }), isExtra: true };
+export const oneConnection = against('one-connection', {
+  client: clients.alone,
+  goals: oneConnectionGoals,
+});
+export const neverSleeping = against('never-sleeping', {
+  client: clients.neverSleeping,
+  goals: neverSleepingGoals,
+});
+export const pausing: Part = {
+  ...against('pausing', { client: clients.pausing, goals }),
+  isExtra: true,
+};
 
 /** This checkout against another's, which BEFORE names: what a change costs. */
 export const before: Part = {
@@ -35,8 +44,14 @@ export const before: Part = {
   isExtra: true,
   measure: async (bench) => {
     const other = petstoreBefore('memory:');
-    if (other === undefined) return { tables: [], missing: 'BEFORE=FOLDER names a checkout that is built' };
-    const entry = { client: clients.sleeping, peers: [other], reading: Object.values(reading), goals: [] };
+    if (other === undefined)
+      return { tables: [], missing: 'BEFORE=FOLDER names a checkout that is built' };
+    const entry = {
+      client: clients.sleeping,
+      peers: [other],
+      reading: Object.values(reading),
+      goals: [],
+    };
     const result = await race(bench, { ...entry, withBefore: true });
     return { tables: [ratiosTable(result, [other.name]), figuresTable(result)] };
   },

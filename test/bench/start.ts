@@ -20,7 +20,10 @@ interface Start {
   readonly peakBytes: number;
 }
 
-/** Starts with a million animals, in turn with a program that only parses the file's lines; then with five million. */
+/**
+ * Starts with a million animals, in turn with a program that only parses the file's lines; then
+ * with five million.
+ */
 export const start: Part = {
   name: 'start',
   title: 'Start with a large catalogue',
@@ -63,12 +66,25 @@ export const start: Part = {
       ];
     };
     const parseMedian = median(parsed);
-    const timesParsing = median(starts.map(({ seconds }, index) => seconds / (parsed[index] ?? NaN)));
+    const timesParsing = median(
+      starts.map(({ seconds }, index) => seconds / (parsed[index] ?? NaN)),
+    );
     const note =
       `From the process's start until it listens. JSON.parse of each line, in a program that does nothing else: ${decimal(parseMedian)} s. ` +
       `A bare process: ${megabytes(bareBytes)}. Memory ${restMs / 1000} s after the start; Node's default heap.`;
-    const head = ['animals', 'file', 'start s', 'by JSON.parse', 'resident', '(resident − bare) by file', 'peak'];
-    const rows = [row('1,000,000', fileBytes, typical, decimal(timesParsing)), row('5,000,000', largeBytes, large, '')];
+    const head = [
+      'animals',
+      'file',
+      'start s',
+      'by JSON.parse',
+      'resident',
+      '(resident − bare) by file',
+      'peak',
+    ];
+    const rows = [
+      row('1,000,000', fileBytes, typical, decimal(timesParsing)),
+      row('5,000,000', largeBytes, large, ''),
+    ];
     return { tables: [{ title: 'Start', note, head, rows }] };
   },
 };
@@ -93,8 +109,11 @@ async function startOf({ session: outer }: Bench, path: string, count: number): 
   await wait(restMs);
   const { residentBytes, peakBytes } = process;
   for (const id of [firstWrittenId, firstWrittenId + count - 1]) {
-    const { status } = await fetch(`${url}/v1/pets/${id}`, { headers: { Authorization: `Bearer ${apiKey}` } });
-    if (status !== 200) throw new Error(`behind a start with ${count} animals, ${id} was answered ${status}`);
+    const { status } = await fetch(`${url}/v1/pets/${id}`, {
+      headers: { Authorization: `Bearer ${apiKey}` },
+    });
+    if (status !== 200)
+      throw new Error(`behind a start with ${count} animals, ${id} was answered ${status}`);
   }
   await session.end();
   return { seconds: readyMs / 1000, residentBytes, peakBytes };

@@ -19,7 +19,14 @@ export function megabytes(bytes: number): string {
 }
 
 /** A table in Markdown. */
-export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdownTable(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  return [line(head), line(head.map((_, column) => (column === 0 ? '---' : '--:'))), ...rows.map(line)].join('\n');
+  return [
+    line(head),
+    line(head.map((_, column) => (column === 0 ? '---' : '--:'))),
+    ...rows.map(line),
+  ].join('\n');
 }

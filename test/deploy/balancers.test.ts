@@ -1,5 +1,5 @@
-// nginx and HAProxy as docs/deploy.md has them, before two servers on one database that are restarted one after the
-// other.
+// nginx and HAProxy as docs/deploy.md has them, before two servers on one database that are
+// restarted one after the other.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -10,12 +10,23 @@ import { atEnd } from '../support/at-end.js';
 import { newDatabase, withoutDatabase } from '../postgres/database.js';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
-import { apiKey, folder, freePort, root, Running, RunningServer, serverFile } from '../support/process.js';
+import {
+  apiKey,
+  folder,
+  freePort,
+  root,
+  Running,
+  RunningServer,
+  serverFile,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const deploy = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
 const clients = 4;
-/** How long the load goes on at least, all of the restarts within it: each server is restarted twice. */
+/**
+ * How long the load goes on at least, all of the restarts within it: each server is restarted
+ * twice.
+ */
 const loadMs = 5_000;
 
 /** A balancer: its block of the document, and how it is run with a file that holds that. */
@@ -33,13 +44,17 @@ const balancers: readonly Balancer[] = [
     name: 'nginx',
     block: 'nginx',
     prepare: (cwd, config) => {
-      // What a package's own nginx.conf is around a file of conf.d, with every path below the test's folder.
+      // What a package's own nginx.conf is around a file of conf.d, with every path below the
+      // test's folder.
       const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
         .map((kind) => `${kind}_temp_path ${join(cwd, kind)};`)
         .join(' ');
       const paths = `pid ${join(cwd, 'nginx.pid')}; error_log ${join(cwd, 'error.log')};`;
       const http = `http { access_log off; ${bodies}\n${config}\n}`;
-      writeFileSync(join(cwd, 'nginx.conf'), `daemon off; master_process off; ${paths} events {} ${http}`);
+      writeFileSync(
+        join(cwd, 'nginx.conf'),
+        `daemon off; master_process off; ${paths} events {} ${http}`,
+      );
       return ['-p', cwd, '-e', join(cwd, 'error.log'), '-c', join(cwd, 'nginx.conf')];
     },
     logOf: (cwd) => readFileSync(join(cwd, 'error.log'), 'utf8'),
@@ -59,10 +74,13 @@ const balancers: readonly Balancer[] = [
 describe('rolling restarts', { concurrency: balancers.length }, () => {
   for (const balancer of balancers) {
     const program = find(balancer.name);
-    const missing = program === undefined ? `no ${balancer.name} here: apt-get install ${balancer.name}` : false;
+    const missing =
+      program === undefined ? `no ${balancer.name} here: apt-get install ${balancer.name}` : false;
     if (missing !== false) assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], missing);
     const skip = missing || withoutDatabase();
-    test(`C48: rolling restarts after ${balancer.name}, under load: no error reaches a client`, { skip }, async (t) => {
+    test(`C48: rolling restarts after ${balancer.name}, under load: no error reaches a client`, {
+      skip,
+    }, async (t) => {
       assert.ok(program !== undefined);
       const cwd = folder(t);
       const url = await newDatabase();
@@ -87,7 +105,9 @@ describe('rolling restarts', { concurrency: balancers.length }, () => {
       }
       await load.end();
       assert.deepEqual(load.failures, [], balancer.logOf(cwd));
-      t.diagnostic(`${load.answers} answers, ${load.added.length} animals added, ${restarts} restarts`);
+      t.diagnostic(
+        `${load.answers} answers, ${load.added.length} animals added, ${restarts} restarts`,
+      );
       assert.ok(load.added.length > 0);
       const ids = await idsThrough(front);
       assert.deepEqual(ids, load.added.sort(ascending));
@@ -98,16 +118,24 @@ describe('rolling restarts', { concurrency: balancers.length }, () => {
 function configOf(block: string, front: string, ports: readonly string[]): string {
   const config = new RegExp(`^\`\`\`${block}\\n(.*?)^\`\`\``, 'ms').exec(deploy)?.[1] ?? '';
   const [one = '', two = ''] = ports;
-  const own = config.replace('127.0.0.1:3001', `127.0.0.1:${one}`).replace('127.0.0.1:3002', `127.0.0.1:${two}`);
+  const own = config
+    .replace('127.0.0.1:3001', `127.0.0.1:${one}`)
+    .replace('127.0.0.1:3002', `127.0.0.1:${two}`);
   const listening = own
     .replace('listen 8080', `listen 127.0.0.1:${front}`)
     .replace('bind :8080', `bind 127.0.0.1:${front}`);
-  for (const part of [one, two, front]) assert.ok(listening.includes(part), `${part} in ${listening}`);
+  for (const part of [one, two, front])
+    assert.ok(listening.includes(part), `${part} in ${listening}`);
   return listening;
 }
 
 /** Starts a server as the document says, and waits until `/readyz` is 200. */
-async function startServer(t: TestContext, cwd: string, url: string, port: string): Promise<RunningServer> {
+async function startServer(
+  t: TestContext,
+  cwd: string,
+  url: string,
+  port: string,
+): Promise<RunningServer> {
   const [, flags = ''] = /^petstore --storage \S+ --port 3001 (.*)$/m.exec(deploy) ?? [];
   assert.match(flags, /^--drain [1-9]$/);
   const args = [serverFile, '--storage', url, '--port', port, ...flags.split(' ')];
@@ -127,7 +155,10 @@ async function answers(port: string): Promise<boolean> {
   }
 }
 
-/** Clients that each ask one thing after the other on a connection of their own, until they are ended. */
+/**
+ * Clients that each ask one thing after the other on a connection of their own, until they are
+ * ended.
+ */
 class Load {
   answers = 0;
   readonly added: bigint[] = [];
@@ -161,14 +192,28 @@ class Load {
   }
 
   async #one(caller: Caller, client: number, turn: number): Promise<void> {
-    const ask = async (method: string, path: string, status: number, body?: string): Promise<string> => {
+    const ask = async (
+      method: string,
+      path: string,
+      status: number,
+      body?: string,
+    ): Promise<string> => {
       const words = { authorization: `Bearer ${apiKey}`, ...(body !== undefined && { body }) };
       const answer = await caller.ask(bytesOf(method, path, words));
-      assert.equal(answer?.status, status, `${method} ${path}: ${answer?.body.slice(0, 200) ?? 'no answer'}`);
+      assert.equal(
+        answer?.status,
+        status,
+        `${method} ${path}: ${answer?.body.slice(0, 200) ?? 'no answer'}`,
+      );
       this.answers++;
       return answer?.body ?? '';
     };
-    const added = await ask('POST', '/v1/pets', 201, JSON.stringify({ name: `${client}-${turn}`, categoryId: client }));
+    const added = await ask(
+      'POST',
+      '/v1/pets',
+      201,
+      JSON.stringify({ name: `${client}-${turn}`, categoryId: client }),
+    );
     const id = /"id":(\d+)/.exec(added)?.[1] ?? '';
     this.added.push(BigInt(id));
     assert.ok((await ask('GET', `/v1/pets/${id}`, 200)).includes(`"${client}-${turn}"`));
@@ -184,7 +229,11 @@ async function idsThrough(port: string): Promise<readonly bigint[]> {
     const response: Response = await fetch(`http://127.0.0.1:${port}${path}`, {
       headers: { Authorization: `Bearer ${apiKey}` },
     });
-    ids.push(...[...(await response.text()).matchAll(/"id":(\d+)/g)].map((match) => BigInt(match[1] ?? '')));
+    ids.push(
+      ...[...(await response.text()).matchAll(/"id":(\d+)/g)].map((match) =>
+        BigInt(match[1] ?? ''),
+      ),
+    );
     path = /<([^>]+)>; rel="next"/.exec(response.headers.get('Link') ?? '')?.[1];
   }
   return ids;
@@ -196,5 +245,7 @@ function ascending(one: bigint, other: bigint): number {
 
 function find(program: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
-  return folders.map((each) => join(each, program)).find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+  return folders
+    .map((each) => join(each, program))
+    .find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
 }

@@ -1,4 +1,5 @@
-// curl, as people type it: what it asks for beyond a plain request, and what it makes of the answer.
+// curl, as people type it: what it asks for beyond a plain request, and what it makes of the
+// answer.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,18 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   const cwd = folder(t);
   const pets = `${url}/v1/pets`;
   const curl = (...args: readonly string[]): Promise<string> =>
-    run(t, cwd, 'curl', '--silent', '--show-error', '--max-time', '10', '--header', authorization, ...args);
+    run(
+      t,
+      cwd,
+      'curl',
+      '--silent',
+      '--show-error',
+      '--max-time',
+      '10',
+      '--header',
+      authorization,
+      ...args,
+    );
   const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
   writeFileSync(join(cwd, 'animal.json'), animal);
   const stored = (id: number): string => `{"id":${id},${animal.slice(1)}`;
@@ -22,10 +34,22 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   assert.equal(await curl('--fail', '-H', json, '-d', animal, pets), stored(1));
   assert.equal(await curl('--fail', '-H', json, '-d', '@animal.json', pets), stored(2));
   assert.equal(
-    await curl('--fail', '-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@animal.json', pets),
+    await curl(
+      '--fail',
+      '-H',
+      json,
+      '-H',
+      'Transfer-Encoding: chunked',
+      '-d',
+      '@animal.json',
+      pets,
+    ),
     stored(3),
   );
-  assert.equal(await curl('--fail', '-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json', pets), stored(4));
+  assert.equal(
+    await curl('--fail', '-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json', pets),
+    stored(4),
+  );
   assert.equal(await curl('--fail', '-X', 'POST', '-T', 'animal.json', pets), stored(5));
   assert.equal(await curl('--fail', '--json', '@animal.json', pets), stored(6));
   // Without a Content-Type of its own curl says that it sends a form.
@@ -43,10 +67,21 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   assert.match(head, /^HTTP\/1\.1 200 OK\r\n/);
   assert.match(head, /\r\nLink: <\/v1\/pets\?limit=2&after=2>; rel="next"\r\n/);
   assert.equal(
-    await curl('-o', '-', '-w', '%{http_code} %{num_connects} %{size_download}', '-X', 'OPTIONS', pets),
+    await curl(
+      '-o',
+      '-',
+      '-w',
+      '%{http_code} %{num_connects} %{size_download}',
+      '-X',
+      'OPTIONS',
+      pets,
+    ),
     '204 1 0',
   );
   assert.match(await curl('--path-as-is', `${url}/v1/../v1/pets`), /"status":404/);
-  assert.match(await curl('-H', json, '-d', `{"name":"${'x'.repeat(70_000)}"}`, pets), /"status":413/);
+  assert.match(
+    await curl('-H', json, '-d', `{"name":"${'x'.repeat(70_000)}"}`, pets),
+    /"status":413/,
+  );
   assert.equal(await curl(`${url}/openapi.json`), await documentText());
 });

@@ -1,4 +1,5 @@
-// The petstore within Express 5 and Fastify 5, as their own users would mount it, beside routes of their own.
+// The petstore within Express 5 and Fastify 5, as their own users would mount it, beside routes of
+// their own.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import express from 'express';
@@ -12,7 +13,11 @@ const animal = { name: 'Rex 🐕', categoryId: 5 };
 /** Adds, lists, fetches and errs, and leaves the host's own routes alone. */
 async function session(origin: string, mounted: string): Promise<void> {
   const home = origin + mounted;
-  const added = await fetch(`${home}/v1/pets`, { method: 'POST', headers, body: JSON.stringify(animal) });
+  const added = await fetch(`${home}/v1/pets`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(animal),
+  });
   assert.deepEqual([added.status, await added.json()], [201, { id: 1, ...animal }]);
   assert.equal(added.headers.get('Location'), `${mounted}/v1/pets/1`);
   const listed = await fetch(`${home}/v1/pets?limit=1`, { headers });
@@ -40,14 +45,22 @@ async function session(origin: string, mounted: string): Promise<void> {
     [413, 'content_too_large'],
   ]);
 
-  const own = await fetch(`${origin}/own`, { method: 'POST', headers, body: JSON.stringify(animal) });
+  const own = await fetch(`${origin}/own`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(animal),
+  });
   assert.deepEqual(await own.json(), { own: animal });
 }
 
 for (const mounted of ['', '/shop']) {
   test(`Express 5 serves the petstore at ${mounted === '' ? 'its root' : mounted}`, async (t) => {
     const app = express();
-    app.post('/own', express.json(), (request, response) => void response.json({ own: request.body }));
+    app.post(
+      '/own',
+      express.json(),
+      (request, response) => void response.json({ own: request.body }),
+    );
     app.use(mounted, petstoreOf(t).handler);
     const server = app.listen(0, '127.0.0.1');
     atEnd(t, () => server.close());

@@ -1,4 +1,5 @@
-// The package as a stranger has it: packed from a clean folder, installed elsewhere, compiled against, required and run.
+// The package as a stranger has it: packed from a clean folder, installed elsewhere, compiled
+// against, required and run.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,8 +11,8 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const libraries = Object.keys(manifest.peerDependencies);
 
 /**
- * All that may be in it, and how many bytes of it: what is more must first be asked whether it belongs. A line of src is
- * some 30 bytes of it, as source, JavaScript, declaration and map.
+ * All that may be in it, and how many bytes of it: what is more must first be asked whether it
+ * belongs. A line of src is some 30 bytes of it, as source, JavaScript, declaration and map.
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts|d\.ts\.map)|src\/[\w/-]+\.ts|page\/\w+\.\w+)$/;
@@ -42,7 +43,9 @@ async function pack(t: TestContext): Promise<Packed> {
   symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
   await run(t, clone, 'npm', 'pack', '--silent');
   const file = join(clone, `petstore-${manifest.version}.tgz`);
-  const [facts] = JSON.parse(await run(t, clone, 'npm', 'pack', '--json', '--dry-run', '--ignore-scripts', file));
+  const [facts] = JSON.parse(
+    await run(t, clone, 'npm', 'pack', '--json', '--dry-run', '--ignore-scripts', file),
+  );
   return {
     file,
     size: facts.size,
@@ -61,10 +64,12 @@ const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, target
 async function handOn(specifier: string, module: string): Promise<string> {
   const values = Object.keys(await import(join(root, `dist/${module}.js`)));
   const declarations = readFileSync(join(root, `dist/${module}.d.ts`), 'utf8');
-  const listed = [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, names = '']) =>
-    names.split(','),
+  const listed = [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(
+    ([, names = '']) => names.split(','),
   );
-  const declared = [...declarations.matchAll(/^export (?:interface|type) (\w+)/gm)].map(([, name = '']) => name);
+  const declared = [...declarations.matchAll(/^export (?:interface|type) (\w+)/gm)].map(
+    ([, name = '']) => name,
+  );
   const types = [...listed, ...declared]
     .map((name) => name.replace('type ', '').trim())
     .filter((name) => name !== '' && !values.includes(name));
@@ -96,7 +101,10 @@ createPetstore({ keys: [], port: 1 });
 
 /** Compilers, and how their users may have set them; none looks the other way at declarations. */
 const compilers = [
-  { tsc: 'node_modules/.bin/tsc', settings: [['node20', 'nodenext'], ['nodenext'], ['preserve', 'bundler']] },
+  {
+    tsc: 'node_modules/.bin/tsc',
+    settings: [['node20', 'nodenext'], ['nodenext'], ['preserve', 'bundler']],
+  },
   {
     tsc: 'test/ecosystem/node_modules/.bin/tsc',
     settings: [['nodenext'], ['preserve', 'bundler']],
@@ -114,7 +122,10 @@ const sameThings = `
 })();
 `;
 
-/** A storage of a stranger in JavaScript, held against the suite of the package; `lists` is what it does with a list. */
+/**
+ * A storage of a stranger in JavaScript, held against the suite of the package; `lists` is what it
+ * does with a list.
+ */
 const foreignStorage = (lists: string): string => `
 import { describe } from 'node:test';
 import { checkDraft, checkQuery, PetstoreError } from 'petstore';
@@ -165,7 +176,17 @@ test('the package has what belongs, and serves a stranger who imports, requires,
 
   const home = folder(t);
   const install = (...names: readonly string[]): Promise<string> =>
-    run(t, home, 'npm', 'install', '--ignore-scripts', '--omit=peer', '--no-fund', '--no-audit', ...names);
+    run(
+      t,
+      home,
+      'npm',
+      'install',
+      '--ignore-scripts',
+      '--omit=peer',
+      '--no-fund',
+      '--no-audit',
+      ...names,
+    );
   writeFileSync(join(home, 'package.json'), '{ "private": true }');
   // The types of Node are all that ours need.
   await install(
@@ -194,7 +215,10 @@ test('the package has what belongs, and serves a stranger who imports, requires,
         skipLibCheck: false,
         noEmit: true,
       };
-      writeFileSync(join(home, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['cts', 'mts'] }));
+      writeFileSync(
+        join(home, 'tsconfig.json'),
+        JSON.stringify({ compilerOptions, include: ['cts', 'mts'] }),
+      );
       await run(t, home, join(root, tsc), '--project', home);
     }
   }

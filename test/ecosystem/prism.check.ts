@@ -1,4 +1,5 @@
-// Prism stands between a client and the petstore, and holds every request and every answer against the document.
+// Prism stands between a client and the petstore, and holds every request and every answer against
+// the document.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { freePort, root } from '../support/process.js';
@@ -21,7 +22,10 @@ const session: readonly Asked[] = [
     201,
     'POST',
     '/pets',
-    { body: '{"name":"Tom","categoryId":7,"status":"sold"}', type: 'application/json; charset=utf-8' },
+    {
+      body: '{"name":"Tom","categoryId":7,"status":"sold"}',
+      type: 'application/json; charset=utf-8',
+    },
   ],
   [200, 'GET', '/pets?limit=1&after=1'],
   [200, 'GET', '/pets?status=sold'],
@@ -75,9 +79,8 @@ test('a whole session through Prism has no violation; of what is asked wrongly o
       ...(body !== undefined && { body }),
     });
     assert.equal(response.status, status, `${method} ${path}: ${await response.text()}`);
-    const found: readonly { readonly location: readonly string[]; readonly message: string }[] = JSON.parse(
-      response.headers.get('sl-violations') ?? '[]',
-    );
+    const found: readonly { readonly location: readonly string[]; readonly message: string }[] =
+      JSON.parse(response.headers.get('sl-violations') ?? '[]');
     return found.map(({ location, message }) => `${location[0]}: ${message}`);
   };
   for (const asked of session) assert.deepEqual(await violations(asked), [], asked.join(' '));

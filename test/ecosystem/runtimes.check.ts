@@ -1,4 +1,5 @@
-// Bun and Deno: their own servers serve our `fetch` as it is, and whoever would listen by node:http is told so.
+// Bun and Deno: their own servers serve our `fetch` as it is, and whoever would listen by node:http
+// is told so.
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +27,8 @@ for (const [name, args] of Object.entries(runtimes)) {
     const server = program(t, cwd, command, ...args, 'serve.mjs');
     const port = await server.found((line) => /^port (\d+)$/.exec(line)?.[1]);
     assert.ok(port !== undefined, server.output);
-    const line = 'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve';
+    const line =
+      'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve';
     assert.equal(server.lines[0], `TypeError: ${line}`);
 
     const pets = `http://127.0.0.1:${port}/v1/pets`;
@@ -38,7 +40,10 @@ for (const [name, args] of Object.entries(runtimes)) {
     assert.equal(await added.text(), stored);
     assert.equal(await (await fetch(`${pets}/1`, { headers })).text(), stored);
     const listed = await fetch(`${pets}?limit=1`, { headers });
-    assert.deepEqual([await listed.text(), listed.headers.get('Cache-Control')], [`[${stored}]`, 'no-store']);
+    assert.deepEqual(
+      [await listed.text(), listed.headers.get('Cache-Control')],
+      [`[${stored}]`, 'no-store'],
+    );
     const head = await fetch(`${pets}/1`, { method: 'HEAD', headers });
     assert.deepEqual([head.status, await head.text()], [200, '']);
 
@@ -55,14 +60,21 @@ for (const [name, args] of Object.entries(runtimes)) {
       assert.equal(answer.status, status);
       errors.push(code);
     }
-    assert.deepEqual(errors, ['not_found', 'unauthorized', 'invalid_json', 'content_too_large', 'method_not_allowed']);
+    assert.deepEqual(errors, [
+      'not_found',
+      'unauthorized',
+      'invalid_json',
+      'content_too_large',
+      'method_not_allowed',
+    ]);
   });
 
   test(`${name}: the command line refuses to serve in one line, and makes no file`, async (t) => {
     const cwd = folder(t);
     const refused = program(t, cwd, command, ...args, serverFile, '--dev');
     assert.equal(await refused.found((line) => line), undefined);
-    const line = /^a server needs Node; on this runtime give petstore\.fetch to Bun\.serve or Deno\.serve$/m;
+    const line =
+      /^a server needs Node; on this runtime give petstore\.fetch to Bun\.serve or Deno\.serve$/m;
     assertRefused(await refused.ended, 2, line);
     assert.deepEqual(readdirSync(cwd), []);
   });

@@ -1,4 +1,5 @@
-// Owns what the clients meet: a petstore with orders, its document, and programs of npx that end with their test.
+// Owns what the clients meet: a petstore with orders, its document, and programs of npx that end
+// with their test.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,16 +43,31 @@ export async function documentFile(t: TestContext): Promise<string> {
 }
 
 /** Starts a program; it and all that it starts are gone after the test. */
-export function program(t: TestContext, cwd: string, command: string, ...args: readonly string[]): Running {
+export function program(
+  t: TestContext,
+  cwd: string,
+  command: string,
+  ...args: readonly string[]
+): Running {
   // Without the last, a test runner would take itself for one that ours has started.
-  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', NO_COLOR: '1', NODE_TEST_CONTEXT: undefined };
+  const env = {
+    ...process.env,
+    REDOCLY_TELEMETRY: 'off',
+    NO_COLOR: '1',
+    NODE_TEST_CONTEXT: undefined,
+  };
   const running = new Running(command, args, { cwd, env, isGroup: true });
   atEnd(t, () => running.end('SIGKILL'));
   return running;
 }
 
 /** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
-export async function run(t: TestContext, cwd: string, command: string, ...args: readonly string[]): Promise<string> {
+export async function run(
+  t: TestContext,
+  cwd: string,
+  command: string,
+  ...args: readonly string[]
+): Promise<string> {
   const running = program(t, cwd, command, ...args);
   const { code, stdout } = await running.ended;
   assert.equal(code, 0, `${command} ${args.join(' ')}: ${running.output}`);
@@ -59,6 +75,9 @@ export async function run(t: TestContext, cwd: string, command: string, ...args:
 }
 
 /** The arguments with which npx runs one of the programs. */
-export function npxArgs(name: keyof typeof programs, ...args: readonly string[]): readonly string[] {
+export function npxArgs(
+  name: keyof typeof programs,
+  ...args: readonly string[]
+): readonly string[] {
   return ['--yes', `--package=${programs[name]}`, '--', name, ...args];
 }

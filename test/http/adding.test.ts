@@ -6,15 +6,25 @@ import { assertCommonHeaders, assertError, Client, header } from '../support/cli
 import { add, ask, bytesOf, start, stored } from '../support/fixture.js';
 
 const nameRule = 'name must be a string';
-const categoryRule = 'categoryId must be an integer from -9223372036854775808 to 9223372036854775807';
+const categoryRule =
+  'categoryId must be an integer from -9223372036854775808 to 9223372036854775807';
 const missing = (rule: string): string => rule.replace('must', 'is missing; it must');
 const statusRule = 'status must be one of "available", "pending", "sold", or be left out';
 
 test('C19 a status that is left out stays absent in storage and in every answer', async (t) => {
   const running = await start(t);
-  assert.equal(await add(running.port, '{"name":"a","categoryId":1}'), '{"id":1,"name":"a","categoryId":1}');
-  assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).body, '{"id":1,"name":"a","categoryId":1}');
-  assert.equal((await ask(running.port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"a","categoryId":1}]');
+  assert.equal(
+    await add(running.port, '{"name":"a","categoryId":1}'),
+    '{"id":1,"name":"a","categoryId":1}',
+  );
+  assert.equal(
+    (await ask(running.port, 'GET', '/v1/pets/1')).body,
+    '{"id":1,"name":"a","categoryId":1}',
+  );
+  assert.equal(
+    (await ask(running.port, 'GET', '/v1/pets')).body,
+    '[{"id":1,"name":"a","categoryId":1}]',
+  );
   assert.deepEqual(await running.petstore.storage.get(1n), { id: 1n, name: 'a', categoryId: 1n });
 });
 
@@ -25,11 +35,20 @@ test('C20 every bad field is named with its rule at once, and nothing is stored'
     ['{"name":"a"}', `${missing(categoryRule)}.`],
     ['{"categoryId":1}', `${missing(nameRule)}.`],
     ['{"name":null}', `${nameRule}; ${missing(categoryRule)}.`],
-    ['{"name":null,"categoryId":null,"status":null}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
+    [
+      '{"name":null,"categoryId":null,"status":null}',
+      `${nameRule}; ${categoryRule}; ${statusRule}.`,
+    ],
     ['{"name":1,"categoryId":"1","status":1}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
-    ['{"name":["a"],"categoryId":[1],"status":["sold"]}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
+    [
+      '{"name":["a"],"categoryId":[1],"status":["sold"]}',
+      `${nameRule}; ${categoryRule}; ${statusRule}.`,
+    ],
     ['{"name":{},"categoryId":{},"status":{}}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
-    ['{"name":true,"categoryId":true,"status":false}', `${nameRule}; ${categoryRule}; ${statusRule}.`],
+    [
+      '{"name":true,"categoryId":true,"status":false}',
+      `${nameRule}; ${categoryRule}; ${statusRule}.`,
+    ],
     ['{"name":"a","categoryId":1,"status":null}', `${statusRule}.`],
     ['{"name":"a","categoryId":1,"status":""}', `${statusRule}.`],
     ['{"name":"a","categoryId":1,"status":"Sold"}', `${statusRule}.`],
@@ -41,7 +60,15 @@ test('C20 every bad field is named with its rule at once, and nothing is stored'
       message,
       body,
     );
-  for (const body of ['[]', '[{"name":"a","categoryId":1}]', 'null', 'true', '1', '"{}"', ' "a" ']) {
+  for (const body of [
+    '[]',
+    '[{"name":"a","categoryId":1}]',
+    'null',
+    'true',
+    '1',
+    '"{}"',
+    ' "a" ',
+  ]) {
     assert.equal(
       assertError(await ask(running.port, 'POST', '/v1/pets', { body }), 400, 'invalid_body'),
       'The body must be a JSON object.',
@@ -67,7 +94,10 @@ test('C21 other members are ignored: not stored, not echoed', async (t) => {
   }
   const all = (await stored(running)).map((pet) => pet.replace(/^\d+ /, ''));
   assert.deepEqual([...new Set(all)], ['a 1 -']);
-  assert.equal((await ask(running.port, 'GET', '/v1/pets/7')).body, '{"id":7,"name":"a","categoryId":1}');
+  assert.equal(
+    (await ask(running.port, 'GET', '/v1/pets/7')).body,
+    '{"id":7,"name":"a","categoryId":1}',
+  );
 });
 
 test('C22 an integer in another spelling is taken and answered in plain digits', async (t) => {
@@ -103,9 +133,14 @@ test('C24 what is no int64 answers 400 at no cost', async (t) => {
   const numbers = ['9223372036854775808', '-9223372036854775809', '1.5', '1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999', '9'.repeat(1_000_000), `1.${'0'.repeat(1_000_000)}1`, `1e${'9'.repeat(1_000_000)}`];
   for (const number of numbers) {
     const since = performance.now();
-    const answer = await ask(running.port, 'POST', '/v1/pets', { body: `{"name":"a","categoryId":${number}}` });
+    const answer = await ask(running.port, 'POST', '/v1/pets', {
+      body: `{"name":"a","categoryId":${number}}`,
+    });
     assert.equal(assertError(answer, 400, 'invalid_body'), `${categoryRule}.`, number.slice(0, 30));
-    assert.ok(performance.now() - since < 10_000, `${number.slice(0, 30)} took ${performance.now() - since} ms`);
+    assert.ok(
+      performance.now() - since < 10_000,
+      `${number.slice(0, 30)} took ${performance.now() - since} ms`,
+    );
   }
   assert.match(
     await add(running.port, `{"name":"a","categoryId":1${'0'.repeat(3_000_000)}e-3000000}`),
@@ -121,12 +156,20 @@ test('C25 a name is any Unicode text, kept to the letter', async (t) => {
     const json = await add(running.port, JSON.stringify({ name, categoryId: 1 }));
     assert.equal(
       json,
-      Buffer.from(`{"id":${index + 1},"name":${JSON.stringify(name)},"categoryId":1}`).toString('latin1'),
+      Buffer.from(`{"id":${index + 1},"name":${JSON.stringify(name)},"categoryId":1}`).toString(
+        'latin1',
+      ),
     );
     assert.equal((await ask(running.port, 'GET', `/v1/pets/${index + 1}`)).body, json);
   }
-  const escaped = await add(running.port, '{"n\\u0061me":"\\u732b\\ud83d\\udc08\\/","categoryId":1}');
-  assert.equal(Buffer.from(escaped, 'latin1').toString(), `{"id":${names.length + 1},"name":"猫🐈/","categoryId":1}`);
+  const escaped = await add(
+    running.port,
+    '{"n\\u0061me":"\\u732b\\ud83d\\udc08\\/","categoryId":1}',
+  );
+  assert.equal(
+    Buffer.from(escaped, 'latin1').toString(),
+    `{"id":${names.length + 1},"name":"猫🐈/","categoryId":1}`,
+  );
 });
 
 test('C26 what is no strict JSON answers 400 invalid_json with the byte offset, and nothing is stored', async (t) => {
@@ -137,7 +180,11 @@ test('C26 what is no strict JSON answers 400 invalid_json with the byte offset, 
     ['{"a":"\\ud83d"}', 6], ['{"a":"\\udc08\\ud83d"}', 6], ['{"\\ud800":1}', 2], ['{"a":1,"a":1}', 7], ['{"a":1,"\\u0061":2}', 7], ['{"x":[{"b":1,"b":2}]}', 13], ['{"__proto__":1,"__proto__":1}', 15], [`${'['.repeat(65)}${']'.repeat(65)}`, 64], [`{"a":${'['.repeat(64)}${']'.repeat(64)}}`, 68], ['\xef\xbb\xbf', 3], ['\xef\xbb\xbf\xef\xbb\xbf{}', 3], ['\xef\xbb{}', 0], ['\x0b{}', 0], ['\xa0{}', 0],
   ];
   for (const [body, at] of cases) {
-    const message = assertError(await ask(running.port, 'POST', '/v1/pets', { body }), 400, 'invalid_json');
+    const message = assertError(
+      await ask(running.port, 'POST', '/v1/pets', { body }),
+      400,
+      'invalid_json',
+    );
     assert.match(message, new RegExp(` at byte ${at}\\.$`), `${JSON.stringify(body)}: ${message}`);
   }
   for (const headers of [[], ['Content-Type: application/json']]) {
@@ -148,14 +195,18 @@ test('C26 what is no strict JSON answers 400 invalid_json with the byte offset, 
   }
   assert.deepEqual(await stored(running), []);
   await add(running.port, '\ufeff{"name":"bom","categoryId":1}');
-  await add(running.port, ` \t\r\n{"name":"deep","categoryId":1,"x":${'['.repeat(63)}${']'.repeat(63)}} `);
+  await add(
+    running.port,
+    ` \t\r\n{"name":"deep","categoryId":1,"x":${'['.repeat(63)}${']'.repeat(63)}} `,
+  );
   assert.deepEqual(await stored(running), ['1 bom 1 -', '2 deep 1 -']);
 });
 
 test('C60 a JSON text has at most 65,536 values, those inside others too', async (t) => {
   const running = await start(t, { maxBodyBytes: 2 ** 20 });
   // The object, its two members, the array and what is in it.
-  const withValues = (count: number): string => `{"name":"a","categoryId":1,"x":[${'0,'.repeat(count - 5)}{}]}`;
+  const withValues = (count: number): string =>
+    `{"name":"a","categoryId":1,"x":[${'0,'.repeat(count - 5)}{}]}`;
   await add(running.port, withValues(65_536));
   const message = assertError(
     await ask(running.port, 'POST', '/v1/pets', { body: withValues(65_537) }),
@@ -168,7 +219,10 @@ test('C60 a JSON text has at most 65,536 values, those inside others too', async
 
 test('C27 a body without a Content-Type is taken as JSON', async (t) => {
   const { port } = await start(t);
-  assert.equal((await ask(port, 'POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' })).status, 201);
+  assert.equal(
+    (await ask(port, 'POST', '/v1/pets', { body: '{"name":"a","categoryId":1}' })).status,
+    201,
+  );
 });
 
 test('C28 another media type, charset or coding answers 415 with Accept, before the body is looked at', async (t) => {
@@ -188,13 +242,19 @@ test('C28 another media type, charset or coding answers 415 with Accept, before 
   ];
   for (const type of good)
     assert.equal(
-      (await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Type: ${type}`] })).status,
+      (await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Type: ${type}`] }))
+        .status,
       201,
       type,
     );
   for (const coding of ['identity', 'Identity', 'identity,identity', 'identity , identity'])
     assert.equal(
-      (await ask(running.port, 'POST', '/v1/pets', { body, headers: [`Content-Encoding: ${coding}`] })).status,
+      (
+        await ask(running.port, 'POST', '/v1/pets', {
+          body,
+          headers: [`Content-Encoding: ${coding}`],
+        })
+      ).status,
       201,
       coding,
     );
@@ -232,7 +292,11 @@ test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grow
     const contentType = `a${part.repeat(100_000)} x`;
     const since = performance.now();
     const headers = { Authorization: 'Bearer secret', 'Content-Type': contentType };
-    const answer = await petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: '{}' });
+    const answer = await petstore.fetch('http://any/v1/pets', {
+      method: 'POST',
+      headers,
+      body: '{}',
+    });
     assert.equal(answer.status, 415);
     const ms = performance.now() - since;
     // Some milliseconds; with the square of the length it is many seconds.
@@ -248,8 +312,12 @@ test('C29 a body over the limit answers 413 and closes, declared or streamed, an
   const chunked = bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
   const streams = {
     declared: bytesOf('POST', '/v1/pets', { body: ` ${exact}` }),
-    'declared, none of it sent': bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 65537'] }),
-    'declared beyond any size': bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 18446744073709551615'] }),
+    'declared, none of it sent': bytesOf('POST', '/v1/pets', {
+      headers: ['Content-Length: 65537'],
+    }),
+    'declared beyond any size': bytesOf('POST', '/v1/pets', {
+      headers: ['Content-Length: 18446744073709551615'],
+    }),
     'in one chunk': `${chunked}10001\r\n ${exact}\r\n0\r\n\r\n`,
     'in small chunks': `${chunked}${'100\r\n'.concat(' '.repeat(256), '\r\n').repeat(257)}0\r\n\r\n`,
     'in a chunk that never ends': `${chunked}fffffffff\r\n${' '.repeat(65_537)}`,
@@ -280,7 +348,9 @@ test('C29 the limit is an option, and exact', async (t) => {
 test('C30 an added animal is answered 201, whole and with its Location', async (t) => {
   const { port } = await start(t);
   for (const id of [1, 2]) {
-    const answer = await ask(port, 'POST', '/v1/pets', { body: '{"status":"sold","categoryId":5,"name":"Rex"}' });
+    const answer = await ask(port, 'POST', '/v1/pets', {
+      body: '{"status":"sold","categoryId":5,"name":"Rex"}',
+    });
     assert.deepEqual(
       [answer.status, answer.body, answer.kept],
       [201, `{"id":${id},"name":"Rex","categoryId":5,"status":"sold"}`, true],
@@ -297,7 +367,9 @@ test('C30 an added animal is answered 201, whole and with its Location', async (
 test('C31 ids are 1, 2, 3 …, also for those who add at once, and refused bodies take none', async (t) => {
   const { port } = await start(t);
   await ask(port, 'POST', '/v1/pets', { body: '{}' });
-  const bodies = await Promise.all(Array.from({ length: 60 }, () => add(port, '{"name":"a","categoryId":1}')));
+  const bodies = await Promise.all(
+    Array.from({ length: 60 }, () => add(port, '{"name":"a","categoryId":1}')),
+  );
   const ids = bodies.map((body): number => JSON.parse(body).id).sort((a, b) => a - b);
   assert.deepEqual(
     ids,
@@ -309,5 +381,10 @@ test('C32 categories that nobody knows and equal names are accepted', async (t) 
   const running = await start(t);
   for (const categoryId of ['0', '-1', '123456789', '0'])
     await add(running.port, `{"name":"same","categoryId":${categoryId}}`);
-  assert.deepEqual(await stored(running), ['1 same 0 -', '2 same -1 -', '3 same 123456789 -', '4 same 0 -']);
+  assert.deepEqual(await stored(running), [
+    '1 same 0 -',
+    '2 same -1 -',
+    '3 same 123456789 -',
+    '4 same 0 -',
+  ]);
 });

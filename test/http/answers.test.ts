@@ -11,7 +11,14 @@ const body = '{"name":"a","categoryId":1}';
 
 test('C46 Accept is ignored', async (t) => {
   const { port } = await start(t);
-  for (const accept of ['text/html', 'application/xml;q=1', '*/*;q=0', '', 'nonsense', 'application/json;q=0']) {
+  for (const accept of [
+    'text/html',
+    'application/xml;q=1',
+    '*/*;q=0',
+    '',
+    'nonsense',
+    'application/json;q=0',
+  ]) {
     const answer = await ask(port, 'GET', '/v1/pets', {
       headers: [`Accept: ${accept}`, 'Accept-Encoding: gzip', 'Accept-Charset: x'],
     });
@@ -49,7 +56,8 @@ test('C49 a clock that answers no time is a 500 that the log explains, and nothi
   const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
   let now: unknown;
   const logged: string[] = [];
-  const log: Log = (level, _message, fields) => void logged.push(`${level} ${String(fields?.['error'])}`);
+  const log: Log = (level, _message, fields) =>
+    void logged.push(`${level} ${String(fields?.['error'])}`);
   const clock = (): number => Object(now).answer;
   const running = await start(t, { clock, log });
   const headers = ['Idempotency-Key: a'];
@@ -59,7 +67,8 @@ test('C49 a clock that answers no time is a 500 that the log explains, and nothi
       assertError(await ask(running.port, 'POST', '/v1/pets', words), 500, 'internal_error');
     assertError(await ask(running.port, 'GET', '/v1/pets/1'), 500, 'internal_error');
     assert.equal(logged.length, 3, inspect(answer));
-    for (const line of logged.splice(0)) assert.match(line, /^error TypeError: the clock must answer milliseconds/);
+    for (const line of logged.splice(0))
+      assert.match(line, /^error TypeError: the clock must answer milliseconds/);
   }
   assert.deepEqual(await stored(running), []);
   for (const [index, answer] of [0, 7.5, lastTime].entries()) {
@@ -72,7 +81,9 @@ test('C49 a clock that answers no time is a 500 that the log explains, and nothi
 test('C49 our fault answers 500 without a word of why, and the log has all of it', async (t) => {
   const logged: unknown[][] = [];
   const failing = (): Promise<never> =>
-    Promise.reject(new TypeError('a bug at /srv/secret', { cause: new Error('the deeper reason') }));
+    Promise.reject(
+      new TypeError('a bug at /srv/secret', { cause: new Error('the deeper reason') }),
+    );
   const odd: readonly unknown[] = [
     Object.create(null),
     null,
@@ -94,11 +105,15 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
   assert.equal(assertError(answer, 500, 'internal_error'), 'Something went wrong on our side.');
   assert.equal(answer.kept, true);
   assert.equal(logged.length, 1);
-  assert.match(inspect(logged), /a bug at \/srv\/secret[\s\S]*answers\.test[\s\S]*the deeper reason/);
+  assert.match(
+    inspect(logged),
+    /a bug at \/srv\/secret[\s\S]*answers\.test[\s\S]*the deeper reason/,
+  );
   const inserting = await ask(running.port, 'POST', '/v1/pets', { body });
   assert.ok(!assertError(inserting, 500, 'internal_error').includes('secret'));
   assert.match(inspect(logged), /line 3 of \/srv\/secret/);
-  for (const id of odd.keys()) assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
+  for (const id of odd.keys())
+    assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
   assert.equal(logged.length, 2 + odd.length);
   for (const [level, , fields] of logged) {
     assert.equal(level, 'error');
@@ -118,7 +133,8 @@ test('C49 a storage whose texts are none is a 500, and the petstore closes at on
     },
   });
   const running = await start(t, { storage });
-  for (const id of odd.keys()) assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
+  for (const id of odd.keys())
+    assertError(await ask(running.port, 'GET', `/v1/pets/${id}`), 500, 'internal_error');
   assertError(await ask(running.port, 'GET', '/v1/pets'), 500, 'internal_error');
   assertError(await ask(running.port, 'POST', '/v1/pets', { body }), 500, 'internal_error');
 });

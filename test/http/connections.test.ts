@@ -10,7 +10,8 @@ test('C54 there are at most 64 connections less than the file limit, and those t
     import { readFileSync } from 'node:fs';
     const petstore = createPetstore({ keys: ['k'] });
     const { port } = await petstore.listen({ port: 0 });
-    // Each connection takes two files here, its two ends being in one process; so the clients are counted too.
+    // Each connection takes two files here, its two ends being in one process; so the clients are
+    // counted too.
     const sockets = [];
     let served = 0, dropped = 0;
     for (let i = 0; i < 60; i++) {

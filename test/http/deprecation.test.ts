@@ -33,7 +33,11 @@ test('C33 every answer of the deprecated route announces its end, errors include
     assert.deepEqual(announcement(answer), ['@1795132800', sunset, link], answer.head);
   }
   for (const path of ['/v1/pets', '/v1/pets/1/x', '/healthz', '/v1/pets/']) {
-    assert.deepEqual(announcement(await ask(port, 'GET', path)), [undefined, undefined, undefined], path);
+    assert.deepEqual(
+      announcement(await ask(port, 'GET', path)),
+      [undefined, undefined, undefined],
+      path,
+    );
   }
   assert.equal(1795132800, Date.UTC(2026, 10, 20) / 1000);
   assert.equal(new Date(Date.UTC(2030, 11, 5, 23, 59, 59)).toUTCString(), sunset);
@@ -64,10 +68,17 @@ test('C35 from 6 December 2030 on the route is gone for every method, without a 
       const answer = await ask(port, method, '/v1/pets/1', words);
       if (method === 'HEAD') assert.deepEqual([answer.status, answer.body], [404, '']);
       else assert.match(assertError(answer, 404, 'not_found'), /GET \/v1\/pets\b/);
-      assert.deepEqual([announcement(answer), header(answer, 'Allow')], [[undefined, undefined, undefined], undefined]);
+      assert.deepEqual(
+        [announcement(answer), header(answer, 'Allow')],
+        [[undefined, undefined, undefined], undefined],
+      );
     }
   }
-  assertError(await exchange(port, 'FOO /v1/pets/1 HTTP/1.1\r\nHost: a\r\n\r\n', 'FOO'), 501, 'not_implemented');
+  assertError(
+    await exchange(port, 'FOO /v1/pets/1 HTTP/1.1\r\nHost: a\r\n\r\n', 'FOO'),
+    501,
+    'not_implemented',
+  );
 
   const added = await ask(port, 'POST', '/v1/pets', { body: '{"name":"b","categoryId":1}' });
   assert.deepEqual(
@@ -80,6 +91,10 @@ test('C35 from 6 December 2030 on the route is gone for every method, without a 
   assert.ok(!JSON.stringify(document).includes('getPet'));
 
   now = lastMoment;
-  assert.equal((await ask(port, 'GET', '/v1/pets/2')).status, 200, 'a clock that is set back brings it back');
+  assert.equal(
+    (await ask(port, 'GET', '/v1/pets/2')).status,
+    200,
+    'a clock that is set back brings it back',
+  );
   assert.ok('/pets/{petId}' in JSON.parse((await ask(port, 'GET', '/openapi.json')).body).paths);
 });

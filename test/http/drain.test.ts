@@ -8,7 +8,8 @@ test('C48: once it drains /readyz is 503 with Retry-After, and all else is answe
   const petstore = createPetstore({ keys: ['key'] });
   atEnd(t, () => petstore.close());
   const { url } = await petstore.listen({ port: 0 });
-  const get = (path: string): Promise<Response> => fetch(url + path, { headers: { Authorization: 'Bearer key' } });
+  const get = (path: string): Promise<Response> =>
+    fetch(url + path, { headers: { Authorization: 'Bearer key' } });
   assert.equal((await get('/readyz')).status, 200);
   const { drain } = petstore;
   drain();
@@ -18,6 +19,10 @@ test('C48: once it drains /readyz is 503 with Retry-After, and all else is answe
   assert.match(refused.headers.get('Retry-After') ?? '', /^[123]$/);
   for (const path of ['/healthz', '/v1/pets']) assert.equal((await get(path)).status, 200, path);
   const headers = { Authorization: 'Bearer key', 'Content-Type': 'application/json' };
-  const added = await fetch(`${url}/v1/pets`, { method: 'POST', headers, body: '{"name":"a","categoryId":1}' });
+  const added = await fetch(`${url}/v1/pets`, {
+    method: 'POST',
+    headers,
+    body: '{"name":"a","categoryId":1}',
+  });
   assert.equal(added.status, 201);
 });

@@ -17,13 +17,20 @@ test('C51 an answer before the body was read is delivered whole, then the connec
     [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers: length })],
     [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers: length })],
     [413, 'content_too_large', bytesOf('POST', '/v1/pets', { headers: length })],
-    [415, 'unsupported_media_type', bytesOf('POST', '/v1/pets', { headers: [...length, 'Content-Type: a/b'] })],
+    [
+      415,
+      'unsupported_media_type',
+      bytesOf('POST', '/v1/pets', { headers: [...length, 'Content-Type: a/b'] }),
+    ],
     [417, 'expectation_failed', bytesOf('POST', '/v1/pets', { headers: [...length, 'Expect: x'] })],
     [400, 'bad_request', `POST /v1/pets HTTP/1.1\r\n${length}\r\n\r\n`],
     [
       401,
       'unauthorized',
-      bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'], authorization: null }).concat('f4240\r\n'),
+      bytesOf('POST', '/v1/pets', {
+        headers: ['Transfer-Encoding: chunked'],
+        authorization: null,
+      }).concat('f4240\r\n'),
     ],
   ] as const;
   await Promise.all(
@@ -61,7 +68,9 @@ test('C51 a client that still sends behind its last answer is not reset before i
   await Promise.all(
     Array.from({ length: 20 }, async () => {
       const client = await connectTo(t, running);
-      await client.drip(`POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${body}${body}`);
+      await client.drip(
+        `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${body}${body}`,
+      );
       assertError(await client.answer('POST'), 400, 'bad_request');
     }),
   );

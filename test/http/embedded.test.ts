@@ -1,11 +1,21 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { createPetstore, PetstoreError, type PetstoreOptions, type Plugin } from '../../dist/index.js';
+import {
+  createPetstore,
+  PetstoreError,
+  type PetstoreOptions,
+  type Plugin,
+} from '../../dist/index.js';
 import { Client, header } from '../support/client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from '../support/fixture.js';
 import { root, Running } from '../support/process.js';
@@ -19,7 +29,11 @@ async function embed(
   wrap: (handler: RequestListener) => RequestListener,
   options: Partial<PetstoreOptions> = {},
 ): Promise<number> {
-  const { handler, close } = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
+  const { handler, close } = createPetstore({
+    keys: [key],
+    storage: await emptyStorage(),
+    ...options,
+  });
   const server = createServer(wrap(handler));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   atEnd(t, async () => {
@@ -104,18 +118,27 @@ test('fetch answers what the port answers, in status, headers and body, over the
     };
     // A body of bytes, so that the platform adds no Content-Type of its own.
     const response = await fetch(
-      new Request(`http://petstore${path}`, text === undefined ? init : { ...init, body: Buffer.from(text) }),
+      new Request(
+        `http://petstore${path}`,
+        text === undefined ? init : { ...init, body: Buffer.from(text) },
+      ),
     );
     const where = `${number} ${method} ${path}`;
     assert.equal(response.status, overPort.status, where);
-    assert.equal(Buffer.from(await response.arrayBuffer()).toString('latin1'), overPort.body, where);
+    assert.equal(
+      Buffer.from(await response.arrayBuffer()).toString('latin1'),
+      overPort.body,
+      where,
+    );
     if (method === 'HEAD' || response.status === 204) assert.equal(response.body, null, where);
     const expected = Object.fromEntries(
       [...overPort.headers]
         .filter(([name]) => !['date', 'keep-alive', 'connection'].includes(name))
         .map(([name, values]) => [name, values.join(', ')]),
     );
-    const actual = Object.fromEntries([...response.headers].filter(([name]) => name !== 'connection'));
+    const actual = Object.fromEntries(
+      [...response.headers].filter(([name]) => name !== 'connection'),
+    );
     assert.deepEqual(actual, expected, where);
   }
 });
@@ -129,7 +152,9 @@ test('fetch rejects for nothing of the request or ours: a body that fails, that 
       body: text,
       duplex: 'half',
     });
-  const failing = new ReadableStream({ pull: (controller) => controller.error(new Error('the peer is gone')) });
+  const failing = new ReadableStream({
+    pull: (controller) => controller.error(new Error('the peer is gone')),
+  });
   assert.equal((await fetch(post(failing))).status, 400);
   const used = post(Buffer.from(body));
   await used.text();
@@ -173,7 +198,10 @@ test('handler serves behind a plain http.createServer as the port does', async (
       path,
       text === undefined ? words : { ...words, body: Buffer.from(text).toString('latin1') },
     );
-    const [expected, actual] = [await exchange(own, bytes, method), await exchange(port, bytes, method)];
+    const [expected, actual] = [
+      await exchange(own, bytes, method),
+      await exchange(port, bytes, method),
+    ];
     assert.deepEqual(
       [actual.status, actual.body, actual.kept],
       [expected.status, expected.body, expected.kept],
@@ -181,7 +209,9 @@ test('handler serves behind a plain http.createServer as the port does', async (
     );
   }
   const expecting = (await Client.connect(port)).send(
-    bytesOf('POST', '/v1/pets', { headers: ['Expect: 100-continue', `Content-Length: ${body.length}`] }),
+    bytesOf('POST', '/v1/pets', {
+      headers: ['Expect: 100-continue', `Content-Length: ${body.length}`],
+    }),
   );
   assert.equal((await expecting.answer('POST')).status, 100);
   assert.equal((await expecting.send(body).answer('POST')).status, 201);
@@ -212,9 +242,18 @@ test('C56 links and servers begin with the mount path that a framework says in b
   const port = await embed(t, (handler) => (request: IncomingMessage, response: ServerResponse) => {
     handler(Object.assign(request, { baseUrl }), response);
   });
-  assert.equal(header(await ask(port, 'POST', '/v1/pets', { body }), 'Location'), '/shop/v1/pets/1');
-  assert.equal(header(await ask(port, 'GET', '/v1/pets/1'), 'Link'), '</shop/v1/pets>; rel="successor-version"');
-  assert.match((await ask(port, 'GET', '/openapi.json')).body, /"servers":\[\{"url":"\/shop\/v1"\}\]/);
+  assert.equal(
+    header(await ask(port, 'POST', '/v1/pets', { body }), 'Location'),
+    '/shop/v1/pets/1',
+  );
+  assert.equal(
+    header(await ask(port, 'GET', '/v1/pets/1'), 'Link'),
+    '</shop/v1/pets>; rel="successor-version"',
+  );
+  assert.match(
+    (await ask(port, 'GET', '/openapi.json')).body,
+    /"servers":\[\{"url":"\/shop\/v1"\}\]/,
+  );
   for (baseUrl of ['', '//else.example', 'shop', '/a b', '/a/', 5, undefined]) {
     const answer = await ask(port, 'POST', '/v1/pets', { body });
     assert.match(header(answer, 'Location') ?? '', /^\/v1\/pets\/\d+$/, String(baseUrl));
@@ -235,7 +274,9 @@ test('handler behind a reader of bodies answers 500 with a hint in the log, and 
     (request, response) => {
       request.resume().once('end', () => setImmediate(() => handler(request, response)));
     };
-  const port = await embed(t, reading, { log: (_level, message, fields) => logged.push(message, fields) });
+  const port = await embed(t, reading, {
+    log: (_level, message, fields) => logged.push(message, fields),
+  });
   assert.equal((await exchange(port, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
   assert.match(JSON.stringify(logged), /mount the petstore before any body parser/);
   assert.equal((await ask(port, 'GET', '/v1/pets')).status, 200);
@@ -259,7 +300,10 @@ test('C51 handler answers before a body has come whole, and its connection ends 
 
 test('handler writes no body where none may be, to a server too that refuses one, although the request still comes', async (t) => {
   const { handler } = createPetstore({ keys: [key] });
-  const server = createServer({ rejectNonStandardBodyWrites: true }, handler).listen(0, '127.0.0.1');
+  const server = createServer({ rejectNonStandardBodyWrites: true }, handler).listen(
+    0,
+    '127.0.0.1',
+  );
   atEnd(t, () => server.close());
   await once(server, 'listening');
   const { port } = Object(server.address());
@@ -267,7 +311,9 @@ test('handler writes no body where none may be, to a server too that refuses one
     ['HEAD', '/healthz', 200],
     ['OPTIONS', '/v1/pets', 204],
   ] as const) {
-    const client = (await Client.connect(port)).send(bytesOf(method, path, { headers: ['Content-Length: 100'] }));
+    const client = (await Client.connect(port)).send(
+      bytesOf(method, path, { headers: ['Content-Length: 100'] }),
+    );
     atEnd(t, () => client.destroy());
     assert.equal((await client.answer(method)).status, status);
   }
@@ -296,7 +342,10 @@ test('handler whose framework throws as an answer is written leaves the other an
   const clients = await Promise.all([Client.connect(port), Client.connect(port)]);
   atEnd(t, () => clients.forEach((client) => client.destroy()));
   for (const client of clients) client.send(bytesOf('GET', '/healthz'));
-  assert.equal(await Promise.race(clients.map((client) => client.answer().then(({ status }) => status))), 200);
+  assert.equal(
+    await Promise.race(clients.map((client) => client.answer().then(({ status }) => status))),
+    200,
+  );
   assert.match(String(thrown), /theirs/);
 });
 
@@ -306,7 +355,9 @@ test('handler hears of a client that vanished before a slow key check ended, and
     keys: async () => (await sleep(30), 'somebody'),
     plugins: [(host) => host.onReply(({ status }) => statuses.push(status))],
   });
-  const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }));
+  const client = (await Client.connect(port)).send(
+    bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }),
+  );
   await sleep(10);
   client.destroy();
   await sleep(80);
@@ -314,7 +365,10 @@ test('handler hears of a client that vanished before a slow key check ended, and
 });
 
 test('fetch, handler, listen and close work unbound, and close may be called again and again', async () => {
-  const { fetch, listen, close, storage } = createPetstore({ keys: [key], storage: await emptyStorage() });
+  const { fetch, listen, close, storage } = createPetstore({
+    keys: [key],
+    storage: await emptyStorage(),
+  });
   const [first, second] = [await listen({ port: 0 }), await listen({ port: 0 })];
   assert.notEqual(first.port, second.port);
   assert.equal(first.url, `http://127.0.0.1:${first.port}`);
@@ -372,7 +426,12 @@ test('close waits for requests of fetch that are under way', async () => {
   });
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
   const answered = petstore.fetch(
-    new Request('http://any/v1/pets', { method: 'POST', headers, body: bodyStream, duplex: 'half' }),
+    new Request('http://any/v1/pets', {
+      method: 'POST',
+      headers,
+      body: bodyStream,
+      duplex: 'half',
+    }),
   );
   await new Promise((resolve) => setImmediate(resolve));
   const closed = petstore.close();
@@ -389,8 +448,11 @@ test('close closes plugins and storage behind a request that never ends, though 
     const headers = { Authorization: 'Bearer k' };
     void petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers, body: new ReadableStream(), duplex: 'half' }));
     await petstore.close();`;
-  const { code, stdout } = await new Running(process.execPath, ['--input-type=module', '--eval', script], { cwd: root })
-    .ended;
+  const { code, stdout } = await new Running(
+    process.execPath,
+    ['--input-type=module', '--eval', script],
+    { cwd: root },
+  ).ended;
   assert.deepEqual([code, stdout], [0, 'closed\n']);
 });
 
@@ -400,7 +462,10 @@ test('listen refuses a port that is taken, and any port once closed, even half-w
   await assert.rejects(other.listen({ port }), { code: 'EADDRINUSE' });
   const { port: own } = await other.listen({ port: 0 });
   const halfWay = other.listen({ port: 0 });
-  const refusal = assert.rejects(halfWay, (error) => error instanceof PetstoreError && error.code === 'unavailable');
+  const refusal = assert.rejects(
+    halfWay,
+    (error) => error instanceof PetstoreError && error.code === 'unavailable',
+  );
   await other.close();
   await refusal;
   await assert.rejects(other.listen({ port: 0 }), { code: 'unavailable' });
@@ -439,9 +504,16 @@ test('two hundred petstores in one process leave no handle, no listener and no w
           body: Buffer.from(body),
         }),
       );
-      assert.equal(await response.text(), '{"id":1,"name":"a","categoryId":1}', 'each has its own animals');
+      assert.equal(
+        await response.text(),
+        '{"id":1,"name":"a","categoryId":1}',
+        'each has its own animals',
+      );
       if (index % 10 > 0) return;
-      assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"a","categoryId":1}]');
+      assert.equal(
+        (await ask(port, 'GET', '/v1/pets')).body,
+        '[{"id":1,"name":"a","categoryId":1}]',
+      );
     }),
   );
   assert.deepEqual(listeners(), listenersBefore);
@@ -466,7 +538,10 @@ test('handler reads a body right after pause, and says the mend where it was dec
     (request, response) =>
       handler(request.setEncoding('utf8'), response);
   const decoded = await embed(t, decode);
-  assert.equal((await exchange(decoded, bytesOf('POST', '/v1/pets', { body }), 'POST')).status, 500);
+  assert.equal(
+    (await exchange(decoded, bytesOf('POST', '/v1/pets', { body }), 'POST')).status,
+    500,
+  );
   assert.equal((await ask(decoded, 'GET', '/v1/pets')).body, '[]');
 });
 
@@ -502,7 +577,10 @@ test('fetch takes strings, URLs and init as the platform’s does, and rejects w
   assert.equal((await petstore.fetch(new URL('http://a/v1/pets'), { headers })).status, 200);
   assert.equal((await petstore.fetch(new Request('http://a/v1/pets'), { headers })).status, 200);
   const json = { ...headers, 'Content-Type': 'application/json' };
-  assert.equal((await petstore.fetch('http://a/v1/pets', { method: 'POST', headers: json, body })).status, 201);
+  assert.equal(
+    (await petstore.fetch('http://a/v1/pets', { method: 'POST', headers: json, body })).status,
+    201,
+  );
   await assert.rejects(petstore.fetch('/v1/pets'), TypeError);
   await petstore.close();
 });
@@ -548,7 +626,12 @@ test('fetch rejects with the reason of a signal, aborted before or while it answ
   assert.equal((await storage.list({ limit: 9 })).length, 4);
 
   const aborting = new AbortController();
-  const silent = { ...init, body: new ReadableStream(), duplex: 'half', signal: aborting.signal } as const;
+  const silent = {
+    ...init,
+    body: new ReadableStream(),
+    duplex: 'half',
+    signal: aborting.signal,
+  } as const;
   const answered = fetch(url, silent);
   await new Promise((resolve) => setImmediate(resolve));
   aborting.abort();
@@ -575,7 +658,10 @@ test('fetch heeds no server and no word of the client that comes where an init c
   }
   const { fetch } = createPetstore({ keys: [key] });
   // Compiles only where a runtime takes it as it is.
-  const serve: (request: Request, given: Server | { readonly completed: Promise<void> }) => Promise<Response> = fetch;
+  const serve: (
+    request: Request,
+    given: Server | { readonly completed: Promise<void> },
+  ) => Promise<Response> = fetch;
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
   for (const given of [new Server(), { completed: Promise.resolve() }, Object.create(null), null]) {
     const request = new Request('http://a/v1/pets', { method: 'POST', headers, body });
@@ -593,7 +679,8 @@ test('listen opens no port where node:http is not Node’s, and says what to do 
     Reflect.set(globalThis, runtime, {});
     await assert.rejects(listen({ port: 0 }), {
       name: 'TypeError',
-      message: 'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
+      message:
+        'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
     });
     Reflect.deleteProperty(globalThis, runtime);
   }

@@ -26,28 +26,52 @@ test('C45 100 Continue comes only behind route, key, type and declared size', as
     [
       401,
       'unauthorized',
-      bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'], authorization: 'Bearer no' }),
+      bytesOf('POST', '/v1/pets', {
+        headers: [...expecting, 'Content-Length: 27'],
+        authorization: 'Bearer no',
+      }),
     ],
     [
       401,
       'unauthorized',
-      bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'], authorization: null }),
+      bytesOf('POST', '/v1/pets', {
+        headers: [...expecting, 'Content-Length: 27'],
+        authorization: null,
+      }),
     ],
-    [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers: [...expecting, 'Content-Length: 27'] })],
-    [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'] })],
+    [
+      404,
+      'not_found',
+      bytesOf('POST', '/v1/nothing', { headers: [...expecting, 'Content-Length: 27'] }),
+    ],
+    [
+      405,
+      'method_not_allowed',
+      bytesOf('PUT', '/v1/pets', { headers: [...expecting, 'Content-Length: 27'] }),
+    ],
     [
       415,
       'unsupported_media_type',
-      bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Type: text/plain', 'Content-Length: 27'] }),
+      bytesOf('POST', '/v1/pets', {
+        headers: [...expecting, 'Content-Type: text/plain', 'Content-Length: 27'],
+      }),
     ],
-    [413, 'content_too_large', bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 65537'] })],
+    [
+      413,
+      'content_too_large',
+      bytesOf('POST', '/v1/pets', { headers: [...expecting, 'Content-Length: 65537'] }),
+    ],
   ] as const;
   await Promise.all(
     refused.map(async ([status, code, bytes]) => {
       const refusal = (await connectTo(t, running)).send(bytes);
       const answer = await refusal.answer('POST');
       assertError(answer, status, code);
-      assert.equal(header(answer, 'Connection'), 'close', 'nobody can tell whether the body still comes');
+      assert.equal(
+        header(answer, 'Connection'),
+        'close',
+        'nobody can tell whether the body still comes',
+      );
       assert.ok((await refusal.closed()) < 4_000);
     }),
   );
@@ -66,7 +90,11 @@ test('C45 another Expect answers 417, behind route and key; a GET that expects g
     for (const method of ['GET', 'POST']) {
       const words = { headers: [`Expect: ${expect}`], ...(method === 'POST' && { body }) };
       assertError(await ask(port, method, '/v1/pets', words), 417, 'expectation_failed');
-      assertError(await ask(port, method, '/v1/pets', { ...words, authorization: null }), 401, 'unauthorized');
+      assertError(
+        await ask(port, method, '/v1/pets', { ...words, authorization: null }),
+        401,
+        'unauthorized',
+      );
       assertError(await ask(port, method, '/v1/nothing', words), 404, 'not_found');
     }
   }

@@ -1,4 +1,7 @@
-/** The contract of what is HTTP and what is none, C42 and C43, over a socket: whole, byte by byte and half-closed. */
+/**
+ * The contract of what is HTTP and what is none, C42 and C43, over a socket: whole, byte by byte
+ * and half-closed.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -9,9 +12,11 @@ const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
 const body = '{"name":"a","categoryId":1}';
 const chunks = `1b\r\n${body}\r\n0\r\n\r\n`;
 const get = (lines: string): string => `GET /v1/pets HTTP/1.1\r\n${head}${lines}\r\n`;
-const post = (lines: string, rest: string): string => `POST /v1/pets HTTP/1.1\r\n${head}${lines}\r\n\r\n${rest}`;
+const post = (lines: string, rest: string): string =>
+  `POST /v1/pets HTTP/1.1\r\n${head}${lines}\r\n\r\n${rest}`;
 const target = (text: string): string => `GET ${text} HTTP/1.1\r\n${head}\r\n`;
-const hosts = (lines: string): string => `GET /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n${lines}\r\n`;
+const hosts = (lines: string): string =>
+  `GET /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n${lines}\r\n`;
 
 const noHttp: Readonly<Record<string, string>> = {
   'no Host': hosts(''),
@@ -34,7 +39,10 @@ const noHttp: Readonly<Record<string, string>> = {
   'CONNECT without a Host': 'CONNECT a:443 HTTP/1.1\r\n\r\n',
 
   'CL.TE': post('Content-Length: 6\r\nTransfer-Encoding: chunked', '0\r\n\r\nG'),
-  'TE.CL': post('Transfer-Encoding: chunked\r\nContent-Length: 4', '5c\r\nGPOST / HTTP/1.1\r\n\r\n0\r\n\r\n'),
+  'TE.CL': post(
+    'Transfer-Encoding: chunked\r\nContent-Length: 4',
+    '5c\r\nGPOST / HTTP/1.1\r\n\r\n0\r\n\r\n',
+  ),
   'TE.TE': post('Transfer-Encoding: chunked\r\nTransfer-Encoding: x', chunks),
   'TE twice': post('Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked', chunks),
   'TE empty and chunked': post('Transfer-Encoding:\r\nTransfer-Encoding: chunked', chunks),
@@ -73,15 +81,24 @@ const noHttp: Readonly<Record<string, string>> = {
   'chunk size -1': post('Transfer-Encoding: chunked', `-1\r\n${body}\r\n0\r\n\r\n`),
   'chunk size +1b': post('Transfer-Encoding: chunked', `+1b\r\n${body}\r\n0\r\n\r\n`),
   'chunk size with a space': post('Transfer-Encoding: chunked', `1b \r\n${body}\r\n0\r\n\r\n`),
-  'chunk size over 2^64': post('Transfer-Encoding: chunked', `10000000000000000\r\n${body}\r\n0\r\n\r\n`),
+  'chunk size over 2^64': post(
+    'Transfer-Encoding: chunked',
+    `10000000000000000\r\n${body}\r\n0\r\n\r\n`,
+  ),
   'chunk size behind LF': post('Transfer-Encoding: chunked', `1b\n${body}\r\n0\r\n\r\n`),
   'chunk data behind LF': post('Transfer-Encoding: chunked', `1b\r\n${body}\n0\r\n\r\n`),
   'chunk too long': post('Transfer-Encoding: chunked', `1a\r\n${body}\r\n0\r\n\r\n`),
   'chunk too short': post('Transfer-Encoding: chunked', `1c\r\n${body}\r\n0\r\n\r\n`),
   'chunk extension with LF': post('Transfer-Encoding: chunked', `1b;a\nb\r\n${body}\r\n0\r\n\r\n`),
   'chunk extension without end': post('Transfer-Encoding: chunked', `1b;${'a'.repeat(20_000)}`),
-  'trailer that is none': post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nfoo bar\r\n\r\n`),
-  'trailer Content-Length': post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nContent-Length: 5\r\n\r\n`),
+  'trailer that is none': post(
+    'Transfer-Encoding: chunked',
+    `1b\r\n${body}\r\n0\r\nfoo bar\r\n\r\n`,
+  ),
+  'trailer Content-Length': post(
+    'Transfer-Encoding: chunked',
+    `1b\r\n${body}\r\n0\r\nContent-Length: 5\r\n\r\n`,
+  ),
 
   'obs-fold': get('X: a\r\n b\r\n'),
   'obs-fold by tab': get('X: a\r\n\tb\r\n'),
@@ -167,13 +184,20 @@ async function sendBehind(running: Running): Promise<void> {
   const others: Readonly<Record<string, string>> = {
     '101 header lines': get('X: y\r\n'.repeat(101)),
     'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
-    'a streamed body over the limit': post('Transfer-Encoding: chunked', `11170\r\n${' '.repeat(70_000)}\r\n0\r\n\r\n`),
+    'a streamed body over the limit': post(
+      'Transfer-Encoding: chunked',
+      `11170\r\n${' '.repeat(70_000)}\r\n0\r\n\r\n`,
+    ),
   };
   const adding = (name: string): string =>
     bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
   // Behind those it waits, and what follows is taken in before it is answered.
   const few = [[], [adding('before')]];
-  const many = [...few, [adding('before'), get('')], Array.from({ length: 33 }, () => adding('before'))];
+  const many = [
+    ...few,
+    [adding('before'), get('')],
+    Array.from({ length: 33 }, () => adding('before')),
+  ];
   await Promise.all(
     Object.entries({ ...noHttp, ...others }).flatMap(([name, bytes]) =>
       (name in noHttp ? few : many).map(async (before) => {
@@ -190,7 +214,10 @@ async function sendBehind(running: Running): Promise<void> {
   const names = (await stored(running)).map((pet) => pet.replace(/^\d+ | 1 -$/g, ''));
   assert.deepEqual(
     names,
-    Array.from({ length: Object.keys(noHttp).length + 35 * Object.keys(others).length }, () => 'before'),
+    Array.from(
+      { length: Object.keys(noHttp).length + 35 * Object.keys(others).length },
+      () => 'before',
+    ),
   );
 }
 
@@ -209,7 +236,13 @@ test('C42 a client that closes its sending side behind half a request still gets
 
 test('C42 a target in absolute form without a host answers 400 (RFC 9110 section 4.2.1)', async (t) => {
   const { port } = await start(t);
-  for (const target of ['http:///healthz', 'https:///healthz', 'HTTP://', 'http://:80/healthz', 'http://?a']) {
+  for (const target of [
+    'http:///healthz',
+    'https:///healthz',
+    'HTTP://',
+    'http://:80/healthz',
+    'http://?a',
+  ]) {
     assertError(await ask(port, 'GET', target), 400, 'bad_request');
   }
   assert.equal((await ask(port, 'GET', 'http://a/healthz')).status, 200);
@@ -241,9 +274,18 @@ test('C42 what is odd but well-formed is served', async (t) => {
       'Transfer-Encoding: chunked',
       `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
     ),
-    'chunk extensions': post('Transfer-Encoding: chunked', `1b;a=b;c="d;e"\r\n${body}\r\n0;x\r\n\r\n`),
-    'chunk size with zeros': post('Transfer-Encoding: chunked', `0000000000000000001b\r\n${body}\r\n000\r\n\r\n`),
-    trailers: post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nHost: b\r\nAuthorization: x\r\n\r\n`),
+    'chunk extensions': post(
+      'Transfer-Encoding: chunked',
+      `1b;a=b;c="d;e"\r\n${body}\r\n0;x\r\n\r\n`,
+    ),
+    'chunk size with zeros': post(
+      'Transfer-Encoding: chunked',
+      `0000000000000000001b\r\n${body}\r\n000\r\n\r\n`,
+    ),
+    trailers: post(
+      'Transfer-Encoding: chunked',
+      `1b\r\n${body}\r\n0\r\nHost: b\r\nAuthorization: x\r\n\r\n`,
+    ),
     'CL with zeros': post('Content-Length: 0027', body),
     'CL without a space': post('Content-Length:27', body),
   };
@@ -259,7 +301,12 @@ test('C42 an upgrade that is not taken is answered as if it were none, and nothi
   const inner = post('Content-Length: 27', body);
   for (const [bytes, status] of [
     [get(upgrade), 200],
-    [get('Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n'), 200],
+    [
+      get(
+        'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
+      ),
+      200,
+    ],
     [post(`${upgrade}Content-Length: 27`, body), 201],
   ] as const) {
     for (const send of ['whole', 'drip'] as const) {
@@ -312,7 +359,10 @@ test('C42 HTTP/1.0 needs no Host, closes unless it asks to be kept, and knows no
   const closing = await Client.connect(port);
   closing.send(`${plain}\r\n`);
   const answer = await closing.answer();
-  assert.deepEqual([answer.status, answer.body, header(answer, 'Connection')], [200, '[]', 'close']);
+  assert.deepEqual(
+    [answer.status, answer.body, header(answer, 'Connection')],
+    [200, '[]', 'close'],
+  );
   await closing.closed();
 
   const keeping = await Client.connect(port);

@@ -1,4 +1,7 @@
-/** Thousands of damaged requests: principles P1 to P5 hold for each, and nobody's damage touches a neighbour. */
+/**
+ * Thousands of damaged requests: principles P1 to P5 hold for each, and nobody's damage touches a
+ * neighbour.
+ */
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -7,7 +10,10 @@ import { assertCommonHeaders, assertError, Client, type Answer } from '../suppor
 import { bytesOf, key, start, stored, type Running } from '../support/fixture.js';
 
 const body = '{"name":"Rex","categoryId":5,"status":"sold"}';
-const valid = bytesOf('POST', '/v1/pets?limit=5', { headers: ['Content-Type: application/json'], body });
+const valid = bytesOf('POST', '/v1/pets?limit=5', {
+  headers: ['Content-Type: application/json'],
+  body,
+});
 const codes: Readonly<Record<number, readonly string[]>> = {
   400: ['bad_request', 'invalid_parameter', 'invalid_json', 'invalid_body'],
   401: ['unauthorized'],
@@ -34,7 +40,11 @@ function assertSound(answer: Answer): void {
 }
 
 /** Sends bytes, closes the sending side, and takes all answers up to the end. */
-async function answersTo(port: number, bytes: string, how: 'whole' | 'half'): Promise<readonly Answer[]> {
+async function answersTo(
+  port: number,
+  bytes: string,
+  how: 'whole' | 'half',
+): Promise<readonly Answer[]> {
   const client = (await Client.connect(port)).send(bytes);
   if (how === 'half') client.half();
   const answers: Answer[] = [];
@@ -54,7 +64,11 @@ async function answersTo(port: number, bytes: string, how: 'whole' | 'half'): Pr
 }
 
 /** Runs jobs, so many at a time. */
-async function inParallel<Job>(jobs: readonly Job[], width: number, run: (job: Job) => Promise<void>): Promise<void> {
+async function inParallel<Job>(
+  jobs: readonly Job[],
+  width: number,
+  run: (job: Job) => Promise<void>,
+): Promise<void> {
   let next = 0;
   await Promise.all(
     Array.from({ length: width }, async () => {
@@ -67,8 +81,15 @@ async function inParallel<Job>(jobs: readonly Job[], width: number, run: (job: J
   );
 }
 
-/** Each job's damage is answered soundly, something is stored only by a 201, and the next good request works. */
-async function hold(running: Running, damaged: readonly string[], prefix = ''): Promise<Map<number, number>> {
+/**
+ * Each job's damage is answered soundly, something is stored only by a 201, and the next good
+ * request works.
+ */
+async function hold(
+  running: Running,
+  damaged: readonly string[],
+  prefix = '',
+): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   let created = (await stored(running)).length;
   const before = created;
@@ -76,7 +97,8 @@ async function hold(running: Running, damaged: readonly string[], prefix = ''): 
     try {
       const answers = await answersTo(running.port, prefix + bytes, 'half');
       assert.ok(answers.length > 0, 'there is always an answer');
-      if (prefix !== '') assert.equal(answers[0]?.status, 201, 'the good request in front keeps its answer');
+      if (prefix !== '')
+        assert.equal(answers[0]?.status, 201, 'the good request in front keeps its answer');
       for (const answer of answers) {
         assertSound(answer);
         if (answer.status === 201) created++;
@@ -94,7 +116,9 @@ async function hold(running: Running, damaged: readonly string[], prefix = ''): 
 
 const replacements = ['\0', '\n', '\r', ' ', ':', 'x', '\x80', '0'];
 const replaced = [...valid].flatMap((own, at) =>
-  replacements.filter((byte) => byte !== own).map((byte) => valid.slice(0, at) + byte + valid.slice(at + 1)),
+  replacements
+    .filter((byte) => byte !== own)
+    .map((byte) => valid.slice(0, at) + byte + valid.slice(at + 1)),
 );
 
 test('P1–P5 each byte of a valid request replaced by eight others', async (t) => {
@@ -128,11 +152,22 @@ test('C53 P1–P5 a valid request cut at each byte, then half-closed', async (t)
 test('P1–P5 each byte left out, each byte twice, and every byte value in places that matter', async (t) => {
   const out = [...valid].map((_, at) => valid.slice(0, at) + valid.slice(at + 1));
   const twice = [...valid].map((byte, at) => valid.slice(0, at) + byte + valid.slice(at));
-  const places = ['POST', '/v1', 'HTTP', '1.1\r', 'Host', 'petstore', 'Bearer', 'Content-Length', '{"name'].map(
-    (text) => valid.indexOf(text),
-  );
+  const places = [
+    'POST',
+    '/v1',
+    'HTTP',
+    '1.1\r',
+    'Host',
+    'petstore',
+    'Bearer',
+    'Content-Length',
+    '{"name',
+  ].map((text) => valid.indexOf(text));
   const bytes = places.flatMap((at) =>
-    Array.from({ length: 256 }, (_, code) => valid.slice(0, at) + String.fromCharCode(code) + valid.slice(at)),
+    Array.from(
+      { length: 256 },
+      (_, code) => valid.slice(0, at) + String.fromCharCode(code) + valid.slice(at),
+    ),
   );
   await hold(await start(t), [...out, ...twice, ...bytes]);
 });
@@ -148,7 +183,10 @@ test('P1 a request within the specification gets only its statuses, over generat
     { requiredKeys: ['name', 'categoryId'] },
   );
   const queries = fc.record(
-    { limit: fc.integer({ min: 1, max: 100 }), status: fc.constantFrom('available', 'pending', 'sold') },
+    {
+      limit: fc.integer({ min: 1, max: 100 }),
+      status: fc.constantFrom('available', 'pending', 'sold'),
+    },
     { requiredKeys: [] },
   );
   const request = fc.oneof(
@@ -158,16 +196,24 @@ test('P1 a request within the specification gets only its statuses, over generat
       allowed: [200],
       text: undefined,
     })),
-    pets.map((pet) => ({ method: 'POST', target: '/v1/pets', allowed: [201], text: JSON.stringify(pet) })),
+    pets.map((pet) => ({
+      method: 'POST',
+      target: '/v1/pets',
+      allowed: [201],
+      text: JSON.stringify(pet),
+    })),
     fc.jsonValue().map((value) => ({
       method: 'POST',
       target: '/v1/pets',
       allowed: [400],
       text: JSON.stringify({ categoryId: value, nome: value }),
     })),
-    fc
-      .bigInt(-(2n ** 63n), 2n ** 63n - 1n)
-      .map((id) => ({ method: 'GET', target: `/v1/pets/${id}`, allowed: [200, 404], text: undefined })),
+    fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map((id) => ({
+      method: 'GET',
+      target: `/v1/pets/${id}`,
+      allowed: [200, 404],
+      text: undefined,
+    })),
   );
   const jobs = fc.sample(fc.tuple(request, fc.boolean()), { numRuns: 1_000, seed: 42 });
   await inParallel(jobs, 16, async ([{ method, target, allowed, text }, hasKey]) => {

@@ -16,7 +16,9 @@ test('C52 a client that closes its sending side behind its requests gets all ans
   const one = (await connectTo(t, running)).send(bytesOf('POST', '/v1/pets', { body })).half();
   assert.equal((await one.answer('POST')).status, 201);
   assert.ok((await one.closed()) < 4_000);
-  const many = (await connectTo(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(100)).half();
+  const many = (await connectTo(t, running))
+    .send(bytesOf('POST', '/v1/pets', { body }).repeat(100))
+    .half();
   for (let i = 0; i < 100; i++) assert.equal((await many.answer('POST')).status, 201);
   assert.ok((await many.closed()) < 4_000);
   const silent = (await connectTo(t, running)).half();
@@ -36,7 +38,9 @@ test('C52 C53 under HTTPS too a client that closes its sending side gets its ans
     const socket = connectTls(options);
     atEnd(t, () => socket.destroy());
     socket.end(bytes);
-    const answer = await new Promise((resolve) => socket.once('data', resolve).once('end', resolve));
+    const answer = await new Promise((resolve) =>
+      socket.once('data', resolve).once('end', resolve),
+    );
     assert.match(String(answer), new RegExp(`^HTTP/1\\.1 ${status} `));
   }
 });
@@ -46,7 +50,9 @@ test('C48 a TLS client that goes as soon as it has shaken hands does not hold up
   const { port } = await petstore.listen({ port: 0, tls: newCertificate() });
   for (let i = 0; i < 10; i++) {
     await new Promise((resolve) => {
-      const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => socket.destroy());
+      const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }, () =>
+        socket.destroy(),
+      );
       socket.on('error', () => undefined).once('close', resolve);
     });
   }
@@ -99,7 +105,9 @@ test('C53 a client gone while its animal is being stored does no harm', async (t
   };
   const running = await start(t, { storage });
   for (const how of ['destroy', 'reset'] as const) {
-    const client = (await connectTo(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(5));
+    const client = (await connectTo(t, running)).send(
+      bytesOf('POST', '/v1/pets', { body }).repeat(5),
+    );
     await sleep(10);
     client[how]();
   }
@@ -114,14 +122,18 @@ test('C53 requests that came whole and wait for those before them are carried ou
     let release = (): void => undefined;
     const inserting = new Promise<void>((resolve) => (arrived = resolve));
     const released = new Promise<void>((resolve) => (release = resolve));
-    const insert: PetStorage['insert'] = (draft) => (arrived(), released.then(() => memory.insert(draft)));
+    const insert: PetStorage['insert'] = (draft) => (
+      arrived(), released.then(() => memory.insert(draft))
+    );
     const running = await start(t, {
       storage: { durable: false, insert, get: memory.get, list: memory.list, close: memory.close },
     });
     const client = await connectTo(t, running);
     // The second adding waits for the reading, which waits for the first.
     client.send(
-      bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets') + bytesOf('POST', '/v1/pets', { body }),
+      bytesOf('POST', '/v1/pets', { body }) +
+        bytesOf('GET', '/v1/pets') +
+        bytesOf('POST', '/v1/pets', { body }),
     );
     await inserting;
     client[how]();

@@ -1,11 +1,20 @@
-/** Adding once for an Idempotency-Key, over a socket, through fetch and behind somebody else's server. */
+/**
+ * Adding once for an Idempotency-Key, over a socket, through fetch and behind somebody else's
+ * server.
+ */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { createPetstore, fileStorage, memoryStorage, type Disk, type PetStorage } from '../../dist/index.js';
+import {
+  createPetstore,
+  fileStorage,
+  memoryStorage,
+  type Disk,
+  type PetStorage,
+} from '../../dist/index.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { dayMs } from '../storage/once.js';
 import { newPath } from '../storage/scene.js';
@@ -19,8 +28,17 @@ const other = '{"name":"b","categoryId":1}';
 
 type Kept = Answer & { readonly kept: boolean };
 
-function post(port: number, idempotencyKey: string, text = body, authorization = `Bearer ${key}`): Promise<Kept> {
-  return ask(port, 'POST', '/v1/pets', { body: text, headers: [`Idempotency-Key: ${idempotencyKey}`], authorization });
+function post(
+  port: number,
+  idempotencyKey: string,
+  text = body,
+  authorization = `Bearer ${key}`,
+): Promise<Kept> {
+  return ask(port, 'POST', '/v1/pets', {
+    body: text,
+    headers: [`Idempotency-Key: ${idempotencyKey}`],
+    authorization,
+  });
 }
 
 /** What an answer says of the animal. */
@@ -54,7 +72,12 @@ test('C57 a repeat gives the first answer again, status, Location and animal, an
 test('C57 another body is 422, byte by byte, and neither adds nor changes what the key stands for', async (t) => {
   const running = await start(t);
   const first = await post(running.port, 'k');
-  for (const text of [other, `${body} `, '{"categoryId":1,"name":"a"}', '{"name":"a","categoryId":1.0}']) {
+  for (const text of [
+    other,
+    `${body} `,
+    '{"categoryId":1,"name":"a"}',
+    '{"name":"a","categoryId":1.0}',
+  ]) {
     const answer = await post(running.port, 'k', text);
     assertError(answer, 422, 'idempotency_mismatch');
     assert.equal(answer.kept, true);
@@ -70,10 +93,14 @@ test('C57 only a 201 is kept: what was refused is looked at anew', async (t) => 
     ['{}', 'invalid_body'],
     ['', 'invalid_json'],
   ] as const) {
-    for (let count = 0; count < 2; count++) assertError(await post(running.port, 'k', text), 400, code);
+    for (let count = 0; count < 2; count++)
+      assertError(await post(running.port, 'k', text), 400, code);
   }
   assertError(
-    await ask(running.port, 'POST', '/v1/pets', { body, headers: ['Idempotency-Key: k', 'Content-Type: a/b'] }),
+    await ask(running.port, 'POST', '/v1/pets', {
+      body,
+      headers: ['Idempotency-Key: k', 'Content-Type: a/b'],
+    }),
     415,
     'unsupported_media_type',
   );
@@ -86,13 +113,24 @@ test('C57 only a 201 is kept: what was refused is looked at anew', async (t) => 
 
 test('C57 a key of 1 to 255 visible characters is taken, each character and each letter for itself', async (t) => {
   const running = await start(t);
-  const visible = Array.from({ length: 0x7e - 0x20 }, (_, index) => String.fromCharCode(0x21 + index));
+  const visible = Array.from({ length: 0x7e - 0x20 }, (_, index) =>
+    String.fromCharCode(0x21 + index),
+  );
   const good = [...visible, visible.join(''), 'k'.repeat(254), 'k'.repeat(255), '"quoted"', 'a,b'];
   for (const [index, value] of good.entries())
-    assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
+    assert.equal(
+      header(await post(running.port, value), 'Location'),
+      `/v1/pets/${index + 1}`,
+      value,
+    );
   for (const [index, value] of good.entries())
-    assert.equal(header(await post(running.port, value), 'Location'), `/v1/pets/${index + 1}`, value);
-  // Optional white space around a value is no part of it (RFC 9110 section 5.5), and names of headers have no case.
+    assert.equal(
+      header(await post(running.port, value), 'Location'),
+      `/v1/pets/${index + 1}`,
+      value,
+    );
+  // Optional white space around a value is no part of it (RFC 9110 section 5.5), and names of
+  // headers have no case.
   for (const line of ['idempotency-key:a', 'IDEMPOTENCY-KEY: \t a \t ']) {
     assert.equal(
       header(await ask(running.port, 'POST', '/v1/pets', { body, headers: [line] }), 'Location'),
@@ -131,7 +169,8 @@ test('C57 any other key, and one that is given twice, is 400 with the rule and w
   }
   // The body was read, so what comes behind it is a request of its own.
   const client = (await Client.connect(running.port)).send(
-    bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: a b'] }) + bytesOf('GET', '/v1/pets'),
+    bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: a b'] }) +
+      bytesOf('GET', '/v1/pets'),
   );
   atEnd(t, () => client.destroy());
   assert.equal((await client.answer('POST')).status, 400);
@@ -156,7 +195,11 @@ test('C57 on every other request the header is ignored, whatever it says', async
     ['POST', '/v1/pets/1', 405],
     ['GET', '/nowhere', 404],
   ] as const) {
-    assert.equal((await ask(running.port, method, path, { headers: lines })).status, status, `${method} ${path}`);
+    assert.equal(
+      (await ask(running.port, method, path, { headers: lines })).status,
+      status,
+      `${method} ${path}`,
+    );
   }
 });
 
@@ -204,14 +247,20 @@ test('C57 a repeat behind the end of GET /v1/pets/{petId} names no Location eith
   const running = await start(t, { clock: () => now });
   assert.equal(header(await post(running.port, 'k'), 'Location'), '/v1/pets/1');
   now += 1000;
-  assert.deepEqual(added(await post(running.port, 'k')), [201, undefined, '{"id":1,"name":"a","categoryId":1}']);
+  assert.deepEqual(added(await post(running.port, 'k')), [
+    201,
+    undefined,
+    '{"id":1,"name":"a","categoryId":1}',
+  ]);
 });
 
 /** A petstore on a file whose disk waits in each sync until it may go on. */
-async function slow(
-  t: TestContext,
-): Promise<
-  Running & { readonly path: string; readonly syncing: Promise<void>; readonly goOn: (failure?: Error) => void }
+async function slow(t: TestContext): Promise<
+  Running & {
+    readonly path: string;
+    readonly syncing: Promise<void>;
+    readonly goOn: (failure?: Error) => void;
+  }
 > {
   const disk: Disk = diskWith({});
   const path = newPath();
@@ -282,7 +331,10 @@ test('C57 a repeat behind a restart has the first answer, and the file knows nei
   const second = createPetstore({ keys: [key], storage: await fileStorage(path) });
   atEnd(t, () => second.close());
   const again = await add(second);
-  assert.deepEqual([again.status, again.headers.get('location'), await again.text()], [201, '/v1/pets/1', answer]);
+  assert.deepEqual(
+    [again.status, again.headers.get('location'), await again.text()],
+    [201, '/v1/pets/1', answer],
+  );
   assert.equal(readFileSync(path, 'utf8'), file);
 });
 
@@ -290,7 +342,10 @@ test('C57 a storage that keeps no keys is 400 for a request with one, never a pr
   const { insert, get, list, close } = memoryStorage();
   const storage: PetStorage = { durable: false, insert, get, list, close };
   const { port } = await start(t, { storage });
-  assert.match(assertError(await post(port, 'k'), 400, 'invalid_parameter'), /keeps no idempotency keys/);
+  assert.match(
+    assertError(await post(port, 'k'), 400, 'invalid_parameter'),
+    /keeps no idempotency keys/,
+  );
   assert.equal((await ask(port, 'POST', '/v1/pets', { body })).status, 201);
 });
 
@@ -304,7 +359,10 @@ test('C57 fetch and handler do the same', async (t) => {
   });
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
-  const fetched = async (headers: readonly (readonly [string, string])[], text = body): Promise<readonly unknown[]> => {
+  const fetched = async (
+    headers: readonly (readonly [string, string])[],
+    text = body,
+  ): Promise<readonly unknown[]> => {
     const all: [string, string][] = [
       ['Authorization', `Bearer ${key}`],
       ...headers.map(([name, value]): [string, string] => [name, value]),
@@ -323,7 +381,11 @@ test('C57 fetch and handler do the same', async (t) => {
   assert.deepEqual(await fetched([['Idempotency-Key', 'k']]), first);
   const bytes = bytesOf('POST', '/v1/pets', { body, headers: ['Idempotency-Key: k'] });
   assert.deepEqual(added(await exchange(address.port, bytes, 'POST')), first);
-  assert.deepEqual(await fetched([['Idempotency-Key', 'k']], other), [422, null, 'idempotency_mismatch']);
+  assert.deepEqual(await fetched([['Idempotency-Key', 'k']], other), [
+    422,
+    null,
+    'idempotency_mismatch',
+  ]);
   for (const headers of [
     [
       ['Idempotency-Key', 'k'],
@@ -344,8 +406,12 @@ test('C57 the body counts as its bytes, those beyond ASCII too', async (t) => {
   ];
   for (const [index, text] of texts.entries()) {
     for (let count = 0; count < 2; count++)
-      assert.equal(header(await post(port, `k${index}`, text), 'Location'), `/v1/pets/${index + 1}`);
+      assert.equal(
+        header(await post(port, `k${index}`, text), 'Location'),
+        `/v1/pets/${index + 1}`,
+      );
     for (const another of texts)
-      if (another !== text) assertError(await post(port, `k${index}`, another), 422, 'idempotency_mismatch');
+      if (another !== text)
+        assertError(await post(port, `k${index}`, another), 422, 'idempotency_mismatch');
   }
 });

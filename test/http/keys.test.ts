@@ -54,7 +54,12 @@ test('C37 any other credentials answer 401, and only a Bearer attempt hears inva
     assert.equal(header(answer, 'WWW-Authenticate'), plain, authorization);
   }
   const good = `Authorization: Bearer ${key}`;
-  for (const second of [good, 'Authorization: Bearer wrong', 'Authorization:', 'authorization: Basic x']) {
+  for (const second of [
+    good,
+    'Authorization: Bearer wrong',
+    'Authorization:',
+    'authorization: Basic x',
+  ]) {
     for (const lines of [
       [good, second],
       [second, good],
@@ -70,15 +75,33 @@ test('C37 any other credentials answer 401, and only a Bearer attempt hears inva
 
 test('C38 the scheme comes in any case and with one or more spaces', async (t) => {
   const { port } = await start(t);
-  for (const authorization of [`bearer ${key}`, `BEARER ${key}`, `bEaReR    ${key}`, `Bearer ${key}   `]) {
-    assert.equal((await ask(port, 'GET', '/v1/pets', { authorization })).status, 200, authorization);
+  for (const authorization of [
+    `bearer ${key}`,
+    `BEARER ${key}`,
+    `bEaReR    ${key}`,
+    `Bearer ${key}   `,
+  ]) {
+    assert.equal(
+      (await ask(port, 'GET', '/v1/pets', { authorization })).status,
+      200,
+      authorization,
+    );
   }
 });
 
 test('C39 a key in a query or a body is never read', async (t) => {
   const { port } = await start(t);
-  for (const query of [`access_token=${key}`, `key=${key}`, `api_key=${key}`, `authorization=Bearer%20${key}`]) {
-    assertError(await ask(port, 'GET', `/v1/pets?${query}`, { authorization: null }), 401, 'unauthorized');
+  for (const query of [
+    `access_token=${key}`,
+    `key=${key}`,
+    `api_key=${key}`,
+    `authorization=Bearer%20${key}`,
+  ]) {
+    assertError(
+      await ask(port, 'GET', `/v1/pets?${query}`, { authorization: null }),
+      401,
+      'unauthorized',
+    );
   }
   assertError(
     await ask(port, 'POST', '/v1/pets', {
@@ -107,17 +130,27 @@ test('C40 any of several keys is accepted, and none appears in logs, errors or e
     plugins: [
       (host) => {
         host.onReply((event) => seen.push(event));
-        host.route({ path: '/v1/broken', methods: { GET: { handler: () => Promise.reject(new Error('broken')) } } });
+        host.route({
+          path: '/v1/broken',
+          methods: { GET: { handler: () => Promise.reject(new Error('broken')) } },
+        });
       },
     ],
   });
   for (const own of keys) {
-    assert.equal((await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}` })).status, 200);
+    assert.equal(
+      (await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}` })).status,
+      200,
+    );
     for (const path of ['/v1/broken', '/v1/pets?limit=0', '/v1/nothing']) {
       const answer = await ask(port, 'GET', path, { authorization: `Bearer ${own}` });
       assert.ok(!`${answer.head}${answer.body}`.includes(own));
     }
-    assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}z` }), 401, 'unauthorized');
+    assertError(
+      await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${own}z` }),
+      401,
+      'unauthorized',
+    );
   }
   const everything = inspect([seen, petstore], { depth: 20, showHidden: true });
   for (const own of keys) assert.ok(!everything.includes(own));
@@ -185,13 +218,19 @@ test('C40 a verifier of one’s own names the key or answers nothing; what is no
   ]);
   // What a program without types might do.
   const verify = (token: string): string | undefined =>
-    answers.has(token) ? JSON.parse(JSON.stringify(answers.get(token) ?? null)) : `name of ${token}`;
+    answers.has(token)
+      ? JSON.parse(JSON.stringify(answers.get(token) ?? null))
+      : `name of ${token}`;
   const { port } = await start(t, {
     keys: verify,
     plugins: [(host) => host.onReply(({ keyName }) => seen.push(keyName))],
   });
   for (const token of answers.keys())
-    assertError(await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${token}` }), 401, 'unauthorized');
+    assertError(
+      await ask(port, 'GET', '/v1/pets', { authorization: `Bearer ${token}` }),
+      401,
+      'unauthorized',
+    );
   assert.equal((await ask(port, 'GET', '/v1/pets', { authorization: 'Bearer abc' })).status, 200);
   assert.ok(seen.includes('name of abc'));
 });
@@ -199,10 +238,19 @@ test('C40 a verifier of one’s own names the key or answers nothing; what is no
 test('C40 a verifier that fails or is slow is our fault or our wait, never an open door', async (t) => {
   const logged: unknown[] = [];
   const slow = await start(t, {
-    keys: async (token) => (await new Promise((resolve) => setTimeout(resolve, 20)), token === 'ok' ? 'me' : undefined),
+    keys: async (token) => (
+      await new Promise((resolve) => setTimeout(resolve, 20)), token === 'ok' ? 'me' : undefined
+    ),
   });
-  assert.equal((await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer ok' })).status, 200);
-  assertError(await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer no' }), 401, 'unauthorized');
+  assert.equal(
+    (await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer ok' })).status,
+    200,
+  );
+  assertError(
+    await ask(slow.port, 'GET', '/v1/pets', { authorization: 'Bearer no' }),
+    401,
+    'unauthorized',
+  );
   const failing = await start(t, {
     keys: () => Promise.reject(new Error('the directory is away')),
     log: (...line) => logged.push(line),
@@ -218,7 +266,11 @@ test('C41 outside /v1 no key is needed, and a wrong one does not matter', async 
   for (const path of ['/openapi.json', '/healthz', '/readyz']) {
     for (const authorization of [null, 'Bearer wrong', 'nonsense']) {
       const answer = await ask(port, 'GET', path, { authorization });
-      assert.deepEqual([answer.status, header(answer, 'Content-Type')], [200, 'application/json'], path);
+      assert.deepEqual(
+        [answer.status, header(answer, 'Content-Type')],
+        [200, 'application/json'],
+        path,
+      );
     }
   }
 });

@@ -50,7 +50,10 @@ test('C1 a limit or status against its rule answers 400, names parameter and rul
       status,
     );
   }
-  assert.equal(assertError(await ask(port, 'GET', '/v1/pets?status'), 400, 'invalid_parameter'), statusRule);
+  assert.equal(
+    assertError(await ask(port, 'GET', '/v1/pets?status'), 400, 'invalid_parameter'),
+    statusRule,
+  );
   for (const limit of ['1', '20', '99', '100'])
     assert.equal((await ask(port, 'GET', `/v1/pets?limit=${limit}`)).status, 200);
 });
@@ -58,8 +61,14 @@ test('C1 a limit or status against its rule answers 400, names parameter and rul
 test('C1 HEAD of a bad parameter answers the same head without the body', async (t) => {
   const { port } = await start(t);
   const answer = await ask(port, 'HEAD', '/v1/pets?limit=0');
-  assert.deepEqual([answer.status, answer.body, header(answer, 'Content-Type')], [400, '', 'application/json']);
-  assert.equal(header(answer, 'Content-Length'), String((await ask(port, 'GET', '/v1/pets?limit=0')).body.length));
+  assert.deepEqual(
+    [answer.status, answer.body, header(answer, 'Content-Type')],
+    [400, '', 'application/json'],
+  );
+  assert.equal(
+    header(answer, 'Content-Length'),
+    String((await ask(port, 'GET', '/v1/pets?limit=0')).body.length),
+  );
 });
 
 test('C2 an integer parameter is written in plain decimal digits, and only so', async (t) => {
@@ -114,10 +123,17 @@ test('C3 a parameter given twice answers 400, equal values and escaped names inc
     );
   }
   assert.match(
-    assertError(await ask(port, 'GET', '/v1/pets?status=sold&status=sold'), 400, 'invalid_parameter'),
+    assertError(
+      await ask(port, 'GET', '/v1/pets?status=sold&status=sold'),
+      400,
+      'invalid_parameter',
+    ),
     /^status /,
   );
-  assert.match(assertError(await ask(port, 'GET', '/v1/pets?after=1&after=1'), 400, 'invalid_parameter'), /^after /);
+  assert.match(
+    assertError(await ask(port, 'GET', '/v1/pets?after=1&after=1'), 400, 'invalid_parameter'),
+    /^after /,
+  );
 });
 
 test('C4 unknown query parameters are ignored, however odd and however often', async (t) => {
@@ -154,10 +170,15 @@ test('C5 animals come by ascending id, from the first page to the last', async (
 
 test('C6 a page that more animals follow has a Link to the next, the last page has none, and the body is a bare array', async (t) => {
   const { port } = await start(t, ofItsOwn);
-  for (let i = 1; i <= 45; i++) await add(port, `{"name":"n","categoryId":1${i % 2 ? ',"status":"sold"' : ''}}`);
+  for (let i = 1; i <= 45; i++)
+    await add(port, `{"name":"n","categoryId":1${i % 2 ? ',"status":"sold"' : ''}}`);
   const first = await ask(port, 'GET', '/v1/pets');
   assert.equal(header(first, 'Link'), '</v1/pets?limit=20&after=20>; rel="next"');
-  assert.equal(header(await ask(port, 'GET', '/v1/pets?after=25&limit=20'), 'Link'), undefined, 'exactly 20 are left');
+  assert.equal(
+    header(await ask(port, 'GET', '/v1/pets?after=25&limit=20'), 'Link'),
+    undefined,
+    'exactly 20 are left',
+  );
   assert.equal(
     header(await ask(port, 'GET', '/v1/pets?after=24&limit=20'), 'Link'),
     '</v1/pets?limit=20&after=44>; rel="next"',
@@ -168,7 +189,13 @@ test('C6 a page that more animals follow has a Link to the next, the last page h
   );
   assert.equal(header(await ask(port, 'HEAD', '/v1/pets'), 'Link'), header(first, 'Link'));
 
-  for (const query of ['limit=7', 'limit=7&status=sold', 'limit=1&status=sold', 'limit=100', 'limit=45']) {
+  for (const query of [
+    'limit=7',
+    'limit=7&status=sold',
+    'limit=1&status=sold',
+    'limit=100',
+    'limit=45',
+  ]) {
     const ids: number[] = [];
     let next: string | undefined = `/v1/pets?${query}`;
     while (next !== undefined) {
@@ -193,10 +220,16 @@ test('C7 the filter is exact, and an animal without a status matches none', asyn
   const none = await add(port, '{"name":"a","categoryId":1}');
   const byStatus = new Map<string, string>();
   for (const status of ['available', 'pending', 'sold'])
-    byStatus.set(status, await add(port, `{"name":"${status}","categoryId":1,"status":"${status}"}`));
+    byStatus.set(
+      status,
+      await add(port, `{"name":"${status}","categoryId":1,"status":"${status}"}`),
+    );
   for (const [status, json] of byStatus)
     assert.equal((await ask(port, 'GET', `/v1/pets?status=${status}`)).body, `[${json}]`);
-  assert.equal((await ask(port, 'GET', '/v1/pets')).body, `[${[none, ...byStatus.values()].join(',')}]`);
+  assert.equal(
+    (await ask(port, 'GET', '/v1/pets')).body,
+    `[${[none, ...byStatus.values()].join(',')}]`,
+  );
 });
 
 test('C56 Location and Link begin with /v1 where no base URL is given', async (t) => {
@@ -204,7 +237,10 @@ test('C56 Location and Link begin with /v1 where no base URL is given', async (t
   await add(port, '{"name":"a","categoryId":1}');
   const second = await ask(port, 'POST', '/v1/pets', { body: '{"name":"b","categoryId":1}' });
   assert.equal(header(second, 'Location'), '/v1/pets/2');
-  assert.equal(header(await ask(port, 'GET', '/v1/pets?limit=1'), 'Link'), '</v1/pets?limit=1&after=1>; rel="next"');
+  assert.equal(
+    header(await ask(port, 'GET', '/v1/pets?limit=1'), 'Link'),
+    '</v1/pets?limit=1&after=1>; rel="next"',
+  );
 });
 
 test('C56 Location and every Link begin with the path of the base URL, a $ in it and all', async (t) => {
@@ -244,7 +280,9 @@ test('C9 the body of a GET is ignored, and what follows it on the connection is 
     }
   }
   const chunked = bytesOf('GET', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
-  const client = (await Client.connect(port)).send(`${chunked}3\r\nabc\r\n0\r\n\r\n${chunked}0\r\n\r\n`);
+  const client = (await Client.connect(port)).send(
+    `${chunked}3\r\nabc\r\n0\r\n\r\n${chunked}0\r\n\r\n`,
+  );
   atEnd(t, () => client.destroy());
   assert.equal((await client.answer()).body, '[]');
   assert.equal((await client.answer()).body, '[]');
@@ -257,7 +295,10 @@ test('C9 the body of a GET that goes on over the limit is answered at once, then
   );
   atEnd(t, () => client.destroy());
   const answer = await client.answer('GET');
-  assert.deepEqual([answer.status, answer.body, header(answer, 'Connection')], [200, '[]', 'close']);
+  assert.deepEqual(
+    [answer.status, answer.body, header(answer, 'Connection')],
+    [200, '[]', 'close'],
+  );
   client.send('x'.repeat(80_000));
   assert.ok((await client.closed()) < 900, '64 KiB end it before the second does');
 });

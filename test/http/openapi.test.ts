@@ -1,11 +1,20 @@
-/** The OpenAPI document, the validators and live answers, held against each other and against the specification. */
+/**
+ * The OpenAPI document, the validators and live answers, held against each other and against the
+ * specification.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
-import { memoryStorage, parseDraft, parseJson, PetstoreError, toByteString } from '../../dist/index.js';
+import {
+  memoryStorage,
+  parseDraft,
+  parseJson,
+  PetstoreError,
+  toByteString,
+} from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { add, ask, bytesOf, key, ofItsOwn, start } from '../support/fixture.js';
 import { Client, header, type Answer } from '../support/client.js';
@@ -20,8 +29,12 @@ interface Schema {
 }
 interface Response {
   readonly description: string;
-  readonly headers?: Readonly<Record<string, { readonly description: string; readonly schema: Schema }>>;
-  readonly content: { readonly 'application/json': { readonly schema: Schema; readonly example: unknown } };
+  readonly headers?: Readonly<
+    Record<string, { readonly description: string; readonly schema: Schema }>
+  >;
+  readonly content: {
+    readonly 'application/json': { readonly schema: Schema; readonly example: unknown };
+  };
 }
 interface Operation {
   readonly operationId: string;
@@ -38,18 +51,25 @@ interface Operation {
   }[];
   readonly requestBody?: {
     readonly required: boolean;
-    readonly content: { readonly 'application/json': { readonly schema: Schema; readonly example: unknown } };
+    readonly content: {
+      readonly 'application/json': { readonly schema: Schema; readonly example: unknown };
+    };
   };
   readonly responses: Readonly<Record<string, Response>>;
 }
 interface Document {
   readonly openapi: string;
-  readonly info: Readonly<Record<'title' | 'version' | 'description', string>> & { readonly license: unknown };
+  readonly info: Readonly<Record<'title' | 'version' | 'description', string>> & {
+    readonly license: unknown;
+  };
   readonly servers: readonly { readonly url: string }[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>>; readonly securitySchemes: object };
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>;
+    readonly securitySchemes: object;
+  };
 }
 
 async function documentOf(port: number): Promise<Document> {
@@ -59,7 +79,11 @@ async function documentOf(port: number): Promise<Document> {
 /** A validator of schemas that may refer to the document's own. */
 function compiler(document: Document): (schema: Schema) => ValidateFunction {
   // `format: int64` says nothing of a range by itself; the range is the validators' own.
-  const ajv = new Ajv2020({ strict: true, allErrors: true, formats: { int64: true, int32: true, 'date-time': true } });
+  const ajv = new Ajv2020({
+    strict: true,
+    allErrors: true,
+    formats: { int64: true, int32: true, 'date-time': true },
+  });
   const moved = (value: unknown, to: string): object =>
     Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', to)));
   ajv.addSchema({ $id: 'document', $defs: moved(document.components.schemas, '#/$defs/') });
@@ -72,12 +96,25 @@ function operationOf(document: Document, path: string, method: string): Operatio
 
 /** What petstore-spec.md says of each operation. */
 const specified = {
-  listPets: { path: '/pets', method: 'get', statuses: ['200', '401'], parameters: ['limit', 'status'] },
+  listPets: {
+    path: '/pets',
+    method: 'get',
+    statuses: ['200', '401'],
+    parameters: ['limit', 'status'],
+  },
   createPet: { path: '/pets', method: 'post', statuses: ['201', '400', '401'], parameters: [] },
-  getPet: { path: '/pets/{petId}', method: 'get', statuses: ['200', '401', '404'], parameters: ['petId'] },
+  getPet: {
+    path: '/pets/{petId}',
+    method: 'get',
+    statuses: ['200', '401', '404'],
+    parameters: ['petId'],
+  },
 } as const;
 
-/** All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers; and what Idempotency-Key brings. */
+/**
+ * All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers; and what
+ * Idempotency-Key brings.
+ */
 const additions = {
   listPets: { statuses: ['400'], parameters: ['after'] },
   createPet: { statuses: ['409', '413', '415', '422'], parameters: ['Idempotency-Key'] },
@@ -90,7 +127,10 @@ test('the document differs from the specification by exactly the list in CONTRAC
   const members = ['components', 'info', 'openapi', 'paths', 'security', 'servers', 'tags'];
   assert.deepEqual(Object.keys(document).sort(), members);
   assert.equal(document.info.version, '1.0.0');
-  assert.deepEqual(document.info.license, { name: 'MIT', url: 'https://opensource.org/license/mit' });
+  assert.deepEqual(document.info.license, {
+    name: 'MIT',
+    url: 'https://opensource.org/license/mit',
+  });
   assert.deepEqual(
     Object.entries(document.paths).map(([path, methods]) => [path, Object.keys(methods)]),
     [
@@ -102,7 +142,10 @@ test('the document differs from the specification by exactly the list in CONTRAC
     const { path, method, statuses, parameters } = specified[name];
     const operation = operationOf(document, path, method);
     assert.equal(operation.operationId, name);
-    assert.deepEqual(Object.keys(operation.responses).sort(), [...statuses, ...additions[name].statuses].sort());
+    assert.deepEqual(
+      Object.keys(operation.responses).sort(),
+      [...statuses, ...additions[name].statuses].sort(),
+    );
     assert.ok(!('default' in operation.responses));
     assert.deepEqual(
       (operation.parameters ?? []).map((parameter) => parameter.name),
@@ -125,7 +168,10 @@ test('the document differs from the specification by exactly the list in CONTRAC
     ['query', false, { type: 'integer', format: 'int64', minimum: 0 }],
   );
   const [petId] = operationOf(document, '/pets/{petId}', 'get').parameters ?? [];
-  assert.deepEqual([petId?.in, petId?.required, petId?.schema], ['path', true, { type: 'integer', format: 'int64' }]);
+  assert.deepEqual(
+    [petId?.in, petId?.required, petId?.schema],
+    ['path', true, { type: 'integer', format: 'int64' }],
+  );
   const [idempotencyKey] = operationOf(document, '/pets', 'post').parameters ?? [];
   assert.deepEqual(
     [idempotencyKey?.in, idempotencyKey?.required, idempotencyKey?.schema],
@@ -136,18 +182,32 @@ test('the document differs from the specification by exactly the list in CONTRAC
   assert.deepEqual(content['application/json'].schema, { $ref: '#/components/schemas/NewPet' });
 
   const withoutWords = (value: unknown): unknown =>
-    JSON.parse(JSON.stringify(value), (name, member: unknown) => (name === 'description' ? undefined : member));
+    JSON.parse(JSON.stringify(value), (name, member: unknown) =>
+      name === 'description' ? undefined : member,
+    );
   const int64 = { type: 'integer', format: 'int64' };
-  const fields = { name: { type: 'string' }, categoryId: int64, status: { $ref: '#/components/schemas/PetStatus' } };
+  const fields = {
+    name: { type: 'string' },
+    categoryId: int64,
+    status: { $ref: '#/components/schemas/PetStatus' },
+  };
   assert.deepEqual(withoutWords(document.components.schemas), {
     PetStatus: { type: 'string', enum: ['available', 'pending', 'sold'] },
     NewPet: { type: 'object', required: ['name', 'categoryId'], properties: fields },
-    Pet: { type: 'object', required: ['id', 'name', 'categoryId'], properties: { id: int64, ...fields } },
+    Pet: {
+      type: 'object',
+      required: ['id', 'name', 'categoryId'],
+      properties: { id: int64, ...fields },
+    },
     Pets: { type: 'array', items: { $ref: '#/components/schemas/Pet' } },
     Error: {
       type: 'object',
       required: ['code', 'message', 'status'],
-      properties: { code: { type: 'string' }, message: { type: 'string' }, status: { type: 'integer' } },
+      properties: {
+        code: { type: 'string' },
+        message: { type: 'string' },
+        status: { type: 'integer' },
+      },
     },
   });
   assert.deepEqual(withoutWords(document.components.securitySchemes), {
@@ -169,7 +229,9 @@ test('the document is OpenAPI 3.1 in its structure: every reference, parameter, 
       ids.add(operation.operationId);
       const templated = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
       assert.deepEqual(
-        (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map((parameter) => parameter.name),
+        (operation.parameters ?? [])
+          .filter((parameter) => parameter.in === 'path')
+          .map((parameter) => parameter.name),
         templated,
       );
       for (const [status, response] of Object.entries(operation.responses)) {
@@ -181,14 +243,20 @@ test('the document is OpenAPI 3.1 in its structure: every reference, parameter, 
           Number(status) >= 400,
           `${operation.operationId} ${status}`,
         );
-        for (const one of Object.values(response.headers ?? {})) assert.deepEqual(one.schema, { type: 'string' });
+        for (const one of Object.values(response.headers ?? {}))
+          assert.deepEqual(one.schema, { type: 'string' });
       }
     }
   }
   const names = Object.keys(document.components.schemas);
-  for (const [, name = ''] of JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g))
+  for (const [, name = ''] of JSON.stringify(document).matchAll(
+    /"\$ref":"#\/components\/schemas\/(\w+)"/g,
+  ))
     assert.ok(names.includes(name), name);
-  assert.equal([...JSON.stringify(document).matchAll(/"\$ref":"(?!#\/components\/schemas\/)/g)].length, 0);
+  assert.equal(
+    [...JSON.stringify(document).matchAll(/"\$ref":"(?!#\/components\/schemas\/)/g)].length,
+    0,
+  );
   const compile = compiler(document);
   for (const name of names) compile({ $ref: `#/components/schemas/${name}` });
 });
@@ -217,22 +285,33 @@ test('the document explains itself: tags, operations, parameters and fields; and
   assert.match(document.tags[1]?.description ?? '', /^Experimental/);
   for (const operation of Object.values(document.paths['/store/orders'] ?? {}))
     assert.equal(Reflect.get(operation, 'x-experimental'), true);
-  assert.match(JSON.stringify(document.components.securitySchemes), /petstore keys add NAME.*data\/dev-key/);
+  assert.match(
+    JSON.stringify(document.components.securitySchemes),
+    /petstore keys add NAME.*data\/dev-key/,
+  );
 });
 
 test('its examples are an animal of data/animals.jsonl as `make seed` adds it, an order of it, and errors as they are', async (t) => {
   const document = await documentOf((await start(t, { plugins: [ordersPlugin()] })).port);
   const compile = compiler(document);
   const examples: Record<string, unknown> = {};
-  for (const operation of Object.values(document.paths).flatMap((methods) => Object.values(methods))) {
+  for (const operation of Object.values(document.paths).flatMap((methods) =>
+    Object.values(methods),
+  )) {
     const { operationId, requestBody, responses } = operation;
-    for (const [name, { content }] of Object.entries({ ...responses, ...(requestBody && { sent: requestBody }) })) {
+    for (const [name, { content }] of Object.entries({
+      ...responses,
+      ...(requestBody && { sent: requestBody }),
+    })) {
       const { schema, example } = content['application/json'];
       assert.ok(compile(schema)(example), `${operationId} ${name}`);
       examples[`${operationId} ${name}`] = example;
       if (!(Number(name) >= 400)) continue;
       const { code, message, status } = Object(example);
-      assert.deepEqual([status, new PetstoreError(code, message).status], [Number(name), Number(name)]);
+      assert.deepEqual(
+        [status, new PetstoreError(code, message).status],
+        [Number(name), Number(name)],
+      );
     }
   }
   const animals = readFileSync(join(root, 'data/animals.jsonl'), 'utf8').split('\n');
@@ -247,7 +326,10 @@ test('its examples are an animal of data/animals.jsonl as `make seed` adds it, a
 });
 
 test('C56 servers begin with the path of production or else /v1, then production, then staging, where configured', async (t) => {
-  const [baseUrl, stagingBaseUrl] = ['https://api.example.com/v1', 'https://staging.example.com/v1'];
+  const [baseUrl, stagingBaseUrl] = [
+    'https://api.example.com/v1',
+    'https://staging.example.com/v1',
+  ];
   const servers = async (options: object): Promise<readonly unknown[]> =>
     (await documentOf((await start(t, options)).port)).servers.map(({ url }) => url);
   assert.deepEqual(await servers({}), ['/v1']);
@@ -262,18 +344,24 @@ test('a live answer of every documented status fits the document: its body, and 
   const { port } = await start(t);
   const document = await documentOf(port);
   const compile = compiler(document);
-  for (let i = 0; i < 3; i++) await add(port, `{"name":"n","categoryId":${i}${i ? ',"status":"pending"' : ''}}`);
+  for (let i = 0; i < 3; i++)
+    await add(port, `{"name":"n","categoryId":${i}${i ? ',"status":"pending"' : ''}}`);
   const body = '{"name":"a","categoryId":1,"status":"sold"}';
   const large = async (): Promise<Answer> => {
-    const client = (await Client.connect(port)).send(bytesOf('POST', '/v1/pets', { body: ' '.repeat(65_537) }));
+    const client = (await Client.connect(port)).send(
+      bytesOf('POST', '/v1/pets', { body: ' '.repeat(65_537) }),
+    );
     const answer = await client.answer('POST');
     client.destroy();
     return answer;
   };
   // One that is always under way.
   const { insert, get, list, close } = memoryStorage();
-  const insertOnce = () => Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still under way.'));
-  const busy = await start(t, { storage: { durable: false, insert, insertOnce, get, list, close } });
+  const insertOnce = () =>
+    Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still under way.'));
+  const busy = await start(t, {
+    storage: { durable: false, insert, insertOnce, get, list, close },
+  });
   const keyed = { headers: ['Idempotency-Key: k'] };
   await ask(port, 'POST', '/v1/pets', { ...keyed, body });
   const live: Readonly<Record<string, () => Promise<Answer>>> = {
@@ -373,7 +461,9 @@ test('the validators and the schema of NewPet agree on generated values, apart f
       })();
       const parsed: unknown = JSON.parse(text);
       const categoryId =
-        typeof parsed === 'object' && parsed !== null && 'categoryId' in parsed ? parsed.categoryId : undefined;
+        typeof parsed === 'object' && parsed !== null && 'categoryId' in parsed
+          ? parsed.categoryId
+          : undefined;
       const isInRange = typeof categoryId !== 'number' || Math.abs(categoryId) < 2 ** 63;
       assert.equal(byUs, validate(parsed) && isInRange, text);
       if (byUs) taken++;
@@ -388,8 +478,8 @@ test('the parameters of the document and the answers to them agree', async (t) =
   const { port } = await start(t, ofItsOwn);
   const document = await documentOf(port);
   const compile = compiler(document);
-  const [limit, status, after] = (operationOf(document, '/pets', 'get').parameters ?? []).map(({ schema }) =>
-    compile(schema),
+  const [limit, status, after] = (operationOf(document, '/pets', 'get').parameters ?? []).map(
+    ({ schema }) => compile(schema),
   );
   const numbers = [-1, 0, 1, 2, 20, 99, 100, 101, 1000];
   for (const number of numbers)
@@ -405,14 +495,19 @@ test('the parameters of the document and the answers to them agree', async (t) =
       `after ${number}`,
     );
   for (const text of ['available', 'pending', 'sold', 'Sold', '', 'x'])
-    assert.equal((await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200, status?.(text), text);
-  const [idempotencyKey] = (operationOf(document, '/pets', 'post').parameters ?? []).map(({ schema }) =>
-    compile(schema),
+    assert.equal(
+      (await ask(port, 'GET', `/v1/pets?status=${text}`)).status === 200,
+      status?.(text),
+      text,
+    );
+  const [idempotencyKey] = (operationOf(document, '/pets', 'post').parameters ?? []).map(
+    ({ schema }) => compile(schema),
   );
   const body = '{"name":"a","categoryId":1}';
   for (const value of ['', '!', '~', 'a b', '"k"', 'k'.repeat(255), 'k'.repeat(256)]) {
     assert.equal(
-      (await ask(port, 'POST', '/v1/pets', { body, headers: [`Idempotency-Key: ${value}`] })).status === 201,
+      (await ask(port, 'POST', '/v1/pets', { body, headers: [`Idempotency-Key: ${value}`] }))
+        .status === 201,
       idempotencyKey?.(value),
       value,
     );

@@ -13,7 +13,21 @@ function create(options: Readonly<Record<string, unknown>> | null | undefined): 
 
 test('every option against its rule is a TypeError that names it', () => {
   const bad: Readonly<Record<string, readonly unknown[]>> = {
-    keys: [undefined, null, [], 'psk', [''], ['a b'], ['ä'], ['a', 7], [null], ['a\n'], {}, 7, new Set(['a'])],
+    keys: [
+      undefined,
+      null,
+      [],
+      'psk',
+      [''],
+      ['a b'],
+      ['ä'],
+      ['a', 7],
+      [null],
+      ['a\n'],
+      {},
+      7,
+      new Set(['a']),
+    ],
     storage: [
       null,
       7,
@@ -50,7 +64,10 @@ test('every option against its rule is a TypeError that names it', () => {
     }
   }
   for (const options of [undefined, null, 7, 'x'])
-    assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), { name: 'TypeError', message: /options/ });
+    assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), {
+      name: 'TypeError',
+      message: /options/,
+    });
   assert.throws(() => create({}), { name: 'TypeError', message: /^option keys / });
 });
 
@@ -89,8 +106,14 @@ test('a key list that changes later changes nothing', async (t) => {
 });
 
 test('a storage is open when it is handed over: a promise of one is refused with the mend', () => {
-  const options: PetstoreOptions = { keys: [key], storage: Object(Promise.resolve(memoryStorage())) };
-  assert.throws(() => createPetstore(options), { name: 'TypeError', message: /storage must be open: await it/ });
+  const options: PetstoreOptions = {
+    keys: [key],
+    storage: Object(Promise.resolve(memoryStorage())),
+  };
+  assert.throws(() => createPetstore(options), {
+    name: 'TypeError',
+    message: /storage must be open: await it/,
+  });
 });
 
 test('where createPetstore or a plugin throws, the storage is still the caller’s, open', async () => {
@@ -115,7 +138,9 @@ test('listen takes 3000 and 127.0.0.1 where nothing is said, and Node’s refusa
       name: 'TypeError',
       message: 'port must be an integer',
     });
-  await assert.rejects(petstore.listen({ port: 0, host: '203.0.113.1' }), { code: 'EADDRNOTAVAIL' });
+  await assert.rejects(petstore.listen({ port: 0, host: '203.0.113.1' }), {
+    code: 'EADDRNOTAVAIL',
+  });
   const six = await petstore.listen({ port: 0, host: '::1' }).catch(() => undefined);
   if (six !== undefined) assert.equal(six.url, `http://[::1]:${six.port}`);
   assertError(await ask((await petstore.listen({ port: 0 })).port, 'GET', '/x'), 404, 'not_found');

@@ -21,7 +21,11 @@ test('C10 an id that is no canonical int64 answers 404, behind the key check', a
   for (const id of ['2', '0', '-1', '9223372036854775807', '-9223372036854775808'])
     assertError(await ask(port, 'GET', `/v1/pets/${id}`), 404, 'not_found');
   assert.equal((await ask(port, 'GET', '/v1/pets/1')).body, '{"id":1,"name":"a","categoryId":1}');
-  assert.equal((await ask(port, 'GET', '/v1/pets/1?limit=0&x')).status, 200, 'its query is not read');
+  assert.equal(
+    (await ask(port, 'GET', '/v1/pets/1?limit=0&x')).status,
+    200,
+    'its query is not read',
+  );
 });
 
 test('C11 nothing is normalised: slashes, dots and case are 404, never a redirect', async (t) => {
@@ -68,7 +72,11 @@ test('C12 a path is split, then decoded; a malformed escape is 404 in a path and
     assertError(await ask(port, 'GET', `/v1/pets?${query}`), 400, 'invalid_parameter');
     assertError(await ask(port, 'GET', `/v1/pets?${query}`, noKey), 401, 'unauthorized');
   }
-  assertError(await ask(port, 'POST', '/v1/pets?%zz', { body: 'not json' }), 400, 'invalid_parameter');
+  assertError(
+    await ask(port, 'POST', '/v1/pets?%zz', { body: 'not json' }),
+    400,
+    'invalid_parameter',
+  );
 });
 
 test('C13 a target in absolute form is served, whatever its authority', async (t) => {
@@ -129,7 +137,17 @@ test('C15 a known path with another method answers 405 with Allow, key or no key
     { body: '{' },
     { headers: ['Expect: 100-continue'] },
   ]) {
-    for (const method of ['PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'PURGE', 'LINK', 'M-SEARCH', 'CONNECT']) {
+    for (const method of [
+      'PUT',
+      'PATCH',
+      'DELETE',
+      'TRACE',
+      'PROPFIND',
+      'PURGE',
+      'LINK',
+      'M-SEARCH',
+      'CONNECT',
+    ]) {
       if (method === 'CONNECT' && 'body' in words) continue;
       const list = await ask(port, method, '/v1/pets', words);
       assertError(list, 405, 'method_not_allowed');
@@ -165,7 +183,10 @@ test('C16 HEAD answers as GET without the body, key check included', async (t) =
     '/openapi.json',
   ]) {
     for (const words of [{}, noKey]) {
-      const [head, get] = [await ask(port, 'HEAD', path, words), await ask(port, 'GET', path, words)];
+      const [head, get] = [
+        await ask(port, 'HEAD', path, words),
+        await ask(port, 'GET', path, words),
+      ];
       assert.equal(head.body, '');
       assert.equal(head.kept, true);
       assert.equal(header(head, 'Content-Length'), String(get.body.length));
@@ -187,7 +208,10 @@ test('C17 OPTIONS on a known path and OPTIONS * answer 204 with Allow and no bod
   ] as const) {
     for (const words of [{}, noKey]) {
       const answer = await ask(port, 'OPTIONS', path, words);
-      assert.deepEqual([answer.status, header(answer, 'Allow'), answer.body, answer.kept], [204, allow, '', true]);
+      assert.deepEqual(
+        [answer.status, header(answer, 'Allow'), answer.body, answer.kept],
+        [204, allow, '', true],
+      );
       assert.equal(header(answer, 'Content-Type'), undefined);
       assert.equal(header(answer, 'Content-Length'), undefined);
       assertCommonHeaders(answer);
@@ -205,9 +229,15 @@ test('C18 an unknown method token answers 501 and closes; in pieces it is garbag
     for (const target of ['/v1/pets', '/nowhere', '*']) {
       for (const send of ['whole', 'drip'] as const) {
         if (method.length > 100 && send === 'drip') continue;
-        const answer = await exchange(port, `${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`, method, send);
+        const answer = await exchange(
+          port,
+          `${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`,
+          method,
+          send,
+        );
         if (send === 'whole') assertError(answer, 501, 'not_implemented');
-        // The parser gives up at the first letter that no method has; the first packet then decides.
+        // The parser gives up at the first letter that no method has; the first packet then
+        // decides.
         else assert.ok([400, 501].includes(answer.status), answer.body);
         assert.equal(answer.kept, false);
       }

@@ -30,7 +30,10 @@ test('C52 two hundred requests in one packet are answered in order, one at a tim
     ).join(''),
   );
   for (let i = 0; i < count; i++)
-    assert.match((await client.answer('POST')).body, new RegExp(`"name":"${i}","categoryId":${i}\\}`));
+    assert.match(
+      (await client.answer('POST')).body,
+      new RegExp(`"name":"${i}","categoryId":${i}\\}`),
+    );
   assert.equal(most, 1);
   client.send(bytesOf('GET', '/healthz'));
   assert.equal((await client.answer()).status, 200);
@@ -51,20 +54,25 @@ test('C52 pipelined requests of all kinds get their own answers, in order, in on
     [
       'POST',
       201,
-      bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat(`1b\r\n${body}\r\n0\r\n\r\n`),
+      bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat(
+        `1b\r\n${body}\r\n0\r\n\r\n`,
+      ),
     ],
     ['GET', 404, bytesOf('GET', '/nowhere')],
     ['GET', 200, bytesOf('GET', '/v1/pets/1')],
     ['FOO', 501, bytesOf('FOO', '/v1/pets')],
   ];
   const client = (await connectTo(t, running)).send(requests.map(([, , bytes]) => bytes).join(''));
-  for (const [method, status] of requests) assert.equal((await client.answer(method)).status, status, method);
+  for (const [method, status] of requests)
+    assert.equal((await client.answer(method)).status, status, method);
   await client.closed();
   const slow = await connectTo(t, running);
-  // An early answer to a body that has not come yet ends the connection, and an unknown method in pieces is garbage.
+  // An early answer to a body that has not come yet ends the connection, and an unknown method in
+  // pieces is garbage.
   const dripped = requests.filter(([, status]) => status !== 415 && status !== 501);
   await slow.drip(dripped.map(([, , bytes]) => bytes).join(''));
-  for (const [method, status] of dripped) assert.equal((await slow.answer(method)).status, status, method);
+  for (const [method, status] of dripped)
+    assert.equal((await slow.answer(method)).status, status, method);
 });
 
 test('C52 a request that reads sees what those before it on the socket added, however long that takes', async (t) => {
@@ -99,14 +107,18 @@ test('C52 a GET never sees what a later POST of its connection adds, whatever th
   };
   const running = await start(t, { storage });
   const client = await connectTo(t, running);
-  client.send(bytesOf('GET', '/v1/pets') + bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets'));
+  client.send(
+    bytesOf('GET', '/v1/pets') + bytesOf('POST', '/v1/pets', { body }) + bytesOf('GET', '/v1/pets'),
+  );
   assert.equal((await client.answer()).body, '[]');
   assert.equal((await client.answer('POST')).status, 201);
   assert.equal(JSON.parse((await client.answer()).body).length, 1);
 });
 
 test('C52 an answer that waited for the one before it says the same of its connection', async (t) => {
-  const keys = async (token: string): Promise<string> => (await sleep(token === 'slow' ? 30 : 0), token);
+  const keys = async (token: string): Promise<string> => (
+    await sleep(token === 'slow' ? 30 : 0), token
+  );
   const running = await start(t, { keys });
   const client = await connectTo(t, running);
   client.send(
@@ -116,7 +128,10 @@ test('C52 an answer that waited for the one before it says the same of its conne
   );
   for (let i = 0; i < 3; i++) {
     const { headers } = await client.answer();
-    assert.deepEqual([headers.get('connection'), headers.get('keep-alive')], [['keep-alive'], ['timeout=72']]);
+    assert.deepEqual(
+      [headers.get('connection'), headers.get('keep-alive')],
+      [['keep-alive'], ['timeout=72']],
+    );
   }
 });
 
@@ -130,7 +145,8 @@ test('C52 a client that reads no answers gets no more made than fit on their way
   const running = await start(t, {
     storage: { durable: false, insert: memory.insert, get: memory.get, list, close: memory.close },
   });
-  for (let count = 0; count < 50; count++) await memory.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
+  for (let count = 0; count < 50; count++)
+    await memory.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
   const client = await connectTo(t, running);
   client.pause();
   client.send(bytesOf('GET', '/v1/pets?limit=50').repeat(12));
@@ -146,7 +162,8 @@ test('C52 over 256 requests that wait on one connection destroy it, and the serv
   const running = await start(t);
   const asked = bytesOf('GET', '/v1/pets');
   const allowed = (await connectTo(t, running)).send(asked.repeat(257));
-  for (let answers = 0; answers < 257; answers++) assert.equal((await allowed.answer()).status, 200);
+  for (let answers = 0; answers < 257; answers++)
+    assert.equal((await allowed.answer()).status, 200);
   const flood = (await connectTo(t, running)).send(asked.repeat(100_000));
   await assert.rejects(async () => {
     for (;;) await flood.answer();
@@ -162,7 +179,11 @@ test('C52 an error behind a good request leaves that request its answer, and the
     [400, 'bad_request', 'GET / HTTP/9.9\r\n\r\n'],
     [400, 'bad_request', 'GET / HTTP/1.1\r\n\r\n'],
     [400, 'bad_request', `GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n`],
-    [400, 'bad_request', bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat('zz\r\n')],
+    [
+      400,
+      'bad_request',
+      bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat('zz\r\n'),
+    ],
     [
       400,
       'bad_request',
@@ -186,13 +207,18 @@ test('C52 an error behind a good request leaves that request its answer, and the
     id = 0;
     for (const [status, code, bytes] of behind) {
       for (const pauseMs of [0, 5]) {
-        const client = (await connectTo(t, slow)).send(bytesOf('POST', '/v1/pets', { body }) + (pauseMs ? '' : bytes));
+        const client = (await connectTo(t, slow)).send(
+          bytesOf('POST', '/v1/pets', { body }) + (pauseMs ? '' : bytes),
+        );
         if (pauseMs) {
           await sleep(pauseMs);
           client.send(bytes);
         }
         const first = await client.answer('POST');
-        assert.deepEqual([first.status, first.body], [201, `{"id":${++id},"name":"a","categoryId":1}`]);
+        assert.deepEqual(
+          [first.status, first.body],
+          [201, `{"id":${++id},"name":"a","categoryId":1}`],
+        );
         const second = await client.answer();
         assertError(second, status, code);
         assert.equal(header(second, 'Connection'), 'close');
@@ -202,7 +228,10 @@ test('C52 an error behind a good request leaves that request its answer, and the
   }
   const { port } = running;
   for (const rest of ['garbage\r\n\r\n', bytesOf('GET', '/v1/pets'), '\0', 'x'.repeat(5_000)]) {
-    const answer = await exchange(port, bytesOf('GET', '/v1/pets', { headers: ['Connection: close'] }) + rest);
+    const answer = await exchange(
+      port,
+      bytesOf('GET', '/v1/pets', { headers: ['Connection: close'] }) + rest,
+    );
     assert.deepEqual(
       [answer.status, answer.body, answer.kept],
       [200, '[]', false],
@@ -232,7 +261,8 @@ test('C52 what comes while an answer that closes is on its way is not carried ou
     await client.closed();
   }
   assert.equal((await ask(running.port, 'GET', '/v1/pets')).body, '[]');
-  // More than may wait on all connections have come: if they still counted, this one would be destroyed.
+  // More than may wait on all connections have come: if they still counted, this one would be
+  // destroyed.
   const honest = (await connectTo(t, running)).send(bytesOf('GET', '/v1/pets').repeat(3));
   for (let answers = 0; answers < 3; answers++) assert.equal((await honest.answer()).status, 200);
 });

@@ -1,4 +1,6 @@
-/** The plugin host: routes, watching, describing, closing, and what a plugin's mistakes may not do. */
+/**
+ * The plugin host: routes, watching, describing, closing, and what a plugin's mistakes may not do.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -27,11 +29,18 @@ const noKey = { authorization: null };
 test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD, OPTIONS and 405 of itself', async (t) => {
   const seen: unknown[] = [];
   const plugin: Plugin = (host) => {
-    const handler = (request: { params: object; keyName: string | undefined; body: string }): Reply => {
+    const handler = (request: {
+      params: object;
+      keyName: string | undefined;
+      body: string;
+    }): Reply => {
       seen.push([request.params, request.keyName, request.body]);
       return jsonReply(200, toByteString('{"ok":true}'));
     };
-    host.route({ path: '/v1/store/orders', methods: { GET: { handler }, PUT: { handler, readsBody: true } } });
+    host.route({
+      path: '/v1/store/orders',
+      methods: { GET: { handler }, PUT: { handler, readsBody: true } },
+    });
     host.route({ path: '/stats/{day}', methods: { GET: { handler } } });
     host.route({
       path: '/text',
@@ -64,10 +73,16 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
     [{ day: '2030-01' }, undefined, ''],
   ]);
   assert.equal((await ask(port, 'HEAD', '/stats/x', noKey)).status, 200);
-  assert.equal(header(await ask(port, 'OPTIONS', '/v1/store/orders', noKey), 'Allow'), 'GET, HEAD, PUT, OPTIONS');
+  assert.equal(
+    header(await ask(port, 'OPTIONS', '/v1/store/orders', noKey), 'Allow'),
+    'GET, HEAD, PUT, OPTIONS',
+  );
   assertError(await ask(port, 'POST', '/v1/store/orders', noKey), 405, 'method_not_allowed');
   const text = await ask(port, 'GET', '/text', noKey);
-  assert.deepEqual([text.body, header(text, 'Content-Type'), header(text, 'X-A')], ['plain', 'text/plain', '1']);
+  assert.deepEqual(
+    [text.body, header(text, 'Content-Type'), header(text, 'X-A')],
+    ['plain', 'text/plain', '1'],
+  );
   assertCommonHeaders(text);
   assert.equal((await ask(port, 'DELETE', '/text', noKey)).status, 204);
 });
@@ -82,7 +97,11 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
     });
     host.route({
       path: '/limited',
-      methods: { GET: failing(new PetstoreError('too_many_requests', 'Later.', { headers: ['Retry-After', '7'] })) },
+      methods: {
+        GET: failing(
+          new PetstoreError('too_many_requests', 'Later.', { headers: ['Retry-After', '7'] }),
+        ),
+      },
     });
     host.route({ path: '/broken', methods: { GET: failing(new Error('secret')) } });
     const split = () => {
@@ -94,7 +113,9 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
   const limited = await ask(port, 'GET', '/limited');
   assertError(limited, 429, 'too_many_requests');
   assert.equal(header(limited, 'Retry-After'), '7');
-  assert.ok(!assertError(await ask(port, 'GET', '/broken'), 500, 'internal_error').includes('secret'));
+  assert.ok(
+    !assertError(await ask(port, 'GET', '/broken'), 500, 'internal_error').includes('secret'),
+  );
   assert.equal(logged.length, 1);
   assertError(await ask(port, 'GET', '/split'), 500, 'internal_error');
 });
@@ -105,17 +126,29 @@ test('a plugin’s reply that is none becomes a 500 and harms no other answer, o
   const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":299.5,"headers":[]}', '{"status":200,"headers":["Set-Cookie",["a=1","b=2"]]}', '{"status":200,"headers":["X",null]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
   const plugin: Plugin = (host) =>
     nonsense.forEach((json, index) =>
-      host.route({ path: `/odd/${index}`, methods: { GET: { handler: (): Reply => JSON.parse(json) } } }),
+      host.route({
+        path: `/odd/${index}`,
+        methods: { GET: { handler: (): Reply => JSON.parse(json) } },
+      }),
     );
-  const { port, petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
+  const { port, petstore } = await start(t, {
+    plugins: [plugin],
+    log: (...line) => logged.push(line),
+  });
   const client = await Client.connect(port);
   atEnd(t, () => client.destroy());
   for (const index of nonsense.keys()) {
-    client.send(bytesOf('GET', '/v1/pets') + bytesOf('GET', `/odd/${index}`) + bytesOf('GET', '/v1/pets'));
+    client.send(
+      bytesOf('GET', '/v1/pets') + bytesOf('GET', `/odd/${index}`) + bytesOf('GET', '/v1/pets'),
+    );
     assert.equal((await client.answer()).status, 200);
     assertError(await client.answer(), 500, 'internal_error');
     assert.equal((await client.answer()).status, 200);
-    assert.equal((await petstore.fetch(new Request(`http://a/odd/${index}`))).status, 500, nonsense[index]);
+    assert.equal(
+      (await petstore.fetch(new Request(`http://a/odd/${index}`))).status,
+      500,
+      nonsense[index],
+    );
   }
   assert.ok(logged.length >= 2 * nonsense.length);
 });
@@ -151,7 +184,9 @@ test('a reply that cannot be sent counts once: what comes behind it on the conne
       methods: { GET: { handler: () => jsonReply(200, toByteString('"bad"'), ['X-A', 'a\nb']) } },
     });
   const { port } = await start(t, { plugins: [slow, bad] });
-  const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
+  const client = (await Client.connect(port)).send(
+    bytesOf('GET', '/slow') + bytesOf('GET', '/bad'),
+  );
   atEnd(t, () => client.destroy());
   assert.equal((await client.answer()).status, 200);
   assertError(await client.answer(), 500, 'internal_error');
@@ -172,7 +207,10 @@ test('onReply hears of the reply that left, where another one took its place', a
   const { port, petstore } = await start(t, {
     plugins: [bad, (host) => host.onReply(({ status }) => statuses.push(status))],
   });
-  await exchange(port, `${bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] })}x\r\n`);
+  await exchange(
+    port,
+    `${bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] })}x\r\n`,
+  );
   await ask(port, 'GET', '/bad');
   await petstore.fetch(new Request('http://a/bad'));
   assert.deepEqual(
@@ -183,7 +221,9 @@ test('onReply hears of the reply that left, where another one took its place', a
 
 test('onReply hears method, route template, status, milliseconds and key name of every answer, of what was no HTTP too', async (t) => {
   const events: ReplyEvent[] = [];
-  const { port, petstore } = await start(t, { plugins: [(host) => host.onReply((event) => events.push(event))] });
+  const { port, petstore } = await start(t, {
+    plugins: [(host) => host.onReply((event) => events.push(event))],
+  });
   const heard = async (): Promise<readonly unknown[]> => {
     await sleep(5);
     return events.splice(0).map(({ milliseconds, ...event }) => {
@@ -210,16 +250,25 @@ test('onReply hears method, route template, status, milliseconds and key name of
   assert.deepEqual(await one(bytesOf('HEAD', '/v1/pets', noKey), 'HEAD'), [
     { method: 'HEAD', route: '/v1/pets', status: 401 },
   ]);
-  assert.deepEqual(await one(bytesOf('PUT', '/v1/pets'), 'PUT'), [{ method: 'PUT', route: '/v1/pets', status: 405 }]);
-  assert.deepEqual(await one(bytesOf('GET', '/secret/path'), 'GET'), [{ method: 'GET', status: 404 }]);
+  assert.deepEqual(await one(bytesOf('PUT', '/v1/pets'), 'PUT'), [
+    { method: 'PUT', route: '/v1/pets', status: 405 },
+  ]);
+  assert.deepEqual(await one(bytesOf('GET', '/secret/path'), 'GET'), [
+    { method: 'GET', status: 404 },
+  ]);
   assert.deepEqual(await one('GET / HTTP/1.1\r\n\r\n', 'GET'), [{ method: 'GET', status: 400 }]);
   assert.deepEqual(await one('garbage\r\n\r\n', 'GET'), [{ method: '', status: 400 }]);
   assert.deepEqual(await one(bytesOf('FOO', '/'), 'FOO'), [{ method: '', status: 501 }]);
-  assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [{ method: '', status: 431 }]);
-  assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [{ method: 'CONNECT', status: 404 }]);
-  assert.deepEqual(await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'), [
-    { method: 'GET', route: '/healthz', status: 200 },
+  assert.deepEqual(await one(bytesOf('GET', `/${'a'.repeat(60_000)}`), 'GET'), [
+    { method: '', status: 431 },
   ]);
+  assert.deepEqual(await one(bytesOf('CONNECT', 'a:1'), 'CONNECT'), [
+    { method: 'CONNECT', status: 404 },
+  ]);
+  assert.deepEqual(
+    await one(`${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`, 'GET'),
+    [{ method: 'GET', route: '/healthz', status: 200 }],
+  );
   await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(await heard(), [{ method: 'GET', route: '/healthz', status: 200 }]);
 });
@@ -228,7 +277,11 @@ test('onReply hears besides what the client asked for, as it came but without th
   const sources: ReplySource[] = [];
   const watch: Plugin = (host) => host.onReply((_event, source) => sources.push(source));
   const { port, petstore } = await start(t, { plugins: [watch] });
-  for (const target of ['/v1/%70ets/77?key=secret', '/a//b?', 'http://user:secret@x/readyz?key=secret'])
+  for (const target of [
+    '/v1/%70ets/77?key=secret',
+    '/a//b?',
+    'http://user:secret@x/readyz?key=secret',
+  ])
     await ask(port, 'GET', target);
   await exchange(port, 'garbage\r\n\r\n');
   const mounted = createServer(petstore.handler).listen(0, '127.0.0.1');
@@ -275,7 +328,9 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
       asked.push(`${method} ${sent('x-a')}`);
       return ['X-First', sent('x-a') ?? 'none'];
     });
-  const { port, petstore } = await start(t, { plugins: [first, (host) => host.addHeaders(() => ['X-Second', '2'])] });
+  const { port, petstore } = await start(t, {
+    plugins: [first, (host) => host.addHeaders(() => ['X-Second', '2'])],
+  });
   for (const [method, target, status] of [
     ['GET', '/v1/pets', 200],
     ['GET', '/v1/pets/9', 404],
@@ -291,12 +346,19 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
       `${bytesOf(method, target, { headers })}${method === 'POST' ? 'no chunk' : ''}`,
       method,
     );
-    assert.deepEqual([answer.status, header(answer, 'X-First'), header(answer, 'X-Second')], [status, '1, 2', '2']);
+    assert.deepEqual(
+      [answer.status, header(answer, 'X-First'), header(answer, 'X-Second')],
+      [status, '1, 2', '2'],
+    );
     assertCommonHeaders(answer);
   }
-  const response = await petstore.fetch(new Request('http://a/v1/pets', { headers: { 'X-A': '3' } }));
+  const response = await petstore.fetch(
+    new Request('http://a/v1/pets', { headers: { 'X-A': '3' } }),
+  );
   assert.deepEqual([response.status, response.headers.get('X-First')], [401, '3']);
-  assert.ok(asked.includes('GET 3') && asked.includes('PUT 1, 2') && asked.includes('GET undefined'));
+  assert.ok(
+    asked.includes('GET 3') && asked.includes('PUT 1, 2') && asked.includes('GET undefined'),
+  );
   asked.length = 0;
   const client = (await Client.connect(port)).send('garbage\r\n\r\n');
   assert.ok(!(await client.answer()).headers.has('x-first'));
@@ -322,7 +384,12 @@ test('headers that fail to be made, or would frame a reply, are left out and log
   const { petstore } = await start(t, { plugins: [plugin], log: (...line) => logged.push(line) });
   const response = await petstore.fetch(new Request('http://a/healthz'));
   assert.deepEqual(
-    [response.status, response.headers.get('X-Fine'), response.headers.get('X-Odd'), await response.text()],
+    [
+      response.status,
+      response.headers.get('X-Fine'),
+      response.headers.get('X-Odd'),
+      await response.text(),
+    ],
     [200, '1', null, '{"status":"ok"}'],
   );
   assert.equal(logged.length, 5);
@@ -377,8 +444,12 @@ test('describe adds to this petstore’s document alone, once each time that it 
     });
     host.describe((document) => void (document['x-seen'] = typeof document['x-ours']));
   };
-  const [with_, without] = [await start(t, { plugins: [plugin], clock: () => now }), await start(t)];
-  const document = async (port: number) => JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
+  const [with_, without] = [
+    await start(t, { plugins: [plugin], clock: () => now }),
+    await start(t),
+  ];
+  const document = async (port: number) =>
+    JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
   const described = await document(with_.port);
   assert.deepEqual([described['x-ours'], described['x-seen']], [true, 'boolean']);
   assert.equal(described['paths']['/store/orders'].get.operationId, 'listOrders');
@@ -400,29 +471,59 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
     () =>
       createPetstore({
         keys: [key],
-        plugins: [(host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } }))],
+        plugins: [
+          (host) => paths.forEach((path) => host.route({ path, methods: { GET: operation } })),
+        ],
       });
   for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json'])
     assert.throws(adding(path), { name: 'TypeError', message: `route ${path} is taken` });
-  for (const path of ['', 'x', '//', '/a//', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'])
+  for (const path of [
+    '',
+    'x',
+    '//',
+    '/a//',
+    '//a',
+    '/a//b',
+    '/a b',
+    '/a?b',
+    '/{}',
+    '/{a',
+    '/a{b}',
+    '/%61',
+    '/ä',
+    '*',
+  ])
     assert.throws(adding(path), { name: 'TypeError', message: /^route .*is not a path/ }, path);
   for (const path of ['/.', '/a/..', '/./b', '/./'])
-    assert.throws(adding(path), { name: 'TypeError', message: /is not a path/ }, `${path} could never match`);
+    assert.throws(
+      adding(path),
+      { name: 'TypeError', message: /is not a path/ },
+      `${path} could never match`,
+    );
   assert.throws(adding('/a/{b}', '/a/{c}'), { name: 'TypeError', message: /\{b\}/ });
   assert.throws(adding('/a/{b}', '/a/{b}'), { name: 'TypeError', message: /taken/ });
-  assert.throws(() => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }), {
-    name: 'TypeError',
-    message: /no methods/,
-  });
   assert.throws(
-    () => createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })] }),
+    () =>
+      createPetstore({ keys: [key], plugins: [(host) => host.route({ path: '/a', methods: {} })] }),
+    {
+      name: 'TypeError',
+      message: /no methods/,
+    },
+  );
+  assert.throws(
+    () =>
+      createPetstore({
+        keys: [key],
+        plugins: [(host) => host.route({ path: '/a', methods: { get: operation } })],
+      }),
     {
       name: 'TypeError',
       message: /unknown method get/,
     },
   );
   const deprecation = { since: 0, sunset: 1, successor: '/b\r\nX: y' };
-  const split: Plugin = (host) => host.route({ path: '/a', methods: { GET: operation }, deprecation });
+  const split: Plugin = (host) =>
+    host.route({ path: '/a', methods: { GET: operation }, deprecation });
   assert.throws(() => createPetstore({ keys: [key], plugins: [split] }), {
     name: 'TypeError',
     message: /successor of route \/a/,
@@ -458,7 +559,12 @@ test('plugins are called in their order, closed in their order before the storag
 test('the host gives a plugin storage, clock and log, and its errors come out of createPetstore', async () => {
   let given: PluginHost | undefined;
   const storage = memoryStorage();
-  const { close } = createPetstore({ keys: [key], storage, clock: () => 7, plugins: [(host) => void (given = host)] });
+  const { close } = createPetstore({
+    keys: [key],
+    storage,
+    clock: () => 7,
+    plugins: [(host) => void (given = host)],
+  });
   assert.equal(given?.storage, storage);
   assert.equal(given?.clock(), 7);
   assert.doesNotThrow(() => given?.log('info', 'silence'));
@@ -479,7 +585,10 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
   const running = await start(t, {
     plugins: [
       (host) => {
-        host.route({ path: '/empty', methods: { GET: { handler: () => ({ status: 200, headers: [] }) } } });
+        host.route({
+          path: '/empty',
+          methods: { GET: { handler: () => ({ status: 200, headers: [] }) } },
+        });
         host.route({
           path: '/count',
           methods: {
@@ -494,7 +603,11 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
         for (const name of framing) {
           host.route({
             path: `/${name}`,
-            methods: { GET: { handler: () => ({ status: 200, headers: [name, '1'], body: toByteString('{}') }) } },
+            methods: {
+              GET: {
+                handler: () => ({ status: 200, headers: [name, '1'], body: toByteString('{}') }),
+              },
+            },
           });
         }
       },
@@ -510,12 +623,23 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
 });
 
 test('C47 no-store is what a reply says that says nothing else of caching: over the port, by handler and by fetch', async (t) => {
-  const reply = (cacheControl: string) => ({ status: 200, headers: [], body: toByteString('{}'), cacheControl });
+  const reply = (cacheControl: string) => ({
+    status: 200,
+    headers: [],
+    body: toByteString('{}'),
+    cacheControl,
+  });
   const running = await start(t, {
     plugins: [
       (host) => {
-        host.route({ path: '/day', methods: { GET: { handler: () => reply('public, max-age=86400') } } });
-        host.route({ path: '/split', methods: { GET: { handler: () => reply('a\r\nX-Evil: 1') } } });
+        host.route({
+          path: '/day',
+          methods: { GET: { handler: () => reply('public, max-age=86400') } },
+        });
+        host.route({
+          path: '/split',
+          methods: { GET: { handler: () => reply('a\r\nX-Evil: 1') } },
+        });
       },
     ],
   });
@@ -529,7 +653,10 @@ test('C47 no-store is what a reply says that says nothing else of caching: over 
   ] as const) {
     for (const answer of [await ask(running.port, 'GET', path), await ask(port, 'GET', path)])
       assert.equal(header(answer, 'Cache-Control'), expected);
-    assert.equal((await running.petstore.fetch(`http://any${path}`)).headers.get('Cache-Control'), expected);
+    assert.equal(
+      (await running.petstore.fetch(`http://any${path}`)).headers.get('Cache-Control'),
+      expected,
+    );
   }
   assertError(await ask(running.port, 'GET', '/split'), 500, 'internal_error');
 });
@@ -537,11 +664,16 @@ test('C47 no-store is what a reply says that says nothing else of caching: over 
 test('onReply counts the time that a request waits for the one before it', async (t) => {
   const events: ReplyEvent[] = [];
   const slow: Plugin = (host) => {
-    host.route({ path: '/slow', methods: { GET: { handler: () => sleep(60, jsonReply(200, toByteString('1'))) } } });
+    host.route({
+      path: '/slow',
+      methods: { GET: { handler: () => sleep(60, jsonReply(200, toByteString('1'))) } },
+    });
     host.onReply((event) => events.push(event));
   };
   const { port } = await start(t, { plugins: [slow] });
-  const client = (await Client.connect(port)).send(bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'));
+  const client = (await Client.connect(port)).send(
+    bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'),
+  );
   atEnd(t, () => client.destroy());
   await client.answer();
   await client.answer();
@@ -552,7 +684,8 @@ test('onReply counts the time that a request waits for the one before it', async
 
 test('hooks that are async and fail are logged, and change nothing', async (t) => {
   const logged: string[] = [];
-  const reject = (what: string) => async (): Promise<never> => Promise.reject(new Error(`${what} failed`));
+  const reject = (what: string) => async (): Promise<never> =>
+    Promise.reject(new Error(`${what} failed`));
   // What a plugin without types may hand in.
   const plugin = (host: PluginHost): void => {
     host.onReply(reject('watching'));
@@ -579,7 +712,10 @@ test('hooks that are async and fail are logged, and change nothing', async (t) =
 test('an async plugin is awaited by listen, and its failure is listen’s own', async (t) => {
   const late: Plugin = async (host) => {
     await sleep(20);
-    host.route({ path: '/late', methods: { GET: { handler: () => jsonReply(200, toByteString('1')) } } });
+    host.route({
+      path: '/late',
+      methods: { GET: { handler: () => jsonReply(200, toByteString('1')) } },
+    });
   };
   const { port } = await start(t, { plugins: [late] });
   assert.equal((await ask(port, 'GET', '/late')).status, 200);
@@ -631,7 +767,8 @@ test('a wrapper that changes the reply it was given changes it for its own reque
       // JavaScript keeps nobody from trying.
       const changeable: unknown = headers;
       if (Array.isArray(changeable)) changeable.push('X-Seen', request.keyName ?? 'nobody');
-      if (typeof taken === 'object') assert.throws(() => Object.assign(taken, { texts: ['mine'] }), TypeError);
+      if (typeof taken === 'object')
+        assert.throws(() => Object.assign(taken, { texts: ['mine'] }), TypeError);
       Object.assign(reply, { body: '["of one key"]' });
       if (request.header('x-mine') !== undefined || taken === undefined) return reply;
       return { ...reply, body: taken };
@@ -642,7 +779,13 @@ test('a wrapper that changes the reply it was given changes it for its own reque
     categoryId: 1n,
   }));
   const { port } = await start(t, { plugins: [greedy], storage: memoryStorage({ pets }) });
-  for (const path of ['/healthz', '/v1/pets?limit=2&after=3', '/v1/pets?limit=2', '/openapi.json', '/v1/pets/99']) {
+  for (const path of [
+    '/healthz',
+    '/v1/pets?limit=2&after=3',
+    '/v1/pets?limit=2',
+    '/openapi.json',
+    '/v1/pets/99',
+  ]) {
     const first = await ask(port, 'GET', path);
     const mine = await ask(port, 'GET', path, { headers: ['X-Mine: 1'] });
     assert.equal(mine.body, '["of one key"]', path);
@@ -681,7 +824,8 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
   for (const name of Object.keys(replies))
     assertError(await ask(port, 'GET', `/${name}`, noKey), 500, 'internal_error');
   assert.equal(lines.length, 5);
-  for (const line of lines) assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
+  for (const line of lines)
+    assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
   const answer = await fetch(`http://127.0.0.1:${port}/bytes`);
   assert.deepEqual(await answer.json(), { name: words });
   assert.equal((await ask(port, 'GET', '/image', noKey)).status, 200);
@@ -696,7 +840,8 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
     revoke();
     return proxy;
   };
-  const changed = (members: object): Error => Object.assign(new Odd('unavailable', 'Odd.'), members);
+  const changed = (members: object): Error =>
+    Object.assign(new Odd('unavailable', 'Odd.'), members);
   const failing = (name: string): Error =>
     Object.defineProperty(new Odd('unavailable', 'Odd.'), name, {
       get: () => {
@@ -719,7 +864,10 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
     'half-a-header': () => changed({ headers: ['X-A'] }),
     'headers-null': () => changed({ headers: null }),
     'made-up': () =>
-      Object.assign(Object.create(PetstoreError.prototype), { status: 200, headers: ['Set-Cookie', 'a'] }),
+      Object.assign(Object.create(PetstoreError.prototype), {
+        status: 200,
+        headers: ['Set-Cookie', 'a'],
+      }),
   };
   const lines: string[] = [];
   const thrower: Plugin = (host) => {
@@ -760,13 +908,18 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
     for (const answer of [thrown, wrapped]) assertError(answer, 500, 'internal_error');
     assert.equal(headed.status, 200);
     for (const answer of await Promise.all(good)) assert.equal(answer.status, 200, name);
-    assert.ok(lines.slice(before).filter((line) => line === 'error internal error').length >= 2, name);
+    assert.ok(
+      lines.slice(before).filter((line) => line === 'error internal error').length >= 2,
+      name,
+    );
   }
 });
 
 test('an error is not changed after it was made: a route that tries is a 500, and the process goes on', async (t) => {
   const changed = (): never => {
-    throw Object.assign(new PetstoreError('unavailable', 'Later.'), { headers: { 'Retry-After': '5' } });
+    throw Object.assign(new PetstoreError('unavailable', 'Later.'), {
+      headers: { 'Retry-After': '5' },
+    });
   };
   const { port } = await start(t, {
     plugins: [({ route }) => route({ path: '/odd', methods: { GET: { handler: changed } } })],

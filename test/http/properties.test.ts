@@ -1,4 +1,7 @@
-/** Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against a plain oracle. */
+/**
+ * Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against
+ * a plain oracle.
+ */
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,13 +24,15 @@ import { parsePet, petJson } from '../../dist/pet.js';
 /** The same value in the terms of JSON.parse, in lists as `asLists` has them. */
 function plain(value: JsonValue): unknown {
   if (value instanceof JsonNumber) return Number(value.text);
-  if (value instanceof Map) return ['object', [...value].flatMap(([name, member]) => [name, plain(member)])];
+  if (value instanceof Map)
+    return ['object', [...value].flatMap(([name, member]) => [name, plain(member)])];
   return Array.isArray(value) ? ['array', value.map(plain)] : value;
 }
 
 /**
- * A JSON text with lists in place of its objects: V8 13.6 (Node 24) mistakes a name that begins with an escape for the
- * name `\` where an object of the same names so far had that one before, so that its objects are no oracle.
+ * A JSON text with lists in place of its objects: V8 13.6 (Node 24) mistakes a name that begins
+ * with an escape for the name `\` where an object of the same names so far had that one before, so
+ * that its objects are no oracle.
  */
 function asLists(text: string): string {
   const lists: Readonly<Record<string, string>> = {
@@ -46,7 +51,9 @@ function read(bytes: string): { readonly value: JsonValue } | { readonly at: num
     return { value: parseJson(bytes) };
   } catch (error) {
     assert.ok(error instanceof PetstoreError && error.code === 'invalid_json', String(error));
-    const at = /^Not valid JSON: .+, at byte ([0-9]+)\.$/.exec(error.message)?.[1] ?? assert.fail(error.message);
+    const at =
+      /^Not valid JSON: .+, at byte ([0-9]+)\.$/.exec(error.message)?.[1] ??
+      assert.fail(error.message);
     assert.ok(Number(at) <= bytes.length);
     return { at: Number(at) };
   }
@@ -75,7 +82,9 @@ function strictness(text: string): string | undefined {
   return problem;
 }
 
-/** The oracle: what a text in bytes should come to, by JSON.parse and the four known differences. */
+/**
+ * The oracle: what a text in bytes should come to, by JSON.parse and the four known differences.
+ */
 function expected(bytes: string): { readonly value: unknown } | undefined {
   let text: string;
   try {
@@ -92,7 +101,10 @@ function assertAsOracle(bytes: string): void {
   const [ours, theirs] = [read(bytes), expected(bytes)];
   assert.equal('value' in ours, theirs !== undefined, JSON.stringify(bytes));
   if ('value' in ours && theirs !== undefined)
-    assert.deepEqual(JSON.parse(JSON.stringify(plain(ours.value))), JSON.parse(JSON.stringify(theirs.value)));
+    assert.deepEqual(
+      JSON.parse(JSON.stringify(plain(ours.value))),
+      JSON.parse(JSON.stringify(theirs.value)),
+    );
 }
 
 const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 2 });
@@ -165,10 +177,16 @@ test('C26 the JSON reader takes and refuses what JSON.parse does, but for the kn
 
 test('C26 the JSON reader takes and refuses what JSON.parse does on texts with bytes put in, taken out or replaced', () => {
   const byte = fc.oneof(
-    fc.constantFrom(...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff'),
+    fc.constantFrom(
+      ...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff',
+    ),
     fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)),
   );
-  const edit = fc.record({ at: fc.nat(), cut: fc.nat({ max: 2 }), put: fc.string({ unit: byte, maxLength: 2 }) });
+  const edit = fc.record({
+    at: fc.nat(),
+    cut: fc.nat({ max: 2 }),
+    put: fc.string({ unit: byte, maxLength: 2 }),
+  });
   fc.assert(
     fc.property(
       fc.oneof(jsonText, fc.json({ maxDepth: 3 })),
@@ -203,11 +221,17 @@ test('C26 every kind of bad UTF-8 is refused, in names and values, and every cha
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const bad = ['\x80', '\xbf', '\xc0\x80', '\xc1\xbf', '\xc3', '\xc3\x28', '\xe0\x80\x80', '\xe0\x9f\xbf', '\xe2\x82', '\xe2\x28\xa1', '\xed\xa0\x80', '\xed\xbf\xbf', '\xf0\x80\x80\x80', '\xf0\x8f\xbf\xbf', '\xf0\x9f\x92', '\xf4\x90\x80\x80', '\xf5\x80\x80\x80', '\xf8\x88\x80\x80\x80', '\xfe', '\xff'];
   for (const bytes of bad) {
-    for (const text of [`"${bytes}"`, `{"${bytes}":1}`, `["a${bytes}`, `"ab${bytes}c"`, bytes]) assertAsOracle(text);
+    for (const text of [`"${bytes}"`, `{"${bytes}":1}`, `["a${bytes}`, `"ab${bytes}c"`, bytes])
+      assertAsOracle(text);
     assert.ok('at' in read(`"${bytes}"`));
   }
-  for (let code = 0; code <= 0x10ffff; code += code < 0x3000 || (code > 0xd700 && code < 0x10200) ? 1 : 97) {
-    if (code < 0x20 || code === 0x22 || code === 0x5c || (code >= 0xd800 && code <= 0xdfff)) continue;
+  for (
+    let code = 0;
+    code <= 0x10ffff;
+    code += code < 0x3000 || (code > 0xd700 && code < 0x10200) ? 1 : 97
+  ) {
+    if (code < 0x20 || code === 0x22 || code === 0x5c || (code >= 0xd800 && code <= 0xdfff))
+      continue;
     const character = String.fromCodePoint(code);
     assert.equal(parseJson(toByteString(`"${character}"`)), character);
   }
@@ -221,12 +245,15 @@ test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle',
     const power = Number(exponent) - fraction.length;
     if (power < 0 && digits % 10n ** BigInt(-power) !== 0n) return undefined;
     const value =
-      (power < 0 ? digits / 10n ** BigInt(-power) : digits * 10n ** BigInt(power)) * (sign === '-' ? -1n : 1n);
+      (power < 0 ? digits / 10n ** BigInt(-power) : digits * 10n ** BigInt(power)) *
+      (sign === '-' ? -1n : 1n);
     return BigInt.asIntN(64, value) === value ? value : undefined;
   };
   const edge = fc
     .constantFrom(0n, 2n ** 63n, 2n ** 53n, 10n ** 18n, 10n ** 15n, 10n ** 16n)
-    .chain((middle) => fc.bigInt(middle - 3n, middle + 3n).map((value) => (value < 0n ? -value : value)));
+    .chain((middle) =>
+      fc.bigInt(middle - 3n, middle + 3n).map((value) => (value < 0n ? -value : value)),
+    );
   const whole = fc.oneof(edge, fc.bigInt(0n, 10n ** 30n)).map(String);
   const text = fc
     .tuple(
@@ -301,8 +328,14 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
   const routes = fc.uniqueArray(
     fc
       .tuple(fc.array(segment, { maxLength: 3 }), fc.boolean())
-      .map(([segments, endsInSlash]) => [...segments, ...(endsInSlash || segments.length === 0 ? [''] : [])])
-      .map((segments) => `/${segments.map((text, index) => (text === '{x}' ? `{p${index}}` : text)).join('/')}`),
+      .map(([segments, endsInSlash]) => [
+        ...segments,
+        ...(endsInSlash || segments.length === 0 ? [''] : []),
+      ])
+      .map(
+        (segments) =>
+          `/${segments.map((text, index) => (text === '{x}' ? `{p${index}}` : text)).join('/')}`,
+      ),
     { minLength: 1, maxLength: 6 },
   );
   const part = fc.constantFrom(
@@ -350,7 +383,10 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
     let left = known.map((route) => ({ route, parts: route.slice(1).split('/') }));
     for (const [index, text] of segments.entries()) {
       const fixed = left.filter(({ parts }) => parts[index] === text && !text.startsWith('{'));
-      left = fixed.length > 0 ? fixed : left.filter(({ parts }) => text !== '' && parts[index]?.startsWith('{'));
+      left =
+        fixed.length > 0
+          ? fixed
+          : left.filter(({ parts }) => text !== '' && parts[index]?.startsWith('{'));
     }
     const found = left.find(({ parts }) => parts.length === segments.length);
     if (found === undefined) return undefined;
@@ -362,7 +398,8 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
   fc.assert(
     fc.property(routes, fc.array(paths, { minLength: 1, maxLength: 8 }), (known, asked) => {
       const router = new Routes(Date.now);
-      for (const path of known) router.add({ path, methods: { GET: { handler: () => emptyReply(204, []) } } });
+      for (const path of known)
+        router.add({ path, methods: { GET: { handler: () => emptyReply(204, []) } } });
       const find = (path: string) => {
         try {
           const { resource, params } = router.find('GET', path);
@@ -427,7 +464,10 @@ test('C13 a target is split at its first question mark behind any authority, and
         const target = `${origin}/${rest}`;
         const { path, query } = splitTarget(target);
         assert.ok(!path.includes('?') && path.startsWith('/'));
-        assert.equal(origin + path + (target.slice(origin.length).includes('?') ? `?${query}` : ''), target);
+        assert.equal(
+          origin + path + (target.slice(origin.length).includes('?') ? `?${query}` : ''),
+          target,
+        );
       },
     ),
     { numRuns: 2_000 },

@@ -20,7 +20,10 @@ import { assertError, Client, header } from '../support/client.js';
 import { ask, behindBalancer, bytesOf, key, start } from '../support/fixture.js';
 import { newCertificate } from '../support/certificate.js';
 
-/** Between one second before and two behind: the server looks every second, and the machine may be busy. */
+/**
+ * Between one second before and two behind: the server looks every second, and the machine may be
+ * busy.
+ */
 function assertAbout(ms: number, seconds: number): void {
   assert.ok(ms > seconds * 1_000 - 300 && ms < seconds * 1_000 + 2_000, `${ms} ms`);
 }
@@ -118,12 +121,17 @@ describe('C44 times', { concurrency: true }, () => {
 
   test('C44 requests whose answers are read 12 s late are all answered: their heads waited for us', async (t) => {
     const { petstore, port } = await start(t);
-    for (let i = 0; i < 100; i++) await petstore.storage.insert({ name: 'x'.repeat(1_000), categoryId: 1n });
+    for (let i = 0; i < 100; i++)
+      await petstore.storage.insert({ name: 'x'.repeat(1_000), categoryId: 1n });
     const client = await Client.connect(port);
     atEnd(t, () => client.destroy());
     const count = 600;
     client.pause();
-    client.send(bytesOf('GET', '/v1/pets?limit=100', { headers: [`X-Pad: ${'x'.repeat(1_500)}`] }).repeat(count));
+    client.send(
+      bytesOf('GET', '/v1/pets?limit=100', { headers: [`X-Pad: ${'x'.repeat(1_500)}`] }).repeat(
+        count,
+      ),
+    );
     await sleep(12_000);
     client.resume();
     for (let answers = 0; answers < count; answers++)
@@ -173,7 +181,8 @@ describe('C44 times', { concurrency: true }, () => {
     skip: behindBalancer,
   }, async (t) => {
     const storage = memoryStorage();
-    for (let i = 0; i < 100; i++) await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
+    for (let i = 0; i < 100; i++)
+      await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
     const begin = async (bytes: string): Promise<{ petstore: Petstore; socket: Socket }> => {
       const petstore = createPetstore({ keys: [key], storage });
       const { port } = await petstore.listen({ port: 0 });
@@ -225,7 +234,12 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
     replied: () => undefined,
     isStopping: false,
   };
-  const connection = new Connection(socket, { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 });
+  const connection = new Connection(socket, {
+    service,
+    outbox: new Outbox(),
+    unsent: new UnsentBytes(),
+    waiting: 0,
+  });
   const begin = performance.now();
   const sweep = (seconds: number, readBytes = 0): boolean => {
     unsent -= readBytes;
@@ -252,8 +266,14 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   t.mock.method(performance, 'now', () => real() + ahead);
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => (open = resolve));
-  const { port } = await start(t, { keys: (token) => (token === 'slow' ? opened.then(() => 'slow') : 'quick') });
-  const clients = await Promise.all([Client.connect(port), Client.connect(port), Client.connect(port)]);
+  const { port } = await start(t, {
+    keys: (token) => (token === 'slow' ? opened.then(() => 'slow') : 'quick'),
+  });
+  const clients = await Promise.all([
+    Client.connect(port),
+    Client.connect(port),
+    Client.connect(port),
+  ]);
   const [idle, asking, waiting] = clients;
   const ask = async (client: Client): Promise<number> => {
     client.send(bytesOf('GET', '/v1/pets'));

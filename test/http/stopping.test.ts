@@ -12,7 +12,11 @@ test('C48 a storage that refuses writes answers 503 with Retry-After, while read
   const storage = memoryStorage();
   await storage.insert({ name: 'old', categoryId: 1n });
   const refusing = (): Promise<never> =>
-    Promise.reject(new PetstoreError('unavailable', 'The disk is full.', { cause: new Error('ENOSPC at /secret') }));
+    Promise.reject(
+      new PetstoreError('unavailable', 'The disk is full.', {
+        cause: new Error('ENOSPC at /secret'),
+      }),
+    );
   const running = await start(t, {
     storage: {
       durable: true,
@@ -28,7 +32,10 @@ test('C48 a storage that refuses writes answers 503 with Retry-After, while read
   assert.match(header(answer, 'Retry-After') ?? '', /^[123]$/);
   assert.ok(!answer.body.includes('secret'));
   assert.equal(answer.kept, true);
-  assert.equal((await ask(running.port, 'GET', '/v1/pets')).body, '[{"id":1,"name":"old","categoryId":1}]');
+  assert.equal(
+    (await ask(running.port, 'GET', '/v1/pets')).body,
+    '[{"id":1,"name":"old","categoryId":1}]',
+  );
   assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).status, 200);
   const ready = await ask(running.port, 'GET', '/readyz', { authorization: null });
   assertError(ready, 503, 'unavailable');
@@ -48,7 +55,11 @@ test('C48 while it stops, requests on open connections are answered as ever, wit
     close: memory.close,
   };
   const running = await start(t, { storage });
-  const [busy, half, idle] = [await connectTo(t, running), await connectTo(t, running), await connectTo(t, running)];
+  const [busy, half, idle] = [
+    await connectTo(t, running),
+    await connectTo(t, running),
+    await connectTo(t, running),
+  ];
   idle.send(bytesOf('GET', '/healthz'));
   assert.equal((await idle.answer()).status, 200);
   busy.send(bytesOf('POST', '/v1/pets', { body }));
@@ -80,7 +91,9 @@ test('C48 while it stops, all that were pipelined behind a request under way are
     close: memory.close,
   };
   const running = await start(t, { storage });
-  const client = (await connectTo(t, running)).send(bytesOf('POST', '/v1/pets', { body }).repeat(3));
+  const client = (await connectTo(t, running)).send(
+    bytesOf('POST', '/v1/pets', { body }).repeat(3),
+  );
   await sleep(30);
   const closing = running.petstore.close();
   release();

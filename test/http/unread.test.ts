@@ -65,7 +65,8 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
   skip: behindBalancer,
 }, async (t) => {
   const storage = memoryStorage();
-  for (let count = 0; count < 100; count++) await storage.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
+  for (let count = 0; count < 100; count++)
+    await storage.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
   const { port } = await start(t, { storage });
   const readers = async (count: number): Promise<readonly Reader[]> => {
     const made = Array.from({ length: count }, () => new Reader(t, port));
@@ -88,8 +89,12 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
     [true, true],
   );
   const servedAfter = await served;
-  assert.ok(good.isWhole && servedAfter < 30, `the good client had ${good.bytes} bytes after ${servedAfter} s`);
-  // 64 MiB hold eleven of these pages: without the end of those that read nothing it had waited for one of them.
+  assert.ok(
+    good.isWhole && servedAfter < 30,
+    `the good client had ${good.bytes} bytes after ${servedAfter} s`,
+  );
+  // 64 MiB hold eleven of these pages: without the end of those that read nothing it had waited for
+  // one of them.
   assert.ok(servedAfter > 4, `it was served after ${servedAfter} s: the bound held nobody up`);
   assert.ok((await Promise.all(slowly)).every((seconds) => seconds > 5));
   assert.deepEqual(

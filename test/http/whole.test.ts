@@ -24,12 +24,16 @@ function gate() {
   return { keys, open, isAsked };
 }
 
-test('whoever observes Node’s responses sees the status of each', { skip: behindBalancer }, async (t) => {
+test('whoever observes Node’s responses sees the status of each', {
+  skip: behindBalancer,
+}, async (t) => {
   const { port } = await start(t);
   const seen: number[] = [];
   const observe = (message: unknown): void => {
     const response =
-      typeof message === 'object' && message !== null && 'response' in message ? message.response : undefined;
+      typeof message === 'object' && message !== null && 'response' in message
+        ? message.response
+        : undefined;
     if (response instanceof ServerResponse) seen.push(response.statusCode);
   };
   subscribe('http.server.response.finish', observe);
@@ -48,7 +52,10 @@ for (const [when, cut] of [
     const { keys, open, isAsked } = gate();
     const { port } = await start(t, { keys });
     const client = await Client.connect(port);
-    const bytes = bytesOf('POST', '/v1/pets', { body, headers: ['Content-Type: application/json'] });
+    const bytes = bytesOf('POST', '/v1/pets', {
+      body,
+      headers: ['Content-Type: application/json'],
+    });
     const bodyAt = bytes.length - body.length;
     client.send(bytes.slice(0, bodyAt + cut));
     await isAsked;
@@ -65,7 +72,11 @@ for (const [when, cut] of [
   });
 }
 
-for (const words of [{ body: '' }, {}, { headers: ['Transfer-Encoding: chunked'], chunked: '0\r\n\r\n' }]) {
+for (const words of [
+  { body: '' },
+  {},
+  { headers: ['Transfer-Encoding: chunked'], chunked: '0\r\n\r\n' },
+]) {
   test(`an empty body is no JSON, and the connection goes on: ${JSON.stringify(words)}`, async (t) => {
     const { port } = await start(t);
     const client = await Client.connect(port);
@@ -80,7 +91,9 @@ for (const words of [{ body: '' }, {}, { headers: ['Transfer-Encoding: chunked']
   });
 }
 
-test('an empty body that ends before anybody wants it is read as one', { skip: behindBalancer }, async (t) => {
+test('an empty body that ends before anybody wants it is read as one', {
+  skip: behindBalancer,
+}, async (t) => {
   const { keys, open, isAsked } = gate();
   const { port } = await start(t, { keys });
   const client = await Client.connect(port);
@@ -97,7 +110,8 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
 }, async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 10, 21, 12, 0, 0) });
   const { petstore, port } = await start(t);
-  for (let i = 0; i < 3; i++) await petstore.storage.insert({ name: 'Rex'.repeat(200), categoryId: 5n });
+  for (let i = 0; i < 3; i++)
+    await petstore.storage.insert({ name: 'Rex'.repeat(200), categoryId: 5n });
   const asked = async (method: string, target: string, authorization?: null) => {
     const { status, headers, body } = await ask(
       port,

@@ -15,5 +15,8 @@ export function serverWithoutLibraries(t: TestContext): BareServer {
   for (const name of ['dist', 'package.json'])
     cpSync(join(root, name), join(home, name), { recursive: true, filter: isCode });
   const file = join(home, 'dist/server.js');
-  return { file, run: (args, options) => new Running(process.execPath, [file, ...args], options).ended };
+  return {
+    file,
+    run: (args, options) => new Running(process.execPath, [file, ...args], options).ended,
+  };
 }

@@ -1,4 +1,7 @@
-/** Owns a real browser for the tests of a process: Debian's Chromium, which can reach this machine alone. */
+/**
+ * Owns a real browser for the tests of a process: Debian's Chromium, which can reach this machine
+ * alone.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, type TestContext } from 'node:test';
@@ -7,7 +10,9 @@ import { atEnd } from '../support/at-end.js';
 
 /** Debian's Chromium: without windows, which takes half the processor time, else the whole one. */
 const programs = ['chromium-headless-shell', 'chromium'] as const;
-export const executablePath = programs.map((program) => `/usr/bin/${program}`).find((path) => existsSync(path));
+export const executablePath = programs
+  .map((program) => `/usr/bin/${program}`)
+  .find((path) => existsSync(path));
 /** What to say where there is none. */
 export const missing =
   executablePath === undefined
@@ -15,15 +20,18 @@ export const missing =
     : undefined;
 
 /**
- * A test's options: without a browser it is skipped, and says how to get one; where PETSTORE_TEST_NO_SKIP is 1 it fails. A
- * browser that hangs may not hold up all the rest.
+ * A test's options: without a browser it is skipped, and says how to get one; where
+ * PETSTORE_TEST_NO_SKIP is 1 it fails. A browser that hangs may not hold up all the rest.
  */
 export const inBrowser = {
   timeout: 200_000,
   skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false),
 };
 
-/** A page of a profile of its own that ends with the test, and all that it asked for and complained about. */
+/**
+ * A page of a profile of its own that ends with the test, and all that it asked for and complained
+ * about.
+ */
 export interface Visit {
   readonly page: Page;
   /** Every address that it asked for. */
@@ -36,7 +44,9 @@ export interface Visit {
 let browser: Promise<Browser> | undefined;
 after(async () => (await browser)?.close());
 
-/** Opens a page in a profile without any history: no cache, no storage, no cookie of another test. */
+/**
+ * Opens a page in a profile without any history: no cache, no storage, no cookie of another test.
+ */
 export async function openPage(t: TestContext): Promise<Visit> {
   assert.ok(executablePath !== undefined, missing);
   browser ??= chromium.launch({

@@ -7,12 +7,19 @@ import { ask, exchange, key, start, type Words } from '../support/fixture.js';
 import { assertRefused, folder, run, start as startProcess } from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 
-const [ours, another, theirs] = ['https://app.example', 'http://localhost:5173', 'https://app.example.evil'];
+const [ours, another, theirs] = [
+  'https://app.example',
+  'http://localhost:5173',
+  'https://app.example.evil',
+];
 const plugins = [corsPlugin({ origins: [ours, another] })];
 const noKey = { authorization: null };
 const animal = '{"name":"a","categoryId":1}';
 
-/** Whether a browser would let a page of this origin read the answer (Fetch, section 4.10, without credentials). */
+/**
+ * Whether a browser would let a page of this origin read the answer (Fetch, section 4.10, without
+ * credentials).
+ */
 function isReadable(answer: Answer, origin: string): boolean {
   const allowed = header(answer, 'Access-Control-Allow-Origin');
   return allowed === '*' || allowed === origin;
@@ -39,7 +46,10 @@ test('pages of listed origins read every answer, errors included; others read no
   for (const [method, target, words, status] of requests) {
     const what = `${method} ${target} ${status}`;
     const from = (origin: string): Promise<Answer> =>
-      ask(port, method, target, { ...words, headers: [...(words.headers ?? []), `oRiGiN: ${origin}`] });
+      ask(port, method, target, {
+        ...words,
+        headers: [...(words.headers ?? []), `oRiGiN: ${origin}`],
+      });
     for (const origin of [ours, another]) {
       const answer = await from(origin);
       assert.equal(answer.status, status, what);
@@ -53,12 +63,18 @@ test('pages of listed origins read every answer, errors included; others read no
       const answer = await from(origin);
       assert.equal(answer.status, status);
       assert.ok(!answer.headers.has('access-control-allow-origin'), `${what} from ${origin}`);
-      assert.equal(header(answer, 'Vary'), 'Origin', 'a cache must not hand on what another origin got');
+      assert.equal(
+        header(answer, 'Vary'),
+        'Origin',
+        'a cache must not hand on what another origin got',
+      );
     }
   }
   const headers = { Origin: ours, Authorization: `Bearer ${key}` };
   assert.equal(
-    (await petstore.fetch(new Request('http://a/v1/pets', { headers }))).headers.get('Access-Control-Allow-Origin'),
+    (await petstore.fetch(new Request('http://a/v1/pets', { headers }))).headers.get(
+      'Access-Control-Allow-Origin',
+    ),
     ours,
   );
 });
@@ -130,7 +146,11 @@ test('what is no origin as a browser sends it is a TypeError that says what to w
     ['file:///home', /such as https:/],
   ];
   for (const [origin, message] of bad)
-    assert.throws(() => corsPlugin({ origins: [ours, origin] }), { name: 'TypeError', message }, origin);
+    assert.throws(
+      () => corsPlugin({ origins: [ours, origin] }),
+      { name: 'TypeError', message },
+      origin,
+    );
   assert.throws(() => corsPlugin(JSON.parse('{"origins":"https://app.example"}')), {
     name: 'TypeError',
     message: /origins must be an array/,
@@ -143,29 +163,50 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
   const allowed = async (url: string): Promise<readonly (string | null)[]> =>
     Promise.all(
       [ours, another, theirs].map(async (Origin) =>
-        (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get('Access-Control-Allow-Origin'),
+        (await fetch(`${url}/v1/pets`, { headers: { Origin } })).headers.get(
+          'Access-Control-Allow-Origin',
+        ),
       ),
     );
-  const flags = await startProcess(t, ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'], {
-    cwd,
-    env,
-  });
+  const flags = await startProcess(
+    t,
+    ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'],
+    {
+      cwd,
+      env,
+    },
+  );
   assert.deepEqual(await allowed(flags.url), [ours, another, null]);
-  const variable = await startProcess(t, [], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: ` ${ours},` } });
+  const variable = await startProcess(t, [], {
+    cwd,
+    env: { ...env, PETSTORE_CORS_ORIGINS: ` ${ours},` },
+  });
   assert.deepEqual(await allowed(variable.url), [ours, null, null]);
 });
 
 test('the process: no origin, a bad one, a missing library: one line, exit 2', async (t) => {
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const cwd = folder(t);
-  assertRefused(await run(['--plugin', 'cors'], { cwd, env }), 2, /^--plugin cors .*--cors-origin ORIGIN$/m);
+  assertRefused(
+    await run(['--plugin', 'cors'], { cwd, env }),
+    2,
+    /^--plugin cors .*--cors-origin ORIGIN$/m,
+  );
   assertRefused(
     await run(['--cors-origin', `${ours}/`], { cwd, env }),
     2,
     /^--cors-origin: "https:\/\/app\.example\/" is no origin.*write https:\/\/app\.example$/m,
   );
-  assertRefused(await run([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }), 2, /^PETSTORE_CORS_ORIGINS: "\*"/);
-  assertRefused(await run(['keys', 'list', '--cors-origin', ours], { cwd, env }), 2, /--cors-origin is not for keys/);
+  assertRefused(
+    await run([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }),
+    2,
+    /^PETSTORE_CORS_ORIGINS: "\*"/,
+  );
+  assertRefused(
+    await run(['keys', 'list', '--cors-origin', ours], { cwd, env }),
+    2,
+    /--cors-origin is not for keys/,
+  );
   const bare = serverWithoutLibraries(t);
   assertRefused(
     await bare.run(['--cors-origin', ours], { cwd, env }),

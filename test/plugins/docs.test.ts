@@ -10,7 +10,13 @@ import { docsPlugin } from '../../dist/plugins/docs.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { header } from '../support/client.js';
 import { ask, key, start, stored } from '../support/fixture.js';
-import { assertRefused, folder, root, RunningServer, start as startProcess } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  root,
+  RunningServer,
+  start as startProcess,
+} from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 import { until } from '../support/waiting.js';
@@ -49,7 +55,10 @@ test(
 
     await page.getByRole('button', { name: 'Authorize' }).first().click();
     await page.locator('.auth-container', { hasText: 'data/dev-key' }).locator('input').fill(key);
-    await page.locator('.auth-btn-wrapper').getByRole('button', { name: 'Apply credentials' }).click();
+    await page
+      .locator('.auth-btn-wrapper')
+      .getByRole('button', { name: 'Apply credentials' })
+      .click();
     await page.goto(`${home}/docs/`);
     const servers = page.locator('.servers option');
     // None is shown before the document is read.
@@ -83,7 +92,9 @@ test(
       [],
     );
     assert.deepEqual(
-      complaints.filter((complaint) => !complaint.includes('the server responded with a status of 401')),
+      complaints.filter(
+        (complaint) => !complaint.includes('the server responded with a status of 401'),
+      ),
       [],
     );
   },
@@ -95,7 +106,9 @@ test(
   async (t) => {
     const page1 = await start(t, { plugins: [docsPlugin()] });
     const page2 = await start(t, { plugins: [docsPlugin()] });
-    const { port } = await start(t, { plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })] });
+    const { port } = await start(t, {
+      plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })],
+    });
     const { page } = await openPage(t);
     // The docs' own policy would stand in the way; the probe has none.
     const call = (
@@ -131,7 +144,10 @@ test(
       200,
       '</v1/pets?limit=1&after=1>; rel="next"',
     ]);
-    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [401, 'Bearer realm="petstore"']);
+    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [
+      401,
+      'Bearer realm="petstore"',
+    ]);
     assert.match(String(await call(page2.port, 'POST', '/v1/pets', sent, animal)), /TypeError/);
     assert.match(String(await call(page2.port, 'GET', '/v1/pets', {})), /TypeError/);
     assert.equal((await ask(port, 'GET', '/v1/pets?after=2')).body, '[]');
@@ -152,18 +168,28 @@ test('C58 at /docs: the page and its files need no key, carry a policy without i
     const policy = header(answer, 'Content-Security-Policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.ok(!/unsafe|https?:|\*/.test(policy));
-    assert.ok(!/<script>|<script [^>]*>[^<]|<style| on\w+=/.test(path === '/docs' ? answer.body : ''));
+    assert.ok(
+      !/<script>|<script [^>]*>[^<]|<style| on\w+=/.test(path === '/docs' ? answer.body : ''),
+    );
     const file = path.slice('/docs/'.length);
     // Ours are small, and an upgrade changes them together.
     const caching = file.startsWith('swagger') ? 'public, max-age=86400' : 'no-store';
     assert.equal(header(answer, 'Cache-Control'), caching);
     if (file.startsWith('swagger'))
-      assert.equal(answer.body, readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'));
+      assert.equal(
+        answer.body,
+        readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'),
+      );
   }
   assert.equal((await ask(port, 'HEAD', '/docs')).status, 200);
   const afterSlash = await ask(port, 'GET', '/docs/', { authorization: null });
   assert.equal(header(afterSlash, 'Content-Type'), 'text/html; charset=utf-8');
-  for (const path of ['/docs//', '/docs/package.json', '/docs/..%2fpackage.json', '/docs/swagger-ui.css.map'])
+  for (const path of [
+    '/docs//',
+    '/docs/package.json',
+    '/docs/..%2fpackage.json',
+    '/docs/swagger-ui.css.map',
+  ])
     assert.equal((await ask(port, 'GET', path)).status, 404, path);
   const document = (await ask(port, 'GET', '/openapi.json')).body;
   assert.ok(!document.includes('/docs'));
@@ -215,7 +241,8 @@ test('a library without the package says in one line which to install', async (t
   const module = join(dirname(serverWithoutLibraries(t).file), 'plugins/docs.js');
   const { docsPlugin: bare } = await import(module);
   assert.throws(bare, {
-    message: 'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5',
+    message:
+      'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5',
     code: 'MODULE_NOT_FOUND',
   });
 });

@@ -1,4 +1,7 @@
-/** Owns a strict reading of Prometheus' text format 0.0.4, by its page of grammar, so that the library does not prove itself. */
+/**
+ * Owns a strict reading of Prometheus' text format 0.0.4, by its page of grammar, so that the
+ * library does not prove itself.
+ */
 import assert from 'node:assert/strict';
 
 export interface Family {
@@ -33,7 +36,8 @@ export function readExposition(text: string): ReadonlyMap<string, Family> {
       continue;
     }
     const [, name = '', labels = '', value = ''] =
-      /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ?? assert.fail(`no line of the format: ${line}`);
+      /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ??
+      assert.fail(`no line of the format: ${line}`);
     const family = families.get(current) ?? assert.fail(`a sample without a TYPE: ${line}`);
     const suffixes = family.type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''];
     assert.ok(
@@ -42,16 +46,24 @@ export function readExposition(text: string): ReadonlyMap<string, Family> {
     );
     // What Go's ParseFloat reads, which takes these words in any case.
     assert.match(value, /^([+-]?Inf|NaN|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)$/i);
-    family.samples.push({ name, labels: labelsOf(labels), value: value.endsWith('Inf') ? Infinity : Number(value) });
+    family.samples.push({
+      name,
+      labels: labelsOf(labels),
+      value: value.endsWith('Inf') ? Infinity : Number(value),
+    });
   }
-  for (const [name, family] of families) if (family.type === 'histogram') checkHistogram(name, family.samples);
+  for (const [name, family] of families)
+    if (family.type === 'histogram') checkHistogram(name, family.samples);
   return families;
 }
 
 function labelsOf(text: string): Readonly<Record<string, string>> {
   assert.match(text, /^([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*"(,|$))*$/);
   return Object.fromEntries(
-    [...text.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', value = '']) => [name, value]),
+    [...text.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, name = '', value = '']) => [
+      name,
+      value,
+    ]),
   );
 }
 
@@ -73,7 +85,10 @@ function checkHistogram(name: string, samples: readonly Sample[]): void {
   }
 }
 
-/** The value of the one sample with this name and these labels, others allowed; undefined where there is none. */
+/**
+ * The value of the one sample with this name and these labels, others allowed; undefined where
+ * there is none.
+ */
 export function figureOf(
   families: ReadonlyMap<string, Family>,
   name: string,
@@ -83,7 +98,8 @@ export function figureOf(
     .flatMap(({ samples }) => samples)
     .filter(
       (sample) =>
-        sample.name === name && Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+        sample.name === name &&
+        Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
     );
   assert.ok(found.length <= 1, `${name} stands ${found.length} times`);
   return found[0]?.value;

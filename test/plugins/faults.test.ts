@@ -1,4 +1,7 @@
-/** The faults plugin and the hook that it stands on: what a request can ask for, when its operation runs, and how it says no. */
+/**
+ * The faults plugin and the hook that it stands on: what a request can ask for, when its operation
+ * runs, and how it says no.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPetstore, type Plugin } from '../../dist/index.js';
@@ -13,7 +16,8 @@ const rule =
 
 const post = (port: number, fault: string, ...headers: readonly string[]): Promise<Answer> =>
   ask(port, 'POST', '/v1/pets', { body, headers: [`Petstore-Fault: ${fault}`, ...headers] });
-const count = async (port: number): Promise<number> => JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length;
+const count = async (port: number): Promise<number> =>
+  JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length;
 
 test('each status is answered with its Error body and Retry-After where that helps, and nothing is added', async (t) => {
   const { port } = await start(t, { plugins: [faultsPlugin()] });
@@ -38,7 +42,10 @@ test('after: the animal is kept before the fault, and a repeat with its Idempote
   assert.deepEqual([again.status, again.body], [201, '{"id":1,"name":"a","categoryId":1}']);
   assert.equal(await count(port), 1);
   // An operation that fails by itself says so: the fault comes after what was carried out.
-  const bad = await ask(port, 'POST', '/v1/pets', { body: '{}', headers: ['Petstore-Fault: status=503,after'] });
+  const bad = await ask(port, 'POST', '/v1/pets', {
+    body: '{}',
+    headers: ['Petstore-Fault: status=503,after'],
+  });
   assertError(bad, 400, 'invalid_body');
 });
 
@@ -84,7 +91,11 @@ test('what is no fault answers 400 with the rule, and the operation is not carri
 test('without a valid key, off the operations, or without the plugin the header does nothing', async (t) => {
   const { port } = await start(t, { plugins: [faultsPlugin()] });
   const headers = ['Petstore-Fault: status=503'];
-  assertError(await ask(port, 'GET', '/v1/pets', { authorization: null, headers }), 401, 'unauthorized');
+  assertError(
+    await ask(port, 'GET', '/v1/pets', { authorization: null, headers }),
+    401,
+    'unauthorized',
+  );
   assert.equal((await ask(port, 'GET', '/healthz', { headers })).status, 200);
   assert.equal((await ask(port, 'OPTIONS', '/v1/pets', { headers })).status, 204);
   assertError(await ask(port, 'GET', '/v1/nothing', { headers }), 404, 'not_found');
@@ -99,7 +110,9 @@ test('the OpenAPI document has the header in every operation once, while the plu
   const { port: plain } = await start(t);
   const parametersIn = (text: string): unknown =>
     Object.values<object>(JSON.parse(text).paths).map((item) =>
-      Object.values(item).map(({ parameters = [] }) => parameters.map((each: object) => Object(each).name)),
+      Object.values(item).map(({ parameters = [] }) =>
+        parameters.map((each: object) => Object(each).name),
+      ),
     );
   const without = [[['limit', 'status', 'after'], ['Idempotency-Key']], [['petId']]];
   const within = without.map((item) => item.map((names) => [...names, 'Petstore-Fault']));
@@ -107,7 +120,10 @@ test('the OpenAPI document has the header in every operation once, while the plu
   assert.deepEqual(parametersIn((await ask(port, 'GET', '/openapi.json')).body), within);
   // The document is made anew once a route is gone (C35).
   now = Date.UTC(2031, 0);
-  assert.deepEqual(parametersIn((await ask(port, 'GET', '/openapi.json')).body), within.slice(0, 1));
+  assert.deepEqual(
+    parametersIn((await ask(port, 'GET', '/openapi.json')).body),
+    within.slice(0, 1),
+  );
 });
 
 test('close does not wait for a delay longer than for any request', async () => {
@@ -134,7 +150,10 @@ test('around wraps what is carried out, the first plugin outermost, and nothing 
   const { port } = await start(t, { plugins: [wrapping('outer'), wrapping('inner')] });
   const answer = await ask(port, 'GET', '/v1/pets', { headers: ['X-A: 1'] });
   assert.deepEqual(seen, ['outer GET key-1 1', 'inner GET key-1 1', 'inner 200', 'outer 200']);
-  assert.deepEqual([answer.status, header(answer, 'X-outer'), header(answer, 'X-inner')], [200, 'yes', 'yes']);
+  assert.deepEqual(
+    [answer.status, header(answer, 'X-outer'), header(answer, 'X-inner')],
+    [200, 'yes', 'yes'],
+  );
   seen.length = 0;
   for (const [method, path, words] of [
     ['GET', '/v1/pets', { authorization: null }],
@@ -147,12 +166,19 @@ test('around wraps what is carried out, the first plugin outermost, and nothing 
 });
 
 test('around that throws, rejects or answers no reply is a 500, and its cause is in the log', async (t) => {
-  const wrong: unknown[] = [undefined, { status: 99, headers: [] }, { status: 200, headers: ['Date', 'x'] }];
+  const wrong: unknown[] = [
+    undefined,
+    { status: 99, headers: [] },
+    { status: 200, headers: ['Date', 'x'] },
+  ];
   const logged: unknown[] = [];
   let answered: unknown;
   const plugin: Plugin = ({ around }) =>
     around(({ keyName }, next) => (keyName === undefined ? next() : Object(answered)));
-  const { port } = await start(t, { plugins: [plugin], log: (_level, message) => void logged.push(message) });
+  const { port } = await start(t, {
+    plugins: [plugin],
+    log: (_level, message) => void logged.push(message),
+  });
   for (answered of wrong) assertError(await ask(port, 'GET', '/v1/pets'), 500, 'internal_error');
   assert.deepEqual(
     logged,

@@ -1,4 +1,7 @@
-/** The metrics plugin: what Prometheus reads, read by its grammar; the storage's figures on a disk whose syncs we hold. */
+/**
+ * The metrics plugin: what Prometheus reads, read by its grammar; the storage's figures on a disk
+ * whose syncs we hold.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileStorage, memoryStorage } from '../../dist/index.js';
@@ -94,7 +97,8 @@ test('animals held, the size of a commit, its sync and the queue behind it are t
   const adding = [petstore.storage.insert({ name: 'b', categoryId: 1n })];
   await until('the sync', () => gates[0]);
   const heldFrom = performance.now();
-  for (const name of ['c', 'd', 'e']) adding.push(petstore.storage.insert({ name, categoryId: 1n }));
+  for (const name of ['c', 'd', 'e'])
+    adding.push(petstore.storage.insert({ name, categoryId: 1n }));
   const during = await scrape(port);
   assert.equal(figureOf(during, 'petstore_commit_queue_pets'), 3);
   assert.equal(figureOf(during, 'petstore_pets'), 1);
@@ -129,7 +133,10 @@ test('a storage that says neither how much it holds nor when it commits has no s
 });
 
 test('each of several petstores counts its own, also behind the other’s end', async (t) => {
-  const [one, other] = [await start(t, { plugins: [metricsPlugin()] }), await start(t, { plugins: [metricsPlugin()] })];
+  const [one, other] = [
+    await start(t, { plugins: [metricsPlugin()] }),
+    await start(t, { plugins: [metricsPlugin()] }),
+  ];
   for (let count = 0; count < 3; count++) await ask(one.port, 'GET', '/v1/pets');
   await add(other.port, animal);
   assert.equal(figureOf(await scrape(other.port), 'http_requests_total', { route: '/v1/pets' }), 1);
@@ -146,7 +153,12 @@ test('the process: --plugin metrics serves them for its own storage; a missing l
   const families = readExposition(await (await fetch(`${server.url}/metrics`)).text());
   assert.equal(figureOf(families, 'petstore_pets'), 3);
   assert.equal(figureOf(families, 'petstore_commit_pets_sum'), 3);
-  const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:', PETSTORE_PLUGINS: 'metrics' };
+  const env = {
+    PORT: '0',
+    PETSTORE_API_KEYS: 'a',
+    PETSTORE_STORAGE: 'memory:',
+    PETSTORE_PLUGINS: 'metrics',
+  };
   assertRefused(
     await serverWithoutLibraries(t).run([], { cwd, env }),
     2,

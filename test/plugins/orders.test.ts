@@ -1,4 +1,7 @@
-/** The orders plugin: placing and listing, what it keeps where, its part of the document, and how it fails. */
+/**
+ * The orders plugin: placing and listing, what it keeps where, its part of the document, and how it
+ * fails.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +11,13 @@ import { createPetstore, fileStorage, memoryStorage } from '../../dist/index.js'
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { assertError, header, type Answer } from '../support/client.js';
 import { add, ask, key, start, type Running, type Words } from '../support/fixture.js';
-import { assertRefused, folder, run, type RunningServer, start as startProcess } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  run,
+  type RunningServer,
+  start as startProcess,
+} from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 
 const path = '/v1/store/orders';
@@ -18,10 +27,15 @@ const animal = '{"name":"a","categoryId":1}';
 const place = (port: number, body: string, words: Words = {}): Promise<Answer> =>
   ask(port, 'POST', path, { body, ...words });
 const list = async (port: number, query = ''): Promise<readonly number[]> =>
-  JSON.parse((await ask(port, 'GET', path + query)).body).map(({ id }: { readonly id: number }) => id);
+  JSON.parse((await ask(port, 'GET', path + query)).body).map(
+    ({ id }: { readonly id: number }) => id,
+  );
 
 /** A petstore with one animal and the plugin. */
-async function withOne(t: Parameters<typeof start>[0], options: Parameters<typeof start>[1] = {}): Promise<Running> {
+async function withOne(
+  t: Parameters<typeof start>[0],
+  options: Parameters<typeof start>[1] = {},
+): Promise<Running> {
   const running = await start(t, { plugins: [ordersPlugin()], clock: () => now, ...options });
   await add(running.port, animal);
   return running;
@@ -31,7 +45,10 @@ test('an order of a known animal is placed with id, status and time, and listed'
   const { port } = await withOne(t);
   const first = await place(port, '{"petId":1,"quantity":2,"status":"shipped","id":77}');
   assert.equal(first.status, 201, first.body);
-  assert.equal(first.body, '{"id":1,"petId":1,"quantity":2,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}');
+  assert.equal(
+    first.body,
+    '{"id":1,"petId":1,"quantity":2,"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}',
+  );
   const second = await place(port, ' {"quantity":2147483647.0,"petId":1e0}');
   assert.equal(
     second.body,
@@ -98,7 +115,11 @@ test('what is no order, or of no animal that is there, is a 400 that names every
     assert.match(assertError(await place(port, body), 400, 'invalid_body'), message, body);
   assertError(await place(port, '{"petId":1,"petId":1}'), 400, 'invalid_json');
   assertError(await place(port, ' '.repeat(65_537)), 413, 'content_too_large');
-  assertError(await place(port, '{}', { headers: ['Content-Type: a/b'] }), 415, 'unsupported_media_type');
+  assertError(
+    await place(port, '{}', { headers: ['Content-Type: a/b'] }),
+    415,
+    'unsupported_media_type',
+  );
   assert.deepEqual(await list(port), []);
 });
 
@@ -120,7 +141,10 @@ test('orders are in a file beside the animals’, and outlast restarts; in memor
   await first.petstore.close();
   const lines = readFileSync(`${storagePath}.orders`, 'utf8').split('\n');
   assert.equal(`[${lines.filter((line) => line.startsWith('{"id"')).join(',')}]`, body);
-  const second = await start(t, { storage: await fileStorage(storagePath), plugins: [ordersPlugin()] });
+  const second = await start(t, {
+    storage: await fileStorage(storagePath),
+    plugins: [ordersPlugin()],
+  });
   assert.equal((await ask(second.port, 'GET', path)).body, body);
   assert.equal(JSON.parse((await place(second.port, '{"petId":1,"quantity":1}')).body).id, 6);
   const inMemory = await withOne(t, { storage: memoryStorage() });
@@ -132,7 +156,8 @@ test('the document has both operations, marked experimental, and live answers fi
   const document = JSON.parse((await ask(port, 'GET', '/openapi.json')).body);
   const operations = document.paths['/store/orders'];
   assert.deepEqual(Object.keys(operations), ['get', 'post']);
-  for (const operation of [operations.get, operations.post]) assert.equal(operation['x-experimental'], true);
+  for (const operation of [operations.get, operations.post])
+    assert.equal(operation['x-experimental'], true);
   assert.ok(!JSON.stringify(document.paths['/pets']).includes('x-experimental'));
   const ajv = new Ajv2020({
     strict: true,
@@ -140,7 +165,9 @@ test('the document has both operations, marked experimental, and live answers fi
     formats: { int64: true, int32: true, 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ },
   });
   const moved = (value: unknown): object =>
-    Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')));
+    Object(
+      JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')),
+    );
   ajv.addSchema({ $id: 'document', $defs: moved(document.components.schemas) });
   const live: readonly (readonly [string, Promise<Answer>])[] = [
     ['post', place(port, '{"petId":1,"quantity":1}')],
@@ -155,11 +182,16 @@ test('the document has both operations, marked experimental, and live answers fi
   const seen = new Set<string>();
   for (const [method, asked] of live) {
     const answer = await asked;
-    const response = operations[method].responses[answer.status] ?? assert.fail(`${method} ${answer.status}`);
+    const response =
+      operations[method].responses[answer.status] ?? assert.fail(`${method} ${answer.status}`);
     seen.add(`${method} ${answer.status}`);
     const validate = ajv.compile(moved(response.content['application/json'].schema));
-    assert.ok(validate(JSON.parse(answer.body)), `${method} ${answer.status}: ${JSON.stringify(validate.errors)}`);
-    for (const name of Object.keys(response.headers ?? {})) if (name !== 'Link') assert.ok(header(answer, name), name);
+    assert.ok(
+      validate(JSON.parse(answer.body)),
+      `${method} ${answer.status}: ${JSON.stringify(validate.errors)}`,
+    );
+    for (const name of Object.keys(response.headers ?? {}))
+      if (name !== 'Link') assert.ok(header(answer, name), name);
   }
   const documented = ['get', 'post'].flatMap((method) =>
     Object.keys(operations[method].responses).map((status) => `${method} ${status}`),

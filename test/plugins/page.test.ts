@@ -1,4 +1,7 @@
-/** The page at `/` in a real browser: the key, the animals page by page, adding one, and what goes wrong. */
+/**
+ * The page at `/` in a real browser: the key, the animals page by page, adding one, and what goes
+ * wrong.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -9,7 +12,11 @@ import { add, ask, key, start, stored } from '../support/fixture.js';
 import { inBrowser, openPage, type Visit } from './browser.js';
 
 /** Shows the page of a petstore, with the key where one is given. */
-async function visit(t: Parameters<typeof openPage>[0], port: number, token?: string): Promise<Visit> {
+async function visit(
+  t: Parameters<typeof openPage>[0],
+  port: number,
+  token?: string,
+): Promise<Visit> {
   const opened = await openPage(t);
   await opened.page.goto(`http://127.0.0.1:${port}/`);
   if (token !== undefined) await giveKey(opened.page, token);
@@ -23,7 +30,9 @@ async function giveKey(page: Page, token: string): Promise<void> {
 
 /** The texts of the table, once its first id is this one. */
 async function table(page: Page, firstId: string): Promise<readonly string[]> {
-  await page.locator('#rows tr:first-child td:first-child', { hasText: new RegExp(`^${firstId}$`) }).waitFor();
+  await page
+    .locator('#rows tr:first-child td:first-child', { hasText: new RegExp(`^${firstId}$`) })
+    .waitFor();
   return page.locator('#rows tr').allInnerTexts();
 }
 
@@ -37,7 +46,8 @@ test('C58 at /: a page without a key, of this machine alone, with a policy; what
   assert.equal(header(page, 'Content-Security-Policy'), header(docs, 'Content-Security-Policy'));
   const links = [...page.body.matchAll(/(?:href|src)="([^"#:]+)"/g)].map(([, link]) => `/${link}`);
   assert.deepEqual(links.slice(2), ['/docs', '/openapi.json', '/healthz', '/readyz']);
-  for (const link of links) assert.equal((await ask(port, 'GET', link, { authorization: null })).status, 200, link);
+  for (const link of links)
+    assert.equal((await ask(port, 'GET', link, { authorization: null })).status, 200, link);
   assert.equal((await ask(port, 'HEAD', '/', { authorization: null })).status, 200);
   assert.equal((await ask(port, 'POST', '/', { body: '' })).status, 405);
   assert.equal((await ask((await start(t)).port, 'GET', '/')).status, 404, 'without the plugin');
@@ -59,8 +69,15 @@ test(
     await page.getByRole('button', { name: 'Forget the key' }).click();
     await page.reload();
     assert.ok(await page.getByLabel('Your key').isVisible());
-    assert.deepEqual([await page.locator('#rows tr').count(), await page.getByLabel('Your key').inputValue()], [0, '']);
-    assert.ok(requests.every((address) => address.startsWith(`http://127.0.0.1:${port}/`) || address === 'data:,'));
+    assert.deepEqual(
+      [await page.locator('#rows tr').count(), await page.getByLabel('Your key').inputValue()],
+      [0, ''],
+    );
+    assert.ok(
+      requests.every(
+        (address) => address.startsWith(`http://127.0.0.1:${port}/`) || address === 'data:,',
+      ),
+    );
     assert.ok(!requests.some((address) => address.includes(key)));
     assert.deepEqual(
       complaints.filter((complaint) => !complaint.includes('status of 401')),
@@ -73,7 +90,10 @@ test('pages, filter and the way back are in the address', inBrowser, async (t) =
   const running = await start(t, { plugins });
   for (let i = 1; i <= 45; i++) {
     const category = i === 1 ? '-9223372036854775807' : String(i);
-    await add(running.port, `{"name":"n${i}","categoryId":${category}${i > 40 ? ',"status":"sold"' : ''}}`);
+    await add(
+      running.port,
+      `{"name":"n${i}","categoryId":${category}${i > 40 ? ',"status":"sold"' : ''}}`,
+    );
   }
   const { page } = await visit(t, running.port, key);
   const first = await table(page, '1');
@@ -132,7 +152,10 @@ test(
     await page.getByText('There is none here.').waitFor();
     // The heading has the focus; then the filter, the name, the category.
     await keys('Tab', 'Tab', '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
-    await page.getByRole('alert').filter({ hasText: 'categoryId must be an integer from' }).waitFor();
+    await page
+      .getByRole('alert')
+      .filter({ hasText: 'categoryId must be an integer from' })
+      .waitFor();
     assert.equal(await page.getByLabel('Name').inputValue(), '"Tüm" 猫');
     for (const wrong of ['', '007', '1,"status":"sold"']) {
       await page.getByLabel('Category').fill(wrong);
@@ -250,32 +273,43 @@ test('another text, and the same one after an answer, is another animal', inBrow
   assert.deepEqual(await stored(running), ['1 c 1 -', '2 c 1 -']);
 });
 
-test('a storage without idempotency keys is told of; Add again does without', inBrowser, async (t) => {
-  const { insert, get, list, close } = memoryStorage();
-  const storage: PetStorage = { durable: false, insert, get, list, close };
-  const running = await start(t, { plugins, storage });
-  const { page } = await visit(t, running.port, key);
-  await type(page, 'a');
-  await pressAdd(page);
-  await page.getByRole('alert').filter({ hasText: 'keeps no idempotency keys' }).waitFor();
-  assert.deepEqual(await stored(running), []);
-  await pressAdd(page);
-  await page.getByText('Added with the id 1.').waitFor();
-  assert.deepEqual(await stored(running), ['1 a 1 -']);
-});
+test(
+  'a storage without idempotency keys is told of; Add again does without',
+  inBrowser,
+  async (t) => {
+    const { insert, get, list, close } = memoryStorage();
+    const storage: PetStorage = { durable: false, insert, get, list, close };
+    const running = await start(t, { plugins, storage });
+    const { page } = await visit(t, running.port, key);
+    await type(page, 'a');
+    await pressAdd(page);
+    await page.getByRole('alert').filter({ hasText: 'keeps no idempotency keys' }).waitFor();
+    assert.deepEqual(await stored(running), []);
+    await pressAdd(page);
+    await page.getByText('Added with the id 1.').waitFor();
+    assert.deepEqual(await stored(running), ['1 a 1 -']);
+  },
+);
 
-test('on a phone nothing is wider than the screen; in the dark the page is dark', inBrowser, async (t) => {
-  const { port } = await start(t, { plugins });
-  await add(port, `{"name":"${'n'.repeat(200)}","categoryId":-9223372036854775807,"status":"available"}`);
-  const { page } = await visit(t, port);
-  await page.setViewportSize({ width: 390, height: 844 });
-  await giveKey(page, key);
-  await table(page, '1');
-  assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth')) <= 390);
-  const brightness = async (colorScheme: 'light' | 'dark'): Promise<number> => {
-    await page.emulateMedia({ colorScheme });
-    const color = String(await page.evaluate('getComputedStyle(document.body).color'));
-    return Number(/\d+/.exec(color)?.[0]);
-  };
-  assert.ok((await brightness('light')) < 64 && (await brightness('dark')) > 192, 'of the text');
-});
+test(
+  'on a phone nothing is wider than the screen; in the dark the page is dark',
+  inBrowser,
+  async (t) => {
+    const { port } = await start(t, { plugins });
+    await add(
+      port,
+      `{"name":"${'n'.repeat(200)}","categoryId":-9223372036854775807,"status":"available"}`,
+    );
+    const { page } = await visit(t, port);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await giveKey(page, key);
+    await table(page, '1');
+    assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth')) <= 390);
+    const brightness = async (colorScheme: 'light' | 'dark'): Promise<number> => {
+      await page.emulateMedia({ colorScheme });
+      const color = String(await page.evaluate('getComputedStyle(document.body).color'));
+      return Number(/\d+/.exec(color)?.[0]);
+    };
+    assert.ok((await brightness('light')) < 64 && (await brightness('dark')) > 192, 'of the text');
+  },
+);

@@ -1,4 +1,5 @@
-// Takes the picture of the README: the page at `/` in light and in dark, side by side, with animals of data/.
+// Takes the picture of the README: the page at `/` in light and in dark, side by side, with animals
+// of data/.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -30,7 +31,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
 }
 const both = await browser.newPage({ viewport: { width: 1080, height: 640 } });
 const images = pictures.map((picture) => `<img src="data:image/png;base64,${picture}">`).join('');
-await both.setContent(`<!doctype html><body style="margin:0;display:flex;align-items:flex-start">${images}</body>`);
+await both.setContent(
+  `<!doctype html><body style="margin:0;display:flex;align-items:flex-start">${images}</body>`,
+);
 await both.screenshot({ path: join(root, 'docs/page.png'), fullPage: true });
 await browser.close();
 await petstore.close();

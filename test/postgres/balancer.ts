@@ -1,4 +1,7 @@
-/** Owns ways to several servers through one port, each in its turn, past those that are gone. Knows no animals. */
+/**
+ * Owns ways to several servers through one port, each in its turn, past those that are gone. Knows
+ * no animals.
+ */
 import assert from 'node:assert/strict';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
@@ -69,7 +72,11 @@ function track(sockets: Set<Socket>, socket: Socket): void {
   socket.on('close', () => sockets.delete(socket));
 }
 
-async function listening(server: Server, counts: readonly number[], sockets: ReadonlySet<Socket>): Promise<Balancer> {
+async function listening(
+  server: Server,
+  counts: readonly number[],
+  sockets: ReadonlySet<Socket>,
+): Promise<Balancer> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);

@@ -1,4 +1,5 @@
-// The harness itself: a cluster that comes, crashes, comes back with what it had, and leaves nothing.
+// The harness itself: a cluster that comes, crashes, comes back with what it had, and leaves
+// nothing.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +32,9 @@ test('a cluster crashes, comes back with what it had, and is gone behind its end
   await assert.rejects(query(cluster.url, 'SELECT 1'), { code: 'ECONNREFUSED' });
 });
 
-test('a cluster that is measured is on a disk, in a folder that goes with it', { skip: withoutServer() }, async () => {
+test('a cluster that is measured is on a disk, in a folder that goes with it', {
+  skip: withoutServer(),
+}, async () => {
   const folder = folderOnDisk('petstore-cluster-');
   const cluster = await Cluster.make(folder);
   try {

@@ -1,4 +1,7 @@
-/** Owns a throw-away PostgreSQL from the binaries of this machine: made, started, crashed, removed. Knows no animals. */
+/**
+ * Owns a throw-away PostgreSQL from the binaries of this machine: made, started, crashed, removed.
+ * Knows no animals.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
@@ -13,15 +16,15 @@ import { freePort } from '../support/process.js';
 const deadlineMs = 60_000;
 
 /**
- * How much of the memory must be free for a cluster, which takes some hundred MiB, beside others. Each schema is twenty
- * files that are made, which a disk takes long over; no power cut is tried on them, and what a killed server wrote is
- * there as it would be on a disk.
+ * How much of the memory must be free for a cluster, which takes some hundred MiB, beside others.
+ * Each schema is twenty files that are made, which a disk takes long over; no power cut is tried on
+ * them, and what a killed server wrote is there as it would be on a disk.
  */
 const roomBytes = 4 * 2 ** 30;
 
 /**
- * Ends the cluster and removes its folder once nobody holds its standard input: so also where the tests are killed.
- * It must not be killed with them, and is in a process group of its own.
+ * Ends the cluster and removes its folder once nobody holds its standard input: so also where the
+ * tests are killed. It must not be killed with them, and is in a process group of its own.
  */
 const guardScript = `cat > /dev/null
 if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2> /dev/null; then
@@ -31,18 +34,28 @@ if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2
 fi
 rm -rf "$1"`;
 
-/** The folder of PostgreSQL's server programs, the newest where there are several; undefined where there are none. */
+/**
+ * The folder of PostgreSQL's server programs, the newest where there are several; undefined where
+ * there are none.
+ */
 export function serverPrograms(): string | undefined {
   const debian = '/usr/lib/postgresql';
-  const versions = isFolder(debian) ? readdirSync(debian).sort((one, other) => Number(other) - Number(one)) : [];
+  const versions = isFolder(debian)
+    ? readdirSync(debian).sort((one, other) => Number(other) - Number(one))
+    : [];
   const folders = [
     ...versions.map((version) => join(debian, version, 'bin')),
     ...(process.env['PATH'] ?? '').split(delimiter),
   ];
-  return folders.find((folder) => isFile(join(folder, 'initdb')) && isFile(join(folder, 'postgres')));
+  return folders.find(
+    (folder) => isFile(join(folder, 'initdb')) && isFile(join(folder, 'postgres')),
+  );
 }
 
-/** A PostgreSQL of our own on a free port of 127.0.0.1. Its superuser is `postgres`, without a password. */
+/**
+ * A PostgreSQL of our own on a free port of 127.0.0.1. Its superuser is `postgres`, without a
+ * password.
+ */
 export class Cluster {
   readonly folder: string;
   readonly #programs: string;
@@ -66,8 +79,8 @@ export class Cluster {
   }
 
   /**
-   * Makes one that is not started. Where PETSTORE_TEST_POSTGRES_MADE names the folder of such a one it is copied, which
-   * takes a tenth of the time.
+   * Makes one that is not started. Where PETSTORE_TEST_POSTGRES_MADE names the folder of such a one
+   * it is copied, which takes a tenth of the time.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
    */
   static async make(folder?: string): Promise<Cluster> {
@@ -82,19 +95,29 @@ export class Cluster {
     return cluster;
   }
 
-  /** Makes and starts one. @param settings More settings of the server, such as `max_connections=20`. */
+  /**
+   * Makes and starts one. @param settings More settings of the server, such as
+   * `max_connections=20`.
+   */
   static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
     const cluster = await Cluster.make(folder);
     await cluster.#orRemove(() => cluster.up(settings));
     return cluster;
   }
 
-  /** Makes and starts a standby of one, which can only be read. @param name What it calls itself to the other. */
+  /**
+   * Makes and starts a standby of one, which can only be read. @param name What it calls itself to
+   * the other.
+   */
   static async standbyOf(primary: Cluster, name: string): Promise<Cluster> {
     const cluster = new Cluster(primary.#programs);
     const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
     const options = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
-    await cluster.#fill(join(primary.#programs, 'pg_basebackup'), ['-D', cluster.#data, ...options]);
+    await cluster.#fill(join(primary.#programs, 'pg_basebackup'), [
+      '-D',
+      cluster.#data,
+      ...options,
+    ]);
     await cluster.#orRemove(() => cluster.up());
     return cluster;
   }
@@ -112,14 +135,18 @@ export class Cluster {
     if (this.#isRunning) return;
     if (this.#port === 0) this.#port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
-    // Behind a crash the last of the old processes may hold the memory that they shared for a moment.
+    // Behind a crash the last of the old processes may hold the memory that they shared for a
+    // moment.
     while (!(await this.#tryUp(settings))) {
       assert.ok(performance.now() < giveUpAt, `PostgreSQL does not start: ${this.#said}`);
       await wait(20);
     }
   }
 
-  /** Ends the server: SIGTERM waits for its clients, SIGINT throws them out, SIGQUIT ends at once, SIGKILL crashes it. */
+  /**
+   * Ends the server: SIGTERM waits for its clients, SIGINT throws them out, SIGQUIT ends at once,
+   * SIGKILL crashes it.
+   */
   async down(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const server = this.#server;
     if (server === undefined || !this.#isRunning) return;
@@ -157,7 +184,12 @@ export class Cluster {
 
   /** Runs the program that makes its data. */
   async #fill(program: string, args: readonly string[]): Promise<void> {
-    const options = { ...this.#identity, cwd: this.folder, stdio: 'pipe', timeout: deadlineMs } as const;
+    const options = {
+      ...this.#identity,
+      cwd: this.folder,
+      stdio: 'pipe',
+      timeout: deadlineMs,
+    } as const;
     await this.#orRemove(() => execFileSync(program, args, options));
   }
 
@@ -172,8 +204,19 @@ export class Cluster {
   }
 
   async #tryUp(settings: readonly string[]): Promise<boolean> {
-    const all = ['unix_socket_directories=', 'listen_addresses=127.0.0.1', 'logging_collector=off', ...settings];
-    const args = ['-D', this.#data, '-p', String(this.#port), ...all.flatMap((setting) => ['-c', setting])];
+    const all = [
+      'unix_socket_directories=',
+      'listen_addresses=127.0.0.1',
+      'logging_collector=off',
+      ...settings,
+    ];
+    const args = [
+      '-D',
+      this.#data,
+      '-p',
+      String(this.#port),
+      ...all.flatMap((setting) => ['-c', setting]),
+    ];
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
@@ -181,7 +224,9 @@ export class Cluster {
     });
     this.#server = server;
     this.#said = '';
-    server.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said = (this.#said + text).slice(-4_000)));
+    server.stderr
+      ?.setEncoding('utf8')
+      .on('data', (text: string) => (this.#said = (this.#said + text).slice(-4_000)));
     const giveUpAt = performance.now() + deadlineMs;
     while (server.exitCode === null && server.signalCode === null && performance.now() < giveUpAt) {
       if (await answers(this.url)) return true;

@@ -1,4 +1,5 @@
-// copy between files and a database: 100,000 animals there and back, and what may happen on the way.
+// copy between files and a database: 100,000 animals there and back, and what may happen on the
+// way.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +11,15 @@ import { copyPets, memoryStorage, toByteString, type StoredText } from '../../di
 import { postgresStorage, postgresTarget } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, run, Running, serverFile, start } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  run,
+  Running,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
 import { until } from '../support/waiting.js';
@@ -42,8 +51,12 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await until(
       'the end of its session',
       async () =>
-        (await query(url, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'"))
-          .length === 0,
+        (
+          await query(
+            url,
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'",
+          )
+        ).length === 0,
     );
     const present = await rowsIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
@@ -51,13 +64,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const { stdout } = await run(there, here);
     assert.match(
       stdout,
-      new RegExp(`^100000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`),
+      new RegExp(
+        `^100000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
+      ),
     );
     assert.equal(await rowsIn(url), animals.length);
 
     const back = ['copy', '--from', url, '--to', 'file:b'];
     const cutBack = new Running(process.execPath, [serverFile, ...back], here);
-    await until('a part of it', () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > 0);
+    await until(
+      'a part of it',
+      () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > 0,
+    );
     assert.equal((await cutBack.end('SIGKILL')).signal, 'SIGKILL');
     const bytes = readFileSync(join(cwd, 'a'));
     assert.ok(statSync(join(cwd, 'b')).size < bytes.length);
@@ -95,7 +113,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const server = await start(t, ['--storage', other], { cwd });
     assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
-    assert.equal(await (await server.get('/v1/pets/9223372036854775807')).text(), hardAnimals.at(-1));
+    assert.equal(
+      await (await server.get('/v1/pets/9223372036854775807')).text(),
+      hardAnimals.at(-1),
+    );
     assert.equal(await (await server.get('/v1/pets?status=sold')).text(), `[${hardAnimals[1]}]`);
     assert.equal((await server.add('Rex')).status, 503, 'there are no ids left');
   });
@@ -121,7 +142,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     for (const again of ['', ', 3 of them before']) {
       assert.match(
         (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
-        new RegExp(`^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`),
+        new RegExp(
+          `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
+        ),
       );
     }
     const listed = await place(url);
@@ -169,7 +192,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       3,
       /^the database cannot be used/,
     );
-    await assert.rejects(postgresTarget(bare), { code: 'storage_unusable', message: /petstore migrate/ });
+    await assert.rejects(postgresTarget(bare), {
+      code: 'storage_unusable',
+      message: /petstore migrate/,
+    });
     assert.ok(!existsSync(join(cwd, 'b')));
   });
 
@@ -184,8 +210,13 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await holder.connect();
     await holder.query('BEGIN');
     await holder.query('LOCK TABLE petstore_pets');
-    const copying = new Running(process.execPath, [serverFile, 'copy', '--from', url, '--to', 'file:b'], { cwd });
-    const blocked = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'petstore_pets'::regclass";
+    const copying = new Running(
+      process.execPath,
+      [serverFile, 'copy', '--from', url, '--to', 'file:b'],
+      { cwd },
+    );
+    const blocked =
+      "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'petstore_pets'::regclass";
     await until('a page that is waited for', async () => (await query(url, blocked)).length === 1);
     // A server would have given it up by then.
     await Promise.race([wait(4_500), copying.ended]);
@@ -223,15 +254,24 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     atEnd(t, () => proxy.close());
     const source = memoryStorage();
     for (let id = 1; id <= 3; id++) await source.insert({ name: '', categoryId: 1n });
-    const far = { open: () => postgresStorage(url), openTarget: () => postgresTarget(proxy.urlFor(url)) };
+    const far = {
+      open: () => postgresStorage(url),
+      openTarget: () => postgresTarget(proxy.urlFor(url)),
+    };
     const opened = await far.openTarget();
     await opened.adopt([pet(1)]);
     proxy.mode = 'deaf';
-    await assert.rejects(opened.adopt([pet(2)]), { code: 'storage_unusable', message: /run it again: it goes on/ });
+    await assert.rejects(opened.adopt([pet(2)]), {
+      code: 'storage_unusable',
+      message: /run it again: it goes on/,
+    });
     await opened.close();
     await until('the batch', async () => (await rowsIn(url)) === 2);
     proxy.mode = 'open';
-    assert.deepEqual((({ count, present }) => [count, present])(await copyPets(source, far)), [3, 2]);
+    assert.deepEqual(
+      (({ count, present }) => [count, present])(await copyPets(source, far)),
+      [3, 2],
+    );
     assert.deepEqual(
       await query(url, 'SELECT id FROM petstore_pets ORDER BY id'),
       ['1', '2', '3'].map((id) => ({ id })),
@@ -264,9 +304,15 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");
-    await assert.rejects(target.adopt([pet(6), pet(7)]), { code: 'storage_unusable', message: /duplicate key/ });
+    await assert.rejects(target.adopt([pet(6), pet(7)]), {
+      code: 'storage_unusable',
+      message: /duplicate key/,
+    });
     assert.deepEqual(
-      await query(url, 'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters'),
+      await query(
+        url,
+        'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters',
+      ),
       [{ last_id: '5', pets: '1' }],
     );
   });

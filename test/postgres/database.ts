@@ -1,6 +1,7 @@
 /**
- * Owns the database of a test file: the one that PETSTORE_TEST_POSTGRES_URL names, else a cluster of its own, which is
- * started once somebody asks and removed behind the last test. Everybody gets an empty schema in it.
+ * Owns the database of a test file: the one that PETSTORE_TEST_POSTGRES_URL names, else a cluster
+ * of its own, which is started once somebody asks and removed behind the last test. Everybody gets
+ * an empty schema in it.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -26,7 +27,10 @@ after(async () => {
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
 
-/** Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip is allowed it throws. */
+/**
+ * Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip
+ * is allowed it throws.
+ */
 export function withoutDatabase(): string | false {
   return given === undefined ? withoutServer() : false;
 }
@@ -55,10 +59,19 @@ export async function newSchema(): Promise<string> {
   return newSchemaAt(await adminUrl());
 }
 
-/** The URL of a new schema in a database of the caller's. @param statements What makes its tables; none without. */
-export async function newSchemaAt(url: string, statements: readonly string[] = []): Promise<string> {
+/**
+ * The URL of a new schema in a database of the caller's. @param statements What makes its tables;
+ * none without.
+ */
+export async function newSchemaAt(
+  url: string,
+  statements: readonly string[] = [],
+): Promise<string> {
   const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
-  await query(url, [`CREATE SCHEMA ${schema}`, `SET search_path = ${schema}`, ...statements].join(';\n'));
+  await query(
+    url,
+    [`CREATE SCHEMA ${schema}`, `SET search_path = ${schema}`, ...statements].join(';\n'),
+  );
   schemas.push(schema);
   return withOptions(url, `-csearch_path=${schema}`);
 }
@@ -66,7 +79,10 @@ export async function newSchemaAt(url: string, statements: readonly string[] = [
 /** Which tables a storage needs. */
 export const tablesVersion = migrations.length;
 
-/** The URL of a new and empty database as a storage needs it, as `migratePostgres` makes it, but in one round trip. */
+/**
+ * The URL of a new and empty database as a storage needs it, as `migratePostgres` makes it, but in
+ * one round trip.
+ */
 export async function newDatabase(): Promise<string> {
   const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${tablesVersion})`;
   return newSchemaAt(await adminUrl(), [...migrations, version]);
@@ -80,13 +96,20 @@ export function withOptions(url: string, words: string): string {
   return changed.href;
 }
 
-/** Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it answers nothing. */
+/**
+ * Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it
+ * answers nothing.
+ */
 export async function query(
   url: string,
   text: string,
   values: readonly unknown[] = [],
 ): Promise<readonly Readonly<Record<string, unknown>>[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 60_000 });
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    query_timeout: 60_000,
+  });
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -111,5 +134,9 @@ export async function hold(t: TestContext, url: string): Promise<() => Promise<v
 export async function waiting(url: string, count: number): Promise<void> {
   const select = `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
     SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`;
-  await until(`${count} statements that wait`, async () => (await query(url, select)).length === count, 10_000);
+  await until(
+    `${count} statements that wait`,
+    async () => (await query(url, select)).length === count,
+    10_000,
+  );
 }

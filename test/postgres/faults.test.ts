@@ -1,4 +1,5 @@
-// A server on a database that fails in every way we could think of: what was answered 201 is there, once, and it comes back.
+// A server on a database that fails in every way we could think of: what was answered 201 is there,
+// once, and it comes back.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -17,7 +18,10 @@ import { Writers } from './writers.js';
 
 /** How soon it must work again behind the return of the database. */
 const recoveryMs = 5_000;
-/** No read takes longer, whatever the database does: it is tried twice, each time with a connection and a statement. */
+/**
+ * No read takes longer, whatever the database does: it is tried twice, each time with a connection
+ * and a statement.
+ */
 const patienceMs = 11_000;
 
 interface Scene {
@@ -28,7 +32,10 @@ interface Scene {
   readonly server: RunningServer;
 }
 
-/** A cluster whose commits don't wait for the disk unless asked to, a proxy before it, and a server behind that. */
+/**
+ * A cluster whose commits don't wait for the disk unless asked to, a proxy before it, and a server
+ * behind that.
+ */
 async function scene(t: TestContext): Promise<Scene> {
   const cluster = await Cluster.start(settings);
   atEnd(t, () => cluster.remove());
@@ -135,7 +142,9 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     await Promise.all(others.map((other) => other.end()));
     assert.ok(others.length > 10);
   },
-  'sessions that stay read-only, as those of a server that became a standby': async ({ cluster }) => {
+  'sessions that stay read-only, as those of a server that became a standby': async ({
+    cluster,
+  }) => {
     await query(cluster.url, 'ALTER DATABASE postgres SET default_transaction_read_only = on');
     await endAll(cluster);
     await sleep(300);
@@ -157,7 +166,9 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     try {
       writeFileSync(file, before.replaceAll('trust', 'scram-sha-256'));
       await admin.query('SELECT pg_reload_conf()');
-      await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'");
+      await admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'",
+      );
       await sleep(300);
       writeFileSync(file, before);
       await admin.query('SELECT pg_reload_conf()');
@@ -174,7 +185,9 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     try {
       writeFileSync(file, before.replaceAll(/^host /gm, 'hostssl '));
       await admin.query('SELECT pg_reload_conf()');
-      await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'");
+      await admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'",
+      );
       await sleep(300);
       writeFileSync(file, before);
       await admin.query('SELECT pg_reload_conf()');
@@ -232,7 +245,10 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     await holder.end();
   },
   'sessions that are serializable, beside another that adds': async ({ cluster, url }) => {
-    await query(cluster.url, 'ALTER DATABASE postgres SET default_transaction_isolation = serializable');
+    await query(
+      cluster.url,
+      'ALTER DATABASE postgres SET default_transaction_isolation = serializable',
+    );
     await endAll(cluster);
     const other = new pg.Client({ connectionString: url });
     await other.connect();
@@ -264,7 +280,8 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   },
   'replies in crumbs': async ({ proxy, server }) => {
     proxy.mode = 'crumbling';
-    for (let count = 0; count < 5; count++) assert.equal((await server.add('in crumbs')).status, 201);
+    for (let count = 0; count < 5; count++)
+      assert.equal((await server.add('in crumbs')).status, 201);
     proxy.mode = 'open';
   },
   'a database that is 200 ms away': async ({ proxy, server }) => {
@@ -278,7 +295,10 @@ const faults: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   },
   'rows that are refused': async ({ url }) => {
     // Nothing of their batch may stay.
-    await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT petstore_test CHECK (id % 3 > 0) NOT VALID');
+    await query(
+      url,
+      'ALTER TABLE petstore_pets ADD CONSTRAINT petstore_test CHECK (id % 3 > 0) NOT VALID',
+    );
     await sleep(200);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT petstore_test');
   },
@@ -298,7 +318,10 @@ async function lose(proxy: TcpProxy, mode: 'deaf' | 'halving'): Promise<void> {
 }
 
 async function endAll(cluster: Cluster, by = cluster.url): Promise<void> {
-  await query(by, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'");
+  await query(
+    by,
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'",
+  );
 }
 
 /** Changes a setting of the whole server, as its administrator would, whom it doesn't bind. */
@@ -322,7 +345,10 @@ function pick<Value>(values: readonly Value[]): Value {
   return value;
 }
 
-/** Reads without a pause; answers what came that was neither 200 nor 503, and how long the slowest took. */
+/**
+ * Reads without a pause; answers what came that was neither 200 nor 503, and how long the slowest
+ * took.
+ */
 async function readOn(
   server: RunningServer,
   isOver: () => boolean,
@@ -330,12 +356,14 @@ async function readOn(
   const others: string[] = [];
   let slowestMs = 0;
   for (let count = 0; !isOver(); count++) {
-    const path = ['/v1/pets?limit=5', '/v1/pets/1', '/readyz', '/v1/pets?status=sold'][count % 4] ?? '';
+    const path =
+      ['/v1/pets?limit=5', '/v1/pets/1', '/readyz', '/v1/pets?status=sold'][count % 4] ?? '';
     const since = performance.now();
     const response = await server.get(path);
     const text = await response.text();
     slowestMs = Math.max(slowestMs, performance.now() - since);
-    if (response.status !== 200 && response.status !== 503) others.push(`${path} ${response.status} ${text}`);
+    if (response.status !== 200 && response.status !== 503)
+      others.push(`${path} ${response.status} ${text}`);
     await sleep(30);
   }
   return { others, slowestMs };
@@ -343,7 +371,9 @@ async function readOn(
 
 /** Waits for what must come, and not for ever. */
 async function inTime(what: Promise<void>, name: string): Promise<void> {
-  const overdue = sleep(30_000, undefined, { ref: false }).then(() => assert.fail(`waited in vain for ${name}`));
+  const overdue = sleep(30_000, undefined, { ref: false }).then(() =>
+    assert.fail(`waited in vain for ${name}`),
+  );
   await Promise.race([what, overdue]);
 }
 
@@ -372,20 +402,26 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const reading = readOn(server, () => isOver);
     reading.catch(() => undefined);
     const only = process.env['PETSTORE_TEST_FAULT'];
-    const kinds = Object.entries(faults).filter(([kind]) => only === undefined || kind.includes(only));
+    const kinds = Object.entries(faults).filter(
+      ([kind]) => only === undefined || kind.includes(only),
+    );
     const slowest = { kind: '', ms: 0 };
     for (let cycle = 0; cycle < cycles; cycle++) {
       const [kind = '', fault] = kinds[cycle % kinds.length] ?? [];
       await inTime(writers.oneMore(), `an add before ${kind}`);
       await fault?.(all);
       const backAt = performance.now();
-      await inTime(writers.oneMore(), `an add behind ${kind}; the server said ${server.stdout.slice(-2_000)}`);
+      await inTime(
+        writers.oneMore(),
+        `an add behind ${kind}; the server said ${server.stdout.slice(-2_000)}`,
+      );
       const ms = performance.now() - backAt;
       if (only !== undefined) t.diagnostic(`${kind}: ${Math.round(ms)} ms`);
       if (ms > slowest.ms) Object.assign(slowest, { kind, ms });
       assert.ok(ms < recoveryMs, `works ${Math.round(ms)} ms after ${kind}`);
       for (const path of ['/readyz', '/v1/pets?limit=1']) {
-        // It may meet a connection of the pool that still waits for what the fault took, and then has the same time.
+        // It may meet a connection of the pool that still waits for what the fault took, and then
+        // has the same time.
         while ((await server.get(path)).status !== 200)
           assert.ok(performance.now() - backAt < recoveryMs, `${path} behind ${kind}`);
       }
@@ -396,10 +432,21 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const { others, slowestMs } = await reading;
     assert.deepEqual(others, [], 'nothing but 200 and 503 was read');
     assert.ok(slowestMs < patienceMs, `a read took ${Math.round(slowestMs)} ms`);
-    const faultsOfOurs = server.stdout.split('\n').filter((line) => line.includes('internal error'));
-    assert.deepEqual(writers.others, [], `nothing but 201 and 503 was answered; the log says ${faultsOfOurs}`);
-    const rows = await query(url, "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id");
-    const { missing, doubled } = writers.compare(rows.map(({ id, json }) => ({ id: Number(id), json: String(json) })));
+    const faultsOfOurs = server.stdout
+      .split('\n')
+      .filter((line) => line.includes('internal error'));
+    assert.deepEqual(
+      writers.others,
+      [],
+      `nothing but 201 and 503 was answered; the log says ${faultsOfOurs}`,
+    );
+    const rows = await query(
+      url,
+      "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id",
+    );
+    const { missing, doubled } = writers.compare(
+      rows.map(({ id, json }) => ({ id: Number(id), json: String(json) })),
+    );
     assert.deepEqual({ missing, doubled }, { missing: [], doubled: [] });
     assert.deepEqual(
       rows.map(({ id }) => Number(id)),

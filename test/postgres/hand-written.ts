@@ -1,13 +1,15 @@
 /**
- * What one would write by hand on node:http and pg, for `pages.ts` to compare with: `node hand-written.ts URL`. It checks a key
- * and answers pages by id, from a statement that is prepared; nothing else.
+ * What one would write by hand on node:http and pg, for `pages.ts` to compare with: `node
+ * hand-written.ts URL`. It checks a key and answers pages by id, from a statement that is prepared;
+ * nothing else.
  */
 import { createServer } from 'node:http';
 import pg from 'pg';
 
 const pool = new pg.Pool({ connectionString: process.argv[2], max: 10 });
 const key = `Bearer ${process.env['PETSTORE_API_KEYS']}`;
-const text = 'SELECT id, name, category_id, status FROM hand_written WHERE id > $1 ORDER BY id LIMIT $2';
+const text =
+  'SELECT id, name, category_id, status FROM hand_written WHERE id > $1 ORDER BY id LIMIT $2';
 
 const server = createServer(async (request, response) => {
   if (request.headers.authorization !== key) {
@@ -30,6 +32,8 @@ const server = createServer(async (request, response) => {
 }).listen(0, '127.0.0.1', () => {
   const address = server.address();
   const port = typeof address === 'object' ? address?.port : 0;
-  process.stdout.write(`${JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${port}` })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${port}` })}\n`,
+  );
 });
 process.on('SIGTERM', () => process.exit(0));

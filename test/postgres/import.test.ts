@@ -1,4 +1,5 @@
-// F11, F12: an import into a database goes on at its place, whatever became of an answer; a seed comes once and whole.
+// F11, F12: an import into a database goes on at its place, whatever became of an answer; a seed
+// comes once and whole.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,8 @@ import { TcpProxy } from './proxy.js';
 
 const source = 'ab'.repeat(32);
 const silent = (): void => undefined;
-const draftsOf = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `${index}`, categoryId: 1n }));
+const draftsOf = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ name: `${index}`, categoryId: 1n }));
 
 /** The names in the database in the order of their ids, which have no gaps. */
 async function namesIn(url: string): Promise<readonly string[]> {
@@ -57,7 +59,10 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       url,
       `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NEW; END'`,
     );
-    await query(url, 'CREATE TRIGGER slow BEFORE INSERT ON petstore_pets FOR EACH STATEMENT EXECUTE FUNCTION slow()');
+    await query(
+      url,
+      'CREATE TRIGGER slow BEFORE INSERT ON petstore_pets FOR EACH STATEMENT EXECUTE FUNCTION slow()',
+    );
     const sent = proxy.bytesSent;
     const adding = target.add(draftsOf(3));
     await until('the statement', () => proxy.bytesSent > sent + 100);
@@ -69,12 +74,18 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
   test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
     const url = await newDatabase();
     const cwd = folder(t);
-    const lines = Array.from({ length: 9_000 }, (_, index) => `{"name":"${index}","categoryId":1}\n`);
+    const lines = Array.from(
+      { length: 9_000 },
+      (_, index) => `{"name":"${index}","categoryId":1}\n`,
+    );
     writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
     const importing = () => run(['import', 'in.jsonl', '--storage', url], { cwd });
     for (const { code, stderr } of await Promise.all([importing(), importing()]))
       assert.deepEqual([code, stderr], [0, '']);
-    assert.match((await importing()).stdout, /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/);
+    assert.match(
+      (await importing()).stdout,
+      /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
+    );
     assert.deepEqual(
       await namesIn(url),
       lines.map((_, index) => `${index}`),
@@ -87,7 +98,10 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       url,
       'CREATE FUNCTION lag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.place = least(NEW.place, 5); RETURN NEW; END $$',
     );
-    await query(url, 'CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()');
+    await query(
+      url,
+      'CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()',
+    );
     const cwd = folder(t);
     const lines = draftsOf(5_000).map(({ name }) => `{"name":"${name}","categoryId":1}\n`);
     writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
@@ -107,7 +121,9 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
 
   test('F12 of many that seed an empty database at once one does, and its animals are there once', async (t) => {
     const url = await newDatabase();
-    const seeded = await Promise.all(Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)));
+    const seeded = await Promise.all(
+      Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)),
+    );
     assert.equal(seeded.filter((isSeeded) => isSeeded).length, 1);
     assert.deepEqual(
       await namesIn(url),
@@ -115,18 +131,27 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     );
     const raced = await newDatabase();
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n');
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n',
+    );
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
     const servers = await Promise.all([0, 1, 2].map(() => start(t, ['--port', '0'], { cwd, env })));
     for (const server of servers) {
       const text = await (await server.get('/v1/pets')).text();
-      assert.equal(text, '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":1,"status":"sold"}]');
+      assert.equal(
+        text,
+        '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":1,"status":"sold"}]',
+      );
     }
   });
 
   test('F12 a seed that fails at its last animal leaves none', async () => {
     const url = await newDatabase();
-    await query(url, "ALTER TABLE petstore_pets ADD CHECK (convert_from(json, 'UTF8') NOT LIKE '%\"299\"%')");
+    await query(
+      url,
+      "ALTER TABLE petstore_pets ADD CHECK (convert_from(json, 'UTF8') NOT LIKE '%\"299\"%')",
+    );
     await assert.rejects(seedPostgres(url, draftsOf(300), silent), { code: 'storage_unusable' });
     assert.deepEqual(await namesIn(url), []);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT petstore_pets_json_check');

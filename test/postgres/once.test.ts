@@ -1,4 +1,5 @@
-// Idempotency keys of several servers on one database: one animal for a key, whoever is asked and whatever fails.
+// Idempotency keys of several servers on one database: one animal for a key, whoever is asked and
+// whatever fails.
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -30,7 +31,10 @@ async function scene(t: TestContext): Promise<{
 
 async function namesIn(url: string): Promise<readonly unknown[]> {
   return (
-    await query(url, `SELECT convert_from(json, 'UTF8')::json ->> 'name' AS name FROM petstore_pets ORDER BY id`)
+    await query(
+      url,
+      `SELECT convert_from(json, 'UTF8')::json ->> 'name' AS name FROM petstore_pets ORDER BY id`,
+    )
   ).map(({ name }) => name);
 }
 
@@ -87,7 +91,9 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     ]);
     await waiting(url, 2);
     await release();
-    const refused = (await outcomes).flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason.code] : []));
+    const refused = (await outcomes).flatMap((outcome) =>
+      outcome.status === 'rejected' ? [outcome.reason.code] : [],
+    );
     assert.deepEqual(refused, [mismatch.code]);
     assert.equal((await namesIn(url)).length, 1);
   });
@@ -114,7 +120,9 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
       [4n, 4n],
     );
     assert.deepEqual(await namesIn(url), ['Tom', 'Rex', 'Tom', 'Rex']);
-    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [{ keys: '2' }]);
+    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [
+      { keys: '2' },
+    ]);
   });
 
   test('many clients that send each key to every server have one animal for each', async (t) => {
@@ -122,7 +130,9 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     const keys = Array.from({ length: 150 }, (_, index) => `k${index}`);
     const idOf = async (server: PetStorage, key: string): Promise<bigint> =>
       (await insertOnce(server, { name: key, categoryId: 1n }, onceOf(key))).id;
-    const ids = await Promise.all(keys.map((key) => Promise.all(servers.map((server) => idOf(server, key)))));
+    const ids = await Promise.all(
+      keys.map((key) => Promise.all(servers.map((server) => idOf(server, key)))),
+    );
     for (const [one, other] of ids) assert.equal(one, other);
     assert.deepEqual([...(await namesIn(url))].sort(), keys.sort());
   });
@@ -132,7 +142,10 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     const { hostname, port } = new URL(url);
     const proxy = await TcpProxy.start(Number(port || 5432), hostname);
     atEnd(t, () => proxy.close());
-    const [far, near] = await Promise.all([postgresStorage(proxy.urlFor(url)), postgresStorage(url)]);
+    const [far, near] = await Promise.all([
+      postgresStorage(proxy.urlFor(url)),
+      postgresStorage(url),
+    ]);
     atEnd(t, () => Promise.all([far.close(), near.close()]));
     await insertOnce(far, rex, onceOf('before'));
     // The search for the key gets through, the answer to the batch does not.
@@ -150,7 +163,11 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
 
     proxy.mode = 'closed';
     await assert.rejects(insertOnce(far, rex, onceOf('b')), { code: 'unavailable' });
-    assert.equal((await insertOnce(near, tom, onceOf('b'))).id, 3n, 'what was refused leaves the key new');
+    assert.equal(
+      (await insertOnce(near, tom, onceOf('b'))).id,
+      3n,
+      'what was refused leaves the key new',
+    );
     proxy.mode = 'open';
     assert.equal((await insertOnce(far, tom, onceOf('b'))).id, 3n);
     assert.deepEqual(await namesIn(url), ['Rex', 'Rex', 'Tom']);
@@ -184,7 +201,9 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
       insertOnce(one, tom, onceOf('b')),
     ]);
     assert.deepEqual(
-      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.id : outcome.reason.code)),
+      outcomes.map((outcome) =>
+        outcome.status === 'fulfilled' ? outcome.value.id : outcome.reason.code,
+      ),
       ['unavailable', 2n, 3n],
     );
   });

@@ -6,7 +6,15 @@ import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import type { Pet, PetStorage } from '../../dist/index.js';
 import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
-import { hold, newDatabase, ownUrl, query, waiting, withoutDatabase, withoutServer } from './database.js';
+import {
+  hold,
+  newDatabase,
+  ownUrl,
+  query,
+  waiting,
+  withoutDatabase,
+  withoutServer,
+} from './database.js';
 import { TcpProxy } from './proxy.js';
 import { until } from '../support/waiting.js';
 
@@ -46,7 +54,9 @@ function damaging(pool: pg.Pool, answers: unknown[]): PostgresPool {
       return {
         query: async (one) => {
           const answer = await client.query(one);
-          return one.text.startsWith('WITH taken') && answers.length > 0 ? Object(answers.shift()) : answer;
+          return one.text.startsWith('WITH taken') && answers.length > 0
+            ? Object(answers.shift())
+            : answer;
         },
         release: (destroy) => client.release(destroy),
         on: () => undefined,
@@ -151,7 +161,9 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await storage.ready?.();
     assert.deepEqual(await idsIn(url), [1, 2], 'what was refused is not there');
     const messages = () => logged.map(([level, message]) => `${String(level)} ${String(message)}`);
-    await until('the end to be told', () => messages().some((message) => message.includes('written to again')));
+    await until('the end to be told', () =>
+      messages().some((message) => message.includes('written to again')),
+    );
     assert.deepEqual(
       messages().filter((message) => message.includes('written')),
       ['error the database cannot be written to', 'info the database can be written to again'],
@@ -170,7 +182,11 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   });
 
   test('an answer that was damaged on its way is an unknown outcome: it is looked up what became of the batch', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 2,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(
       damaging(pool, [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }, { rows: [] }]),
@@ -193,7 +209,11 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   });
 
   test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 2,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -203,7 +223,10 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     };
     atEnd(t, release);
     const since = performance.now();
-    await Promise.all([assert.rejects(storage.insert(rex), unavailable), assert.rejects(storage.get(1n), unavailable)]);
+    await Promise.all([
+      assert.rejects(storage.insert(rex), unavailable),
+      assert.rejects(storage.get(1n), unavailable),
+    ]);
     assert.ok(performance.now() - since < 7_500);
     release();
     assert.equal((await storage.insert(rex)).id, 1n);
@@ -212,7 +235,9 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   });
 });
 
-describe('a synchronous standby that is waited for and never comes', { skip: withoutServer() }, () => {
+describe('a synchronous standby that is waited for and never comes', {
+  skip: withoutServer(),
+}, () => {
   test('a batch whose backend is told to end meanwhile is not answered as stored, though it can be read', async (t) => {
     const url = await ownUrl();
     await migratePostgres(url);
@@ -229,7 +254,8 @@ describe('a synchronous standby that is waited for and never comes', { skip: wit
     await standby("SET synchronous_standby_names = 'nobody'");
     let insert = Promise.resolve(first);
     let last = first.id;
-    // The checkpointer tells the backends of the change some time after it was loaded: until then no commit waits.
+    // The checkpointer tells the backends of the change some time after it was loaded: until then
+    // no commit waits.
     const insertAgain = (pet: Pet): void => {
       last = pet.id;
       insert = storage.insert(rex);

@@ -1,7 +1,8 @@
 /**
- * Prints how many random pages of 20 a second are answered at 64 connections, by ours and by a hand-written server on node:http
- * and pg, in turns on one PostgreSQL: `node --import tsx test/postgres/pages.ts [ROUNDS] [same]`, with `same` for one page all
- * the time. A round takes some 10 s.
+ * Prints how many random pages of 20 a second are answered at 64 connections, by ours and by a
+ * hand-written server on node:http and pg, in turns on one PostgreSQL: `node --import tsx
+ * test/postgres/pages.ts [ROUNDS] [same]`, with `same` for one page all the time. A round takes
+ * some 10 s.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,7 +19,10 @@ const secondsEach = 2;
 const counts = [1_000, 1_000_000];
 const isSame = process.argv.at(-1) === 'same';
 
-/** Asks for random pages on every connection, each again once it has its answer; answers how many a second. */
+/**
+ * Asks for random pages on every connection, each again once it has its answer; answers how many a
+ * second.
+ */
 async function load(port: number, animals: number): Promise<number> {
   let requests = 0;
   const giveUpAt = performance.now() + secondsEach * 1000;
@@ -72,7 +76,12 @@ const median = (values: readonly number[]): number =>
 
 async function main(rounds: number): Promise<void> {
   const cluster = await Cluster.start();
-  const env = { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_STORAGE: cluster.url, PETSTORE_LOG: 'info' };
+  const env = {
+    PETSTORE_API_KEYS: apiKey,
+    PORT: '0',
+    PETSTORE_STORAGE: cluster.url,
+    PETSTORE_LOG: 'info',
+  };
   const hand = ['--import', 'tsx', 'test/postgres/hand-written.ts', cluster.url];
   try {
     await migratePostgres(cluster.url);
@@ -92,8 +101,11 @@ async function main(rounds: number): Promise<void> {
           category_id || COALESCE(',"status":"' || status || '"', '') || '}', 'UTF8')
         FROM hand_written WHERE id > (SELECT count(*) FROM petstore_pets)`,
       );
-      for (const table of ['hand_written', 'petstore_pets']) await query(cluster.url, `VACUUM ANALYZE ${table}`);
-      const servers = [[serverFile], hand].map((args) => new RunningServer(process.execPath, args, { cwd: root, env }));
+      for (const table of ['hand_written', 'petstore_pets'])
+        await query(cluster.url, `VACUUM ANALYZE ${table}`);
+      const servers = [[serverFile], hand].map(
+        (args) => new RunningServer(process.execPath, args, { cwd: root, env }),
+      );
       try {
         await Promise.all(servers.map((server) => server.said('listening')));
         const paces: [number[], number[]] = [[], []];
@@ -102,9 +114,20 @@ async function main(rounds: number): Promise<void> {
           for (const [index, server] of servers.entries()) {
             const file = fileURLToPath(import.meta.url);
             const port = new URL(server.url).port;
-            const args = ['--import', 'tsx', file, 'load', port, String(animals), ...(isSame ? ['same'] : [])];
+            const args = [
+              '--import',
+              'tsx',
+              file,
+              'load',
+              port,
+              String(animals),
+              ...(isSame ? ['same'] : []),
+            ];
             const before = cpuOf([server.child.pid]);
-            const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+            const child = spawn(process.execPath, args, {
+              cwd: root,
+              stdio: ['ignore', 'pipe', 'inherit'],
+            });
             let said = '';
             child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
             await new Promise((resolve) => child.once('close', resolve));

@@ -1,15 +1,26 @@
-/** Owns a way to the database that fails on demand. Knows the bytes that pass, but not their meaning. */
+/**
+ * Owns a way to the database that fails on demand. Knows the bytes that pass, but not their
+ * meaning.
+ */
 import assert from 'node:assert/strict';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * `open` passes everything on. `silent`: nothing passes, neither is anything closed. `deaf`: what the client says arrives,
- * what the server answers is lost, and the connection with it. `halving`: half of it arrives. `garbling`: its first byte
- * is another. `far`: everything takes 200 ms each way. `crumbling`: in pieces of few bytes. `closed`: every connection ends
- * at once.
+ * `open` passes everything on. `silent`: nothing passes, neither is anything closed. `deaf`: what
+ * the client says arrives, what the server answers is lost, and the connection with it. `halving`:
+ * half of it arrives. `garbling`: its first byte is another. `far`: everything takes 200 ms each
+ * way. `crumbling`: in pieces of few bytes. `closed`: every connection ends at once.
  */
-export type ProxyMode = 'open' | 'silent' | 'deaf' | 'halving' | 'garbling' | 'far' | 'crumbling' | 'closed';
+export type ProxyMode =
+  | 'open'
+  | 'silent'
+  | 'deaf'
+  | 'halving'
+  | 'garbling'
+  | 'far'
+  | 'crumbling'
+  | 'closed';
 
 const farMs = 200;
 const crumbBytes = 7;
@@ -45,7 +56,10 @@ export class TcpProxy {
   repliesLost = 0;
   /** How many connections were made. */
   accepted = 0;
-  /** The fields of an error that stands in the place of each reply; one whose severity is not ERROR ends the connection. */
+  /**
+   * The fields of an error that stands in the place of each reply; one whose severity is not ERROR
+   * ends the connection.
+   */
   fault: Readonly<Record<string, string>> | undefined;
   /** A word of replies, and what stands in its place, of the same length. */
   translated: readonly [string, string] | undefined;
@@ -74,8 +88,9 @@ export class TcpProxy {
   }
 
   /**
-   * What connections do from now on, old and new. Those that were silent never speak again; once the silence is over, an end
-   * that the other has left hears of it, as by a keep-alive: else sessions that nobody has would fill the database.
+   * What connections do from now on, old and new. Those that were silent never speak again; once
+   * the silence is over, an end that the other has left hears of it, as by a keep-alive: else
+   * sessions that nobody has would fill the database.
    */
   set mode(mode: ProxyMode) {
     this.#mode = mode;
@@ -128,13 +143,19 @@ export class TcpProxy {
           else server.write(bytes);
         };
         if (one === server) this.bytesAnswered += bytes.length;
-        if (this.#mode !== 'far' && arrived === undefined && this.bytesPerSecond === Number.POSITIVE_INFINITY) {
+        if (
+          this.#mode !== 'far' &&
+          arrived === undefined &&
+          this.bytesPerSecond === Number.POSITIVE_INFINITY
+        ) {
           deliver();
           return;
         }
         // What comes behind never overtakes.
         const dueAt =
-          performance.now() + (this.#mode === 'far' ? farMs : 0) + (one === server ? this.#delayOf(bytes) : 0);
+          performance.now() +
+          (this.#mode === 'far' ? farMs : 0) +
+          (one === server ? this.#delayOf(bytes) : 0);
         const mine = (arrived ?? Promise.resolve())
           .then(() => sleep(Math.max(0, dueAt - performance.now()), undefined, { ref: false }))
           .then(() => {
@@ -152,7 +173,8 @@ export class TcpProxy {
   /** How many milliseconds these bytes are on their way, behind those before. */
   #delayOf(bytes: Buffer): number {
     const now = performance.now();
-    this.#narrowUntil = Math.max(this.#narrowUntil, now) + (1_000 * bytes.length) / this.bytesPerSecond;
+    this.#narrowUntil =
+      Math.max(this.#narrowUntil, now) + (1_000 * bytes.length) / this.bytesPerSecond;
     return this.#narrowUntil - now;
   }
 
@@ -161,7 +183,9 @@ export class TcpProxy {
     const fault = this.fault;
     const isEnd = fault !== undefined && (fault['V'] ?? fault['S']) !== 'ERROR';
     const bytes =
-      fault === undefined ? reply : Buffer.concat([errorMessage(fault), isEnd ? Buffer.alloc(0) : readyMessage]);
+      fault === undefined
+        ? reply
+        : Buffer.concat([errorMessage(fault), isEnd ? Buffer.alloc(0) : readyMessage]);
     if (fault !== undefined) this.repliesLost++;
     if (isEnd) {
       client.end(bytes);
@@ -174,7 +198,11 @@ export class TcpProxy {
     }
     const [word, other] = this.translated ?? ['', ''];
     // The field V of an error stays as it is in every language.
-    for (let at = word ? bytes.indexOf(`S${word}\0`) : -1; at >= 0; at = bytes.indexOf(`S${word}\0`, at))
+    for (
+      let at = word ? bytes.indexOf(`S${word}\0`) : -1;
+      at >= 0;
+      at = bytes.indexOf(`S${word}\0`, at)
+    )
       bytes.write(other, at + 1);
     if (mode === 'garbling') bytes[0] = Math.floor(Math.random() * 256);
     if (mode === 'halving') client.write(bytes.subarray(0, bytes.length / 2));

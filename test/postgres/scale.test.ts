@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import { petStatuses, type PetQuery, type PetStorage, type PetTexts, type TextPage } from '../../dist/index.js';
+import {
+  petStatuses,
+  type PetQuery,
+  type PetStorage,
+  type PetTexts,
+  type TextPage,
+} from '../../dist/index.js';
 import { postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -38,7 +44,10 @@ function listening(pool: pg.Pool, asked: PostgresQuery[]): PostgresPool {
   };
 }
 
-/** What a pool was asked: from when to when each statement was under way, and how many characters its answer had. */
+/**
+ * What a pool was asked: from when to when each statement was under way, and how many characters
+ * its answer had.
+ */
 interface Answered {
   readonly from: number;
   readonly to: number;
@@ -70,7 +79,8 @@ function measuring(pool: pg.Pool, answers: Answered[]): PostgresPool {
 
 /** The most of them that were under way at one moment. */
 function mostAtOnce(answers: readonly Answered[]): number {
-  const at = (moment: number): number => answers.filter(({ from, to }) => from <= moment && moment < to).length;
+  const at = (moment: number): number =>
+    answers.filter(({ from, to }) => from <= moment && moment < to).length;
   return Math.max(...answers.map(({ from }) => at(from)));
 }
 
@@ -87,7 +97,10 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** The nodes of a plan from the top down, in words: what was done, by which index, how many rows were looked at. */
+/**
+ * The nodes of a plan from the top down, in words: what was done, by which index, how many rows
+ * were looked at.
+ */
 function nodesOf(plan: Plan): readonly string[] {
   const looked = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
   const name = `${plan['Node Type']}${plan['Index Name'] === undefined ? '' : ` ${plan['Index Name']}`}: ${looked}`;
@@ -136,7 +149,10 @@ describe('at scale', { skip: withoutDatabase() }, () => {
         );
       }
     }
-    assert.equal(await textsIn(storage).get(123_456n), '{"id":123456,"name":"x","categoryId":1,"status":"sold"}');
+    assert.equal(
+      await textsIn(storage).get(123_456n),
+      '{"id":123456,"name":"x","categoryId":1,"status":"sold"}',
+    );
     const { text = '', values = [] } = asked.at(-1) ?? {};
     const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
     assert.deepEqual(nodesOf(rows[0]['QUERY PLAN'][0].Plan), ['Index Scan petstore_pets_pkey: 1']);
@@ -176,7 +192,9 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     const storage = await postgresStorage(measuring(pool, answers));
     atEnd(t, () => storage.close());
     const { get, list } = textsIn(storage);
-    const all = await Promise.all(Array.from({ length: 60 }, async (_, index) => get(BigInt(index + 1))));
+    const all = await Promise.all(
+      Array.from({ length: 60 }, async (_, index) => get(BigInt(index + 1))),
+    );
     assert.ok(all.every((text, index) => text?.startsWith(`{"id":${index + 1},`)));
     const longest = Math.max(...answers.map(({ length }) => length));
     assert.ok(longest < 2 ** 22, `an answer of ${longest} characters`);
@@ -220,7 +238,10 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     assert.equal(texts.length, 100);
     assert.ok(pages > 1, 'a page of all of them would be late');
     const bytes = texts.join('').length;
-    assert.ok(proxy.bytesAnswered - before < 1.1 * bytes, `${proxy.bytesAnswered - before} bytes came for ${bytes}`);
+    assert.ok(
+      proxy.bytesAnswered - before < 1.1 * bytes,
+      `${proxy.bytesAnswered - before} bytes came for ${bytes}`,
+    );
   });
 
   test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {
@@ -268,13 +289,18 @@ async function addInTurns(
   for (let turn = 0; added.length < total; turn++) {
     const together = Math.min((turn % 7) ** 2 + 1, total - added.length);
     added.push(
-      ...(await Promise.all(Array.from({ length: together }, () => storage.insert({ name, categoryId: 1n })))),
+      ...(await Promise.all(
+        Array.from({ length: together }, () => storage.insert({ name, categoryId: 1n })),
+      )),
     );
   }
   return added;
 }
 
-/** Reads page behind page, from the last id seen, until nothing is added any more and nothing is left. */
+/**
+ * Reads page behind page, from the last id seen, until nothing is added any more and nothing is
+ * left.
+ */
 async function readOn(
   storage: PetStorage,
   isAdding: () => boolean,

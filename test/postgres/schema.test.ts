@@ -1,4 +1,5 @@
-// The tables: made once, again and by many at once; what a server without them says; what it may be allowed at least.
+// The tables: made once, again and by many at once; what a server without them says; what it may be
+// allowed at least.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,15 @@ import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import { command } from '../support/command.js';
-import { assertRefused, folder, root, run, Running, serverFile, start } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  root,
+  run,
+  Running,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
 import { until } from '../support/waiting.js';
@@ -29,12 +38,17 @@ async function tablesOf(url: string): Promise<unknown> {
   return { columns, indexes, version: await query(url, 'SELECT * FROM petstore_schema') };
 }
 
-/** The URL of a new role of a database, which may log in and nothing else until it is granted more. */
+/**
+ * The URL of a new role of a database, which may log in and nothing else until it is granted more.
+ */
 async function newRole(
   t: TestContext,
   url: string,
 ): Promise<{ readonly role: string; readonly password: string; readonly url: string }> {
-  const [role, password] = [`petstore_test_${randomBytes(6).toString('hex')}`, randomBytes(12).toString('hex')];
+  const [role, password] = [
+    `petstore_test_${randomBytes(6).toString('hex')}`,
+    randomBytes(12).toString('hex'),
+  ];
   await query(url, `CREATE ROLE ${role} LOGIN NOSUPERUSER PASSWORD '${password}'`);
   atEnd(t, async () => {
     await query(url, `DROP OWNED BY ${role} CASCADE`);
@@ -65,7 +79,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       /^--storage .*petstore migrate/,
     );
     const first = await run(['migrate'], { cwd, env });
-    assert.match(first.stdout, /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/);
+    assert.match(
+      first.stdout,
+      /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
+    );
     assert.equal(first.code, 0);
     const made = await tablesOf(url);
     const second = await run(['migrate', '--storage', url], { cwd });
@@ -82,7 +99,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const server = await start(t, [], { cwd, env });
     assert.equal(
       await (await server.get('/v1/pets/301')).text(),
-      readFileSync(join(root, 'data/animals.jsonl'), 'utf8').trimEnd().split('\n')[300]?.replace('{', '{"id":301,'),
+      readFileSync(join(root, 'data/animals.jsonl'), 'utf8')
+        .trimEnd()
+        .split('\n')[300]
+        ?.replace('{', '{"id":301,'),
     );
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/302');
     assert.equal((await server.end()).code, 0);
@@ -92,7 +112,8 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const [url, one] = [await newSchema(), await newDatabase()];
     const cwd = folder(t);
     const both = await Promise.all([0, 1].map(() => run(['migrate', '--storage', url], { cwd })));
-    for (const { code, stderr } of both) assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    for (const { code, stderr } of both)
+      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
     const other = await newSchema();
     await Promise.all(Array.from({ length: 8 }, () => migratePostgres(other)));
@@ -125,7 +146,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     for (const args of [[], ['--dev'], ['migrate']]) {
       assertRefused(await command([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
     }
-    assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [{ version: '1000' }]);
+    assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [
+      { version: '1000' },
+    ]);
     assert.equal((await before.add('Rex')).status, 201);
   });
 
@@ -166,21 +189,30 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     );
     // The right to read alone, then that to add without that to count.
     for (const rights of ['SELECT', 'INSERT']) {
-      await query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+      await query(
+        owner.url,
+        `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
+      );
       assertRefused(
         await command(['--storage', serving.url], { cwd, env: keyed }),
         3,
         /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/,
       );
     }
-    await query(owner.url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+    await query(
+      owner.url,
+      `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
+    );
     for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
       const server = await start(t, [...args, '--storage', serving.url], { cwd });
       const id = /"id":(\d+)/.exec(await (await server.add('Rex')).text())?.[1];
       assert.equal((await server.get(`/v1/pets/${id}`)).status, 200);
       assert.equal((await server.get('/v1/pets?status=sold')).status, 200);
       assert.equal((await server.get('/readyz')).status, 200);
-      assert.ok(!`${server.stdout}${server.stderr}`.includes(serving.password), 'the password is in no line');
+      assert.ok(
+        !`${server.stdout}${server.stderr}`.includes(serving.password),
+        'the password is in no line',
+      );
       assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
       assert.equal((await server.end()).code, 0);
     }
@@ -248,7 +280,8 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const cwd = folder(t);
     const commands = [url, proxy.urlFor(url)].map((storage) => ['migrate', '--storage', storage]);
     const starts = commands.map(
-      (args) => new Running(process.execPath, [serverFile, ...args], { cwd, env: { ...keyed, PORT: '0' } }),
+      (args) =>
+        new Running(process.execPath, [serverFile, ...args], { cwd, env: { ...keyed, PORT: '0' } }),
     );
     atEnd(t, () => Promise.all(starts.map((one) => one.end('SIGKILL'))));
     // It has connected, and waits for the table.
@@ -261,7 +294,8 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       sleep(20_000, undefined, { ref: false }),
     ]);
     assert.ok(ended !== undefined, 'all end');
-    for (const one of ended) assertRefused(one, 3, /^the database cannot be used: .*no answer within/);
+    for (const one of ended)
+      assertRefused(one, 3, /^the database cannot be used: .*no answer within/);
     assert.ok(performance.now() - since < 15_000);
   });
 
@@ -275,13 +309,19 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     atEnd(t, () => pool.end());
     pool.on('connect', () => (proxy.mode = 'silent'));
     const since = performance.now();
-    await assert.rejects(migratePostgres(pool), { code: 'storage_unusable', message: /no answer within/ });
+    await assert.rejects(migratePostgres(pool), {
+      code: 'storage_unusable',
+      message: /no answer within/,
+    });
     const holder = new pg.Client({ connectionString: url });
     await holder.connect();
     atEnd(t, () => holder.end());
     await holder.query('BEGIN');
     await holder.query('SELECT * FROM petstore_schema FOR UPDATE');
-    await assert.rejects(migratePostgres(url), { code: 'storage_unusable', message: /no answer within/ });
+    await assert.rejects(migratePostgres(url), {
+      code: 'storage_unusable',
+      message: /no answer within/,
+    });
     assert.ok(performance.now() - since < 15_000);
     await holder.query('ROLLBACK');
     await holder.query('BEGIN');
@@ -299,12 +339,20 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     cpSync(join(root, 'dist'), join(cwd, 'dist'), { recursive: true });
     cpSync(join(root, 'package.json'), join(cwd, 'package.json'));
     const args = [join(cwd, 'dist/server.js'), '--storage', 'postgres://127.0.0.1:1/x'];
-    assertRefused(await new Running(process.execPath, args, { cwd, env: keyed }).ended, 3, /npm install pg/);
+    assertRefused(
+      await new Running(process.execPath, args, { cwd, env: keyed }).ended,
+      3,
+      /npm install pg/,
+    );
     // Whoever needs none doesn't miss it.
-    const memory = new Running(process.execPath, [join(cwd, 'dist/server.js'), '--storage', 'memory:', '--port', '0'], {
-      cwd,
-      env: keyed,
-    });
+    const memory = new Running(
+      process.execPath,
+      [join(cwd, 'dist/server.js'), '--storage', 'memory:', '--port', '0'],
+      {
+        cwd,
+        env: keyed,
+      },
+    );
     atEnd(t, () => memory.end('SIGKILL'));
     await until('its first line', () => memory.stdout !== '');
     assert.equal((await memory.end()).code, 0);

@@ -1,4 +1,5 @@
-// Several servers on one database, as processes behind one port: the contract holds through all, and one that is killed loses nothing.
+// Several servers on one database, as processes behind one port: the contract holds through all,
+// and one that is killed loses nothing.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
@@ -43,7 +44,10 @@ async function pageOf(port: number, path: string): Promise<Page> {
   return { ids, next: /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1] };
 }
 
-/** Reads on from the last id seen, by whichever server is next, until nothing is added and nothing is left. */
+/**
+ * Reads on from the last id seen, by whichever server is next, until nothing is added and nothing
+ * is left.
+ */
 async function readOn(
   port: number,
   isAdding: () => boolean,
@@ -52,10 +56,12 @@ async function readOn(
   for (let pages = 0; ; pages++) {
     const wasAdding = isAdding();
     // A server that is killed while it answers tells nothing; another is asked.
-    const page = await pageOf(port, `/v1/pets?limit=20&after=${ids.at(-1) ?? 0}`).catch((error: unknown) => {
-      if (error instanceof TypeError) return undefined;
-      throw error;
-    });
+    const page = await pageOf(port, `/v1/pets?limit=20&after=${ids.at(-1) ?? 0}`).catch(
+      (error: unknown) => {
+        if (error instanceof TypeError) return undefined;
+        throw error;
+      },
+    );
     if (page === undefined) continue;
     ids.push(...page.ids);
     await sleep(10);
@@ -68,13 +74,19 @@ async function readOn(
   }
 }
 
-async function rowsOf(url: string): Promise<readonly { readonly id: number; readonly json: string }[]> {
-  const rows = await query(url, "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id");
+async function rowsOf(
+  url: string,
+): Promise<readonly { readonly id: number; readonly json: string }[]> {
+  const rows = await query(
+    url,
+    "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id",
+  );
   return rows.map(({ id, json }) => ({ id: Number(id), json: String(json) }));
 }
 
 describe('three servers on one database', { skip: withoutDatabase() }, () => {
-  test('the HTTP suite passes through them, each connection at the next', (t) => passHttpSuite(t, 'servers'));
+  test('the HTTP suite passes through them, each connection at the next', (t) =>
+    passHttpSuite(t, 'servers'));
 
   test('what one answered 201 for, each of the others answers at once; a page goes on at the next server', async (t) => {
     const { processes, balancer } = await scene(t);
@@ -83,7 +95,8 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
       const added = await one?.add(`n${id}`);
       const body = await added?.text();
       assert.equal(added?.headers.get('location'), `/v1/pets/${id}`);
-      for (const server of [other, third]) assert.equal(await (await server?.get(`/v1/pets/${id}`))?.text(), body);
+      for (const server of [other, third])
+        assert.equal(await (await server?.get(`/v1/pets/${id}`))?.text(), body);
       assert.equal(await (await third?.get(`/v1/pets?after=${id - 1}`))?.text(), `[${body}]`);
     }
     const before = [...balancer.counts];

@@ -1,4 +1,7 @@
-/** Owns servers that share one database, as processes or within this one, behind one port; for tests of something else. */
+/**
+ * Owns servers that share one database, as processes or within this one, behind one port; for tests
+ * of something else.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +22,10 @@ export interface Together {
   readonly port: number;
 }
 
-/** Three processes on one database, with the keys and in the folder that are given; in the end they are killed. */
+/**
+ * Three processes on one database, with the keys and in the folder that are given; in the end they
+ * are killed.
+ */
 export class Processes {
   readonly url: string;
   readonly #folder = mkdtempSync(join(tmpdir(), 'petstore-servers-'));
@@ -92,7 +98,10 @@ async function startShared(key: string): Promise<Shared> {
   ends.push(() => processes.end());
   const balancer = await balanceConnections(() => processes.ports);
   ends.push(() => balancer.close());
-  const petstore = createPetstore({ keys: [key], storage: await postgresStorage(url, { maxConnections: 2 }) });
+  const petstore = createPetstore({
+    keys: [key],
+    storage: await postgresStorage(url, { maxConnections: 2 }),
+  });
   ends.push(async () => {
     await petstore.close();
     assert.equal(balancer.counts.length, count, 'each server had its turn');
@@ -101,9 +110,9 @@ async function startShared(key: string): Promise<Shared> {
 }
 
 /**
- * Three processes that hold no animal; they are those of the test before, their tables made empty by another hand. Of full
- * pages that were asked for again they keep what is gone: a test of such pages has servers of its own (the fixture's
- * `ofItsOwn`).
+ * Three processes that hold no animal; they are those of the test before, their tables made empty
+ * by another hand. Of full pages that were asked for again they keep what is gone: a test of such
+ * pages has servers of its own (the fixture's `ofItsOwn`).
  */
 export async function emptyProcesses(key: string): Promise<Together> {
   const { petstore, port, url } = await (shared ??= startShared(key));
@@ -129,7 +138,10 @@ export async function startWithin(
     await Promise.all(petstores.map((petstore) => petstore.close()));
   });
   for (let index = 0; index < count; index++) {
-    const petstore = createPetstore({ storage: await postgresStorage(url, { maxConnections: 2 }), ...options });
+    const petstore = createPetstore({
+      storage: await postgresStorage(url, { maxConnections: 2 }),
+      ...options,
+    });
     petstores.push(petstore);
     ports.push((await petstore.listen({ port: 0 })).port);
   }

@@ -1,6 +1,7 @@
 /**
- * A server that adds by one INSERT a request, for `speed.ts` to compare with: `node single-insert.ts URL CONNECTIONS`. Its
- * HTTP is ours, so that the database alone makes the difference.
+ * A server that adds by one INSERT a request, for `speed.ts` to compare with: `node
+ * single-insert.ts URL CONNECTIONS`. Its HTTP is ours, so that the database alone makes the
+ * difference.
  */
 import pg from 'pg';
 import { createPetstore, type Pet } from '../../dist/index.js';

@@ -1,10 +1,19 @@
 /**
- * Prints how many animals a second are added by ours and by one INSERT a request, in turns on one PostgreSQL that syncs
- * every commit: on the disk of this machine, and as if its syncs took 1 and 4 ms more. Needs a C compiler. It is the
- * table of docs/postgres.md: `node --import tsx test/postgres/speed.ts [ROUNDS]`; a round takes a minute.
+ * Prints how many animals a second are added by ours and by one INSERT a request, in turns on one
+ * PostgreSQL that syncs every commit: on the disk of this machine, and as if its syncs took 1 and 4
+ * ms more. Needs a C compiler. It is the table of docs/postgres.md: `node --import tsx
+ * test/postgres/speed.ts [ROUNDS]`; a round takes a minute.
  */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  fdatasyncSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migratePostgres } from '../../dist/postgres/index.js';
@@ -28,7 +37,9 @@ try {
   const source = join(root, 'test/postgres/slow-sync.c');
   execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', slowSync, source, '-ldl']);
   console.log(`Medians of ${rounds} rounds of ${secondsEach} s:\n`);
-  console.log('| connections | a sync takes | petstore | pool of 10 | pool of 64 |\n|---|---|---|---|---|');
+  console.log(
+    '| connections | a sync takes | petstore | pool of 10 | pool of 64 |\n|---|---|---|---|---|',
+  );
   for (const more of slowerByMs) {
     // The cluster has this environment, and no other program here syncs.
     process.env['LD_PRELOAD'] = slowSync;
@@ -47,7 +58,12 @@ async function measure(slowerBy: number): Promise<void> {
   const servers: RunningServer[] = [];
   try {
     await migratePostgres(cluster.url);
-    const env = { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_STORAGE: cluster.url, PETSTORE_LOG: 'info' };
+    const env = {
+      PETSTORE_API_KEYS: apiKey,
+      PORT: '0',
+      PETSTORE_STORAGE: cluster.url,
+      PETSTORE_LOG: 'info',
+    };
     const single = ['--import', 'tsx', 'test/postgres/single-insert.ts', cluster.url];
     for (const args of [[serverFile], [...single, '10'], [...single, '64']]) {
       const server = new RunningServer(process.execPath, args, { cwd: root, env });
@@ -65,7 +81,9 @@ async function measure(slowerBy: number): Promise<void> {
         }
       }
       const [ours = NaN, ...others] = paces.map(medianOf);
-      const cells = others.map((pace) => `${grouped(pace)}: petstore ${(ours / pace).toFixed(1)} times`);
+      const cells = others.map(
+        (pace) => `${grouped(pace)}: petstore ${(ours / pace).toFixed(1)} times`,
+      );
       console.log(`| ${[count, sync, grouped(ours), ...cells].join(' | ')} |`);
     }
   } finally {

@@ -1,4 +1,5 @@
-// A synchronous standby: what it never had is never answered as stored, and while it is away little is stuck.
+// A synchronous standby: what it never had is never answered as stored, and while it is away little
+// is stuck.
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +15,10 @@ const rex = { name: 'Rex', categoryId: 1n };
 const tom = { name: 'Tom', categoryId: 1n };
 const stuck = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
 
-/** A primary that waits for its standby; each test has a database of its own there, and leaves both at work. */
+/**
+ * A primary that waits for its standby; each test has a database of its own there, and leaves both
+ * at work.
+ */
 let primary: Cluster;
 let standby: Cluster;
 
@@ -89,7 +93,8 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       await untilRow(url, `SELECT 1 FROM ${stuck} AND query LIKE 'WITH t%'`);
       await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
       await untilRow(url, 'SELECT 1 FROM petstore_pets WHERE id = 2');
-      // Another server finds the key and must not believe it either, nor the first when it looks again.
+      // Another server finds the key and must not believe it either, nor the first when it looks
+      // again.
       const second = insertOnce(other, tom, onceOf('a'));
       const repeated = outcomeOf(second);
       await until('both to wait for a commit of their own', async () => {

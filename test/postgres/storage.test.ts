@@ -24,7 +24,10 @@ describe('PostgreSQL', { skip }, () => {
     await storage.insert({ name: 'Tüm\u0000"', categoryId: 2n ** 63n - 1n, status: 'sold' });
     await storage.insert({ name: '', categoryId: -(2n ** 63n) });
     assert.deepEqual(
-      await query(url, "SELECT id, status, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id"),
+      await query(
+        url,
+        "SELECT id, status, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id",
+      ),
       [
         {
           id: '1',
@@ -37,7 +40,11 @@ describe('PostgreSQL', { skip }, () => {
   });
 
   test('it is ready at the second question though a connection from before stays read-only', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 1,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -88,9 +95,13 @@ describe('PostgreSQL', { skip }, () => {
     const storage = await postgresStorage(await newDatabase(), { maxConnections: 1 });
     atEnd(t, () => storage.close());
     await Promise.all(
-      Array.from({ length: 600 }, (_, index) => storage.insert({ name: `n${index + 1}`, categoryId: 1n })),
+      Array.from({ length: 600 }, (_, index) =>
+        storage.insert({ name: `n${index + 1}`, categoryId: 1n }),
+      ),
     );
-    const pets = await Promise.all(Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index))));
+    const pets = await Promise.all(
+      Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index))),
+    );
     assert.deepEqual(
       pets.map((pet) => pet?.name),
       [undefined, ...Array.from({ length: 600 }, (_, index) => `n${index + 1}`), undefined],
@@ -124,7 +135,9 @@ describe('PostgreSQL', { skip }, () => {
     storage.onCommit?.(() => {
       throw new Error('not with me');
     });
-    storage.onCommit?.(({ count, syncMilliseconds }) => counts.push(syncMilliseconds > 0 ? count : -1));
+    storage.onCommit?.(({ count, syncMilliseconds }) =>
+      counts.push(syncMilliseconds > 0 ? count : -1),
+    );
     const inserts = Promise.all([
       storage.insert({ name: '', categoryId: 1n }),
       storage.insert({ name: '', categoryId: 1n }),
@@ -142,7 +155,10 @@ describe('PostgreSQL', { skip }, () => {
       ...notes,
       json: (id) => toByteString(`{"id":${id},"self":"/notes/${id}"}`),
     });
-    await assert.rejects(async () => kept?.insert('a'), { name: 'TypeError', message: /only as its first member/ });
+    await assert.rejects(async () => kept?.insert('a'), {
+      name: 'TypeError',
+      message: /only as its first member/,
+    });
   });
 
   test('two servers share the records of a plugin', async (t) => {
@@ -192,7 +208,8 @@ describe('PostgreSQL', { skip }, () => {
       assert.deepEqual((await Promise.all([...first, storage.ready?.()])).length, 4);
       const heard = unprepared.count;
       assert.ok(heard > 1);
-      for (const id of [2n, 3n]) assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, id);
+      for (const id of [2n, 3n])
+        assert.equal((await storage.insert({ name: '', categoryId: 1n })).id, id);
       assert.equal((await storage.list({ limit: 9 })).length, 3);
       assert.equal(unprepared.count, heard, 'from then on none is prepared');
     });
@@ -200,24 +217,36 @@ describe('PostgreSQL', { skip }, () => {
 
   for (const theirs of ['0', '1s', '60s', '7d']) {
     test(`no statement lasts longer than it is waited for, where a role or database has set its limit to ${theirs}`, async (t) => {
-      const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
+      const pool = new pg.Pool({
+        connectionString: await newDatabase(),
+        max: 1,
+        connectionTimeoutMillis: 30_000,
+      });
       atEnd(t, () => pool.end());
       await pool.query("SELECT set_config('statement_timeout', $1, false)", [theirs]);
       const storage = await postgresStorage(pool);
       atEnd(t, () => storage.close());
-      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [{ statement_timeout: '3s' }]);
+      assert.deepEqual((await pool.query('SHOW statement_timeout')).rows, [
+        { statement_timeout: '3s' },
+      ]);
     });
   }
 
   test('the log says what each address of a host said, where none answers', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 1,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const logged: unknown[] = [];
     const storage = await postgresStorage(pool, { log: (...line) => logged.push(line) });
     atEnd(t, () => storage.close());
     // As Node throws it.
     pool.connect = () =>
-      Promise.reject(new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]));
+      Promise.reject(
+        new AggregateError([new Error('refused by ::1'), new Error('refused by 127.0.0.1')]),
+      );
     await assert.rejects(storage.get(1n), { code: 'unavailable' });
     assert.deepEqual(logged, [
       ['error', 'the database cannot be read', { error: 'refused by ::1, refused by 127.0.0.1' }],
@@ -233,20 +262,31 @@ describe('PostgreSQL', { skip }, () => {
       const pool = new pg.Pool({ connectionString, connectionTimeoutMillis });
       atEnd(t, () => pool.end());
       const logged: string[] = [];
-      const storage = await postgresStorage(pool, { log: (_level, message) => logged.push(message) });
+      const storage = await postgresStorage(pool, {
+        log: (_level, message) => logged.push(message),
+      });
       atEnd(t, () => storage.close());
-      assert.equal(logged.filter((message) => message.includes('connectionTimeoutMillis')).length, lines);
+      assert.equal(
+        logged.filter((message) => message.includes('connectionTimeoutMillis')).length,
+        lines,
+      );
     }
   });
 
   test('a pool of the caller is used and stays open', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 2,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
     assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 1n);
     await storage.close();
-    assert.deepEqual((await pool.query('SELECT last_id FROM petstore_counters')).rows, [{ last_id: '1' }]);
+    assert.deepEqual((await pool.query('SELECT last_id FROM petstore_counters')).rows, [
+      { last_id: '1' },
+    ]);
     assert.equal(pool.listenerCount('error'), 0);
   });
 });
@@ -254,7 +294,9 @@ describe('PostgreSQL', { skip }, () => {
 describe('in databases of other encodings', { skip: withoutServer() }, () => {
   for (const encoding of ['LATIN1', 'SQL_ASCII', 'EUC_JP']) {
     test(`C25 any text is kept exactly where the database has ${encoding}`, async (t) => {
-      const url = Object.assign(new URL(await ownUrl()), { pathname: `/${encoding.toLowerCase()}` }).href;
+      const url = Object.assign(new URL(await ownUrl()), {
+        pathname: `/${encoding.toLowerCase()}`,
+      }).href;
       await query(
         await ownUrl(),
         `CREATE DATABASE ${encoding.toLowerCase()} ENCODING '${encoding}' TEMPLATE template0`,

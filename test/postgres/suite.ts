@@ -7,9 +7,21 @@ import { atEnd, type Ending } from '../support/at-end.js';
 import { extension, extensionArgs, root, Running } from '../support/process.js';
 import { adminUrl } from './database.js';
 
-/** What no storage has a part in: the library's options, damaged requests, connections and their ends, certificates. */
+/**
+ * What no storage has a part in: the library's options, damaged requests, connections and their
+ * ends, certificates.
+ */
 const ofHttpAlone = [
-  ...['connections', 'drain', 'early-answers', 'expectations', 'framing', 'generated', 'options', 'plugins'],
+  ...[
+    'connections',
+    'drain',
+    'early-answers',
+    'expectations',
+    'framing',
+    'generated',
+    'options',
+    'plugins',
+  ],
   ...['properties', 'slow', 'stopping', 'tls', 'unread'],
 ];
 /** What asks a petstore within the process, without servers between. */
@@ -18,14 +30,21 @@ const inProcess = 'embedded';
 const folder = join(import.meta.dirname, '../http');
 const suffix = `.test${extension}`;
 
-/** Runs them over storages within their process, or through servers that share one database; all must pass. */
+/**
+ * Runs them over storages within their process, or through servers that share one database; all
+ * must pass.
+ */
 export async function passHttpSuite(t: Ending, storage: 'postgres' | 'servers'): Promise<void> {
   const all = readdirSync(folder).filter((file) => file.endsWith(suffix));
   const left = [...ofHttpAlone, inProcess];
   const names =
-    storage === 'postgres' ? [inProcess + suffix] : all.filter((file) => !left.includes(file.slice(0, -suffix.length)));
+    storage === 'postgres'
+      ? [inProcess + suffix]
+      : all.filter((file) => !left.includes(file.slice(0, -suffix.length)));
   // One process for all files, so that they share its servers.
-  const imports = names.map((name) => `import ${JSON.stringify(pathToFileURL(join(folder, name)).href)};`).join('');
+  const imports = names
+    .map((name) => `import ${JSON.stringify(pathToFileURL(join(folder, name)).href)};`)
+    .join('');
   const { NODE_TEST_CONTEXT: _runner, ...env } = process.env;
   const args = [...extensionArgs, '--test-reporter=tap', '--input-type=module', '--eval', imports];
   const suite = new Running(process.execPath, args, {

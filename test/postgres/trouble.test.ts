@@ -1,5 +1,5 @@
-// What a database answers besides "stored" and "refused": PANIC after a commit, triggers, rights, locks, damage. Each is told
-// truly, harms nobody else, and is over once it is over.
+// What a database answers besides "stored" and "refused": PANIC after a commit, triggers, rights,
+// locks, damage. Each is told truly, harms nobody else, and is over once it is over.
 import assert from 'node:assert/strict';
 import { before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,18 +47,34 @@ async function idsIn(url: string): Promise<readonly number[]> {
   return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
 }
 
-/** Asserts that the log told of an outage and its end in turns, the last one over: an end is steady for a second. */
-async function assertToldInTurns(logged: readonly string[], what: string, since: number): Promise<void> {
+/**
+ * Asserts that the log told of an outage and its end in turns, the last one over: an end is steady
+ * for a second.
+ */
+async function assertToldInTurns(
+  logged: readonly string[],
+  what: string,
+  since: number,
+): Promise<void> {
   await until('the end to be told', () => logged.length % 2 === 0);
   for (const [index, line] of logged.entries())
-    assert.equal(line, index % 2 === 0 ? `error the database cannot ${what}` : `info the database can ${what} again`);
+    assert.equal(
+      line,
+      index % 2 === 0 ? `error the database cannot ${what}` : `info the database can ${what} again`,
+    );
   const seconds = Math.ceil((performance.now() - since) / 1_000);
-  assert.ok(logged.length > 0 && logged.length <= 2 * seconds, `${logged.length} lines in ${seconds} s`);
+  assert.ok(
+    logged.length > 0 && logged.length <= 2 * seconds,
+    `${logged.length} lines in ${seconds} s`,
+  );
 }
 
 /** A function for triggers that does this. */
 async function trigger(url: string, body: string, when: string): Promise<void> {
-  await query(url, `CREATE OR REPLACE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${body} END $$`);
+  await query(
+    url,
+    `CREATE OR REPLACE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${body} END $$`,
+  );
   await query(url, `CREATE TRIGGER meddling ${when} EXECUTE FUNCTION meddle()`);
 }
 
@@ -89,7 +105,11 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
         await first,
         names.map((name, index) => ({ id: BigInt(index + 2), name, categoryId: 1n })),
       );
-      assert.deepEqual(await storage.insert({ name: 'c', categoryId: 1n }), { id: 4n, name: 'c', categoryId: 1n });
+      assert.deepEqual(await storage.insert({ name: 'c', categoryId: 1n }), {
+        id: 4n,
+        name: 'c',
+        categoryId: 1n,
+      });
       assert.deepEqual((await storage.get(4n))?.name, 'c');
       assert.deepEqual(await idsIn(url), [1, 2, 3, 4]);
     });
@@ -114,7 +134,11 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
 
   test('a trigger that warns: found, and answered as stored', async (t) => {
     const { url, storage } = await scene(t);
-    await trigger(url, "RAISE WARNING 'hm'; RETURN NULL;", 'AFTER INSERT ON petstore_pets FOR EACH ROW');
+    await trigger(
+      url,
+      "RAISE WARNING 'hm'; RETURN NULL;",
+      'AFTER INSERT ON petstore_pets FOR EACH ROW',
+    );
     assert.deepEqual([(await storage.insert(rex)).id, (await storage.insert(rex)).id], [1n, 2n]);
     assert.deepEqual(await idsIn(url), [1, 2]);
   });
@@ -163,7 +187,9 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
     await query(url, 'DROP TRIGGER meddling ON petstore_pets');
     await query(url, "DELETE FROM petstore_counters WHERE name = 'pets'");
     for (let count = 0; count < 3; count++) await assert.rejects(storage.insert(rex), unavailable);
-    assert.deepEqual(await query(url, 'SELECT count(*) AS writers FROM petstore_writers'), [{ writers: '1' }]);
+    assert.deepEqual(await query(url, 'SELECT count(*) AS writers FROM petstore_writers'), [
+      { writers: '1' },
+    ]);
     assert.deepEqual(logged, ['error the database cannot be written to']);
   });
 
@@ -188,7 +214,9 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
     assert.equal((await storage.insert(rex)).id, 1n);
     await trigger(url, 'RETURN NULL;', 'BEFORE UPDATE ON petstore_writers FOR EACH ROW');
     for (let count = 0; count < 3; count++) await assert.rejects(storage.insert(rex), unavailable);
-    assert.deepEqual(await query(url, 'SELECT count(*) AS writers FROM petstore_writers'), [{ writers: '1' }]);
+    assert.deepEqual(await query(url, 'SELECT count(*) AS writers FROM petstore_writers'), [
+      { writers: '1' },
+    ]);
     assert.deepEqual(logged, ['error the database cannot be written to']);
     await query(url, 'DROP TRIGGER meddling ON petstore_writers');
     assert.equal((await storage.insert(rex)).id, 2n);
@@ -197,20 +225,33 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
   test('array_nulls=off: an animal without a status has none, and no key is made of it', async (t) => {
     const { url, storage } = await scene(t, withOptions(await newDatabase(), '-carray_nulls=off'));
     await Promise.all([storage.insert(rex), insertOnce(storage, rex, onceOf('a'))]);
-    assert.deepEqual(await query(url, 'SELECT status FROM petstore_pets'), [{ status: null }, { status: null }]);
-    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [{ keys: '1' }]);
+    assert.deepEqual(await query(url, 'SELECT status FROM petstore_pets'), [
+      { status: null },
+      { status: null },
+    ]);
+    assert.deepEqual(await query(url, 'SELECT count(*) AS keys FROM petstore_idempotency'), [
+      { keys: '1' },
+    ]);
   });
 });
 
 describe('/readyz before anything has failed', { skip: withoutServer() }, () => {
   const troubles: readonly (readonly [what: string, break_: string, mend: string])[] = [
-    ['no right to read', 'REVOKE SELECT ON petstore_pets FROM looking', 'GRANT SELECT ON petstore_pets TO looking'],
+    [
+      'no right to read',
+      'REVOKE SELECT ON petstore_pets FROM looking',
+      'GRANT SELECT ON petstore_pets TO looking',
+    ],
     [
       'no right to read the texts',
       'REVOKE SELECT ON petstore_pets FROM looking; GRANT SELECT (id, status) ON petstore_pets TO looking',
       'GRANT SELECT ON petstore_pets TO looking',
     ],
-    ['no right to add', 'REVOKE INSERT ON petstore_pets FROM looking', 'GRANT INSERT ON petstore_pets TO looking'],
+    [
+      'no right to add',
+      'REVOKE INSERT ON petstore_pets FROM looking',
+      'GRANT INSERT ON petstore_pets TO looking',
+    ],
     [
       'no right to add with a key',
       'REVOKE INSERT ON petstore_idempotency FROM looking',
@@ -231,8 +272,14 @@ describe('/readyz before anything has failed', { skip: withoutServer() }, () => 
     const url = await newSchemaAt(await ownUrl());
     await migratePostgres(url);
     const schema = (await query(url, 'SELECT current_schema() AS name'))[0]?.['name'];
-    await query(url, `CREATE ROLE looking LOGIN; GRANT USAGE ON SCHEMA ${String(schema)} TO looking`);
-    await query(url, `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${String(schema)} TO looking`);
+    await query(
+      url,
+      `CREATE ROLE looking LOGIN; GRANT USAGE ON SCHEMA ${String(schema)} TO looking`,
+    );
+    await query(
+      url,
+      `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${String(schema)} TO looking`,
+    );
     const { storage } = await scene(t, Object.assign(new URL(url), { username: 'looking' }).href);
     assert.equal(await isReady(storage), true);
     for (const [what, break_, mend] of troubles) {
@@ -326,7 +373,10 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
     );
     await assert.rejects(storage.insert({ name: '', categoryId: 1n }), unavailable);
     assert.equal(await isReady(storage), false, 'nothing else is known to work');
-    assert.equal((await storage.insert({ name: "O'Neil \\ ü", categoryId: 1n, status: 'sold' })).id, 1n);
+    assert.equal(
+      (await storage.insert({ name: "O'Neil \\ ü", categoryId: 1n, status: 'sold' })).id,
+      1n,
+    );
     await assert.rejects(storage.insert({ name: '', categoryId: 1n }), unavailable);
     assert.equal(await isReady(storage), true);
     assert.deepEqual(await idsIn(url), [1]);
@@ -340,7 +390,11 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
     assert.equal(await isReady(storage), false);
     await query(url, 'ALTER TABLE petstore_idempotency DROP CONSTRAINT none');
     assert.equal(await isReady(storage), true);
-    assert.deepEqual(await query(url, 'SELECT key FROM petstore_idempotency'), [], 'what is tried leaves nothing');
+    assert.deepEqual(
+      await query(url, 'SELECT key FROM petstore_idempotency'),
+      [],
+      'what is tried leaves nothing',
+    );
   });
 
   test('the proof is not an animal without a name, which a constraint may forbid', async (t) => {
@@ -368,7 +422,10 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
 });
 
 describe('sessions', { skip: withoutServer() }, () => {
-  /** Of a server of our own, whose settings may change, its administrator's URL and that of a role that serves. */
+  /**
+   * Of a server of our own, whose settings may change, its administrator's URL and that of a role
+   * that serves.
+   */
   let url: string;
   let served: string;
   before(async () => {
@@ -383,7 +440,10 @@ describe('sessions', { skip: withoutServer() }, () => {
   const slow = `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$;
     CREATE TRIGGER slow BEFORE INSERT ON petstore_pets FOR EACH STATEMENT EXECUTE FUNCTION slow()`;
   const changes: Readonly<Record<string, readonly [string, string]>> = {
-    search_path: ['ALTER ROLE serving SET search_path = nowhere', 'ALTER ROLE serving RESET search_path'],
+    search_path: [
+      'ALTER ROLE serving SET search_path = nowhere',
+      'ALTER ROLE serving RESET search_path',
+    ],
     statement_timeout: [
       `ALTER ROLE serving SET statement_timeout = 10; ${slow}`,
       'ALTER ROLE serving RESET statement_timeout; DROP FUNCTION slow CASCADE',
@@ -407,15 +467,22 @@ describe('sessions', { skip: withoutServer() }, () => {
       const { storage } = await scene(t, served, 2);
       await storage.insert(rex);
       await query(url, change);
-      await query(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'");
-      // So that all sessions are of the change, and none is idle until its pool ends it. Nobody asks whether it is ready,
-      // which would renew those that only read.
+      await query(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'",
+      );
+      // So that all sessions are of the change, and none is idle until its pool ends it. Nobody
+      // asks whether it is ready, which would renew those that only read.
       const isOver = { value: false };
       const another = await postgresStorage(url);
       const using = Promise.all([
         ...[0, 1, 2, 3].map(async () => {
           while (!isOver.value) {
-            await Promise.allSettled([storage.list({ limit: 1 }), storage.get(1n), storage.insert(rex)]);
+            await Promise.allSettled([
+              storage.list({ limit: 1 }),
+              storage.get(1n),
+              storage.insert(rex),
+            ]);
             await sleep(5);
           }
         }),
@@ -433,7 +500,11 @@ describe('sessions', { skip: withoutServer() }, () => {
       await query(url, mend);
       const since = performance.now();
       for (let worked = 0; worked < 10; ) {
-        const outcomes = await Promise.allSettled([storage.list({ limit: 1 }), storage.get(1n), storage.insert(rex)]);
+        const outcomes = await Promise.allSettled([
+          storage.list({ limit: 1 }),
+          storage.get(1n),
+          storage.insert(rex),
+        ]);
         worked = outcomes.every(({ status }) => status === 'fulfilled') ? worked + 1 : 0;
         assert.ok(performance.now() - since < 20_000, 'all of it works, again and again');
       }
@@ -442,7 +513,11 @@ describe('sessions', { skip: withoutServer() }, () => {
   }
 
   test('for what stays wrong they are renewed once a second, not for each failure', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 2,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
@@ -458,21 +533,31 @@ describe('sessions', { skip: withoutServer() }, () => {
     }
     const seconds = Math.ceil((performance.now() - since) / 1_000);
     assert.ok(failures > 20, `only ${failures} failures`);
-    assert.ok(connected > 0 && connected <= 2 * seconds, `${connected} connections in ${seconds} s`);
+    assert.ok(
+      connected > 0 && connected <= 2 * seconds,
+      `${connected} connections in ${seconds} s`,
+    );
   });
 });
 
 describe('a failing statement among others', { skip: withoutDatabase() }, () => {
   test('drops no connection, and the log has one line a state', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 4, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 4,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     let connected = 0;
     pool.on('connect', () => connected++);
     const logged: string[] = [];
-    const storage = await postgresStorage(pool, { log: (level, message) => logged.push(`${level} ${message}`) });
+    const storage = await postgresStorage(pool, {
+      log: (level, message) => logged.push(`${level} ${message}`),
+    });
     atEnd(t, () => storage.close());
     for (let id = 1; id <= 20; id++) await storage.insert({ name: String(id), categoryId: 1n });
-    // Index pages and all else are sound; to read this one is an ERROR of class XX, as of a damaged block.
+    // Index pages and all else are sound; to read this one is an ERROR of class XX, as of a damaged
+    // block.
     await pool.query(`CREATE FUNCTION damaged(bytea) RETURNS bytea LANGUAGE plpgsql AS
       $$ BEGIN RAISE 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$`);
     await pool.query('ALTER TABLE petstore_pets RENAME TO petstore_real');
@@ -481,7 +566,9 @@ describe('a failing statement among others', { skip: withoutDatabase() }, () => 
     );
     await pool.query(`CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN INSERT INTO petstore_real VALUES (NEW.id, NEW.status, NEW.json); RETURN NEW; END $$`);
-    await pool.query('CREATE TRIGGER passing INSTEAD OF INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION pass()');
+    await pool.query(
+      'CREATE TRIGGER passing INSTEAD OF INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION pass()',
+    );
     const before = connected;
     const since = performance.now();
     for (let count = 0; count < 50; count++) {
@@ -532,7 +619,8 @@ test('a read whose connection is lost after a second is answered, and not sent a
   let isLost = false;
   const client: Awaited<ReturnType<PostgresPool['connect']>> = {
     query: async ({ text }) => {
-      if (text.includes('petstore_schema')) return { rows: [{ version: toByteString(String(tablesVersion)) }] };
+      if (text.includes('petstore_schema'))
+        return { rows: [{ version: toByteString(String(tablesVersion)) }] };
       if (!isLost || text.includes('set_config')) return { rows: [] };
       asked++;
       await sleep(1_001);
@@ -558,7 +646,11 @@ test('a read whose connection is lost after a second is answered, and not sent a
 
 describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () => {
   test('leaves no listener behind on pool, client or stream, and hears of none in vain', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 5, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 5,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     const clients = new Set<pg.PoolClient>();
     pool.on('connect', (client) => clients.add(client));
@@ -575,10 +667,18 @@ describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () =>
       for (const client of all) client.release();
     };
     await connect();
-    const [before, listening] = [counts(), pool.eventNames().map((name) => pool.listenerCount(name))];
+    const [before, listening] = [
+      counts(),
+      pool.eventNames().map((name) => pool.listenerCount(name)),
+    ];
     for (let round = 0; round < 12; round++) {
       const storage = await postgresStorage(pool);
-      await Promise.all([storage.insert(rex), storage.get(1n), storage.list({ limit: 1 }), storage.ready?.()]);
+      await Promise.all([
+        storage.insert(rex),
+        storage.get(1n),
+        storage.list({ limit: 1 }),
+        storage.ready?.(),
+      ]);
       await storage.close();
     }
     assert.deepEqual(counts(), before);
@@ -594,11 +694,16 @@ describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () =>
       const { hostname, port } = new URL(url);
       const proxy = await TcpProxy.start(Number(port || 5432), hostname);
       atEnd(t, () => proxy.close());
-      const pool = new pg.Pool({ connectionString: proxy.urlFor(url), max: 1, connectionTimeoutMillis: 30_000 });
+      const pool = new pg.Pool({
+        connectionString: proxy.urlFor(url),
+        max: 1,
+        connectionTimeoutMillis: 30_000,
+      });
       pool.on('error', () => undefined);
       atEnd(t, () => pool.end());
       const client = await pool.connect();
-      const counts = (): readonly number[] => ['error', 'end', 'notice'].map((event) => client.listenerCount(event));
+      const counts = (): readonly number[] =>
+        ['error', 'end', 'notice'].map((event) => client.listenerCount(event));
       client.release();
       const before = counts();
       const storage = await postgresStorage(pool);
@@ -634,7 +739,11 @@ describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () =>
 
 describe('long animals', { skip: withoutDatabase() }, () => {
   test('a page of them is cut in the database, and the next goes on', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2, connectionTimeoutMillis: 30_000 });
+    const pool = new pg.Pool({
+      connectionString: await newDatabase(),
+      max: 2,
+      connectionTimeoutMillis: 30_000,
+    });
     atEnd(t, () => pool.end());
     let longest = 0;
     pool.on('connect', (client) => {
@@ -654,9 +763,8 @@ describe('long animals', { skip: withoutDatabase() }, () => {
     let after: bigint | undefined = 0n;
     for (let pages = 0; after !== undefined; pages++) {
       assert.ok(pages < 12);
-      const page: { readonly texts: readonly string[]; readonly next?: bigint } | undefined = await storage.texts?.list(
-        { limit: 100, after, status: 'sold' },
-      );
+      const page: { readonly texts: readonly string[]; readonly next?: bigint } | undefined =
+        await storage.texts?.list({ limit: 100, after, status: 'sold' });
       ids.push(...(page?.texts ?? []).map((text) => Number(/^\{"id":(\d+),/.exec(text)?.[1])));
       after = page?.next;
     }
@@ -671,8 +779,13 @@ describe('long animals', { skip: withoutDatabase() }, () => {
     const { url, storage } = await scene(t);
     await Promise.all([storage.insert(rex), storage.insert(rex)]);
     const rewrite = (json: string) =>
-      query(url, "UPDATE petstore_pets SET json = convert_to($1::text, 'UTF8') WHERE id = 1", [json]);
-    for (const byHand of ['{ "id" : 1, "name": "Tom", "categoryId": 1 }', '{"name":"Tom","id":1,"categoryId":1}']) {
+      query(url, "UPDATE petstore_pets SET json = convert_to($1::text, 'UTF8') WHERE id = 1", [
+        json,
+      ]);
+    for (const byHand of [
+      '{ "id" : 1, "name": "Tom", "categoryId": 1 }',
+      '{"name":"Tom","id":1,"categoryId":1}',
+    ]) {
       await rewrite(byHand);
       assert.deepEqual(await storage.texts?.list({ limit: 1 }), { texts: [byHand], next: 1n });
       assert.equal((await storage.texts?.list({ limit: 2 }))?.texts.length, 2);
@@ -683,7 +796,9 @@ describe('long animals', { skip: withoutDatabase() }, () => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
     atEnd(t, () => pool.end());
     let bytes = 0;
-    pool.on('connect', (client) => client.connection.stream.on('data', (chunk: Buffer) => (bytes += chunk.length)));
+    pool.on('connect', (client) =>
+      client.connection.stream.on('data', (chunk: Buffer) => (bytes += chunk.length)),
+    );
     const storage = await postgresStorage(pool);
     atEnd(t, () => storage.close());
     const long = { name: 'x'.repeat(2 ** 20), categoryId: 1n };
@@ -698,9 +813,18 @@ describe('long animals', { skip: withoutDatabase() }, () => {
 
   test('a query against the rules is a TypeError', async (t) => {
     const { storage } = await scene(t);
-    for (const query of [{}, { limit: 0 }, { limit: NaN }, { limit: 1.5 }, { limit: 1, after: 1 }]) {
+    for (const query of [
+      {},
+      { limit: 0 },
+      { limit: NaN },
+      { limit: 1.5 },
+      { limit: 1, after: 1 },
+    ]) {
       for (const list of [storage.list, storage.texts?.list])
-        await assert.rejects(async () => Reflect.apply(list ?? assert.fail, storage, [query]), TypeError);
+        await assert.rejects(
+          async () => Reflect.apply(list ?? assert.fail, storage, [query]),
+          TypeError,
+        );
     }
     // No text of a caller's comes into a statement.
     const odd = { limit: 1, status: "sold' OR true --" };

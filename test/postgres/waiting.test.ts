@@ -1,11 +1,24 @@
-// A start while the database is away: it waits and says so, and ends with 3 only for what waiting cannot mend.
+// A start while the database is away: it waits and says so, and ends with 3 only for what waiting
+// cannot mend.
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { migratePostgres, postgresStorage, untilThere, type PostgresPool } from '../../dist/postgres/index.js';
+import {
+  migratePostgres,
+  postgresStorage,
+  untilThere,
+  type PostgresPool,
+} from '../../dist/postgres/index.js';
 import pg from 'pg';
-import { apiKey, assertRefused, folder, run, RunningServer, serverFile } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  run,
+  RunningServer,
+  serverFile,
+} from '../support/process.js';
 import { Cluster } from './cluster.js';
 import { newDatabase, query, withoutServer } from './database.js';
 import { errorMessage, TcpProxy } from './proxy.js';
@@ -16,7 +29,10 @@ import { until } from '../support/waiting.js';
 const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' };
 
 function starting(t: TestContext, args: readonly string[]): RunningServer {
-  const server = new RunningServer(process.execPath, [serverFile, ...args], { cwd: folder(t), env: keyed });
+  const server = new RunningServer(process.execPath, [serverFile, ...args], {
+    cwd: folder(t),
+    env: keyed,
+  });
   atEnd(t, () => server.end('SIGKILL'));
   return server;
 }
@@ -30,7 +46,8 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     const server = starting(t, ['--storage', cluster.url]);
     const line = await server.said('waiting for the database');
     assert.match(String(line['error']), /ECONNREFUSED/);
-    const told = (): number => server.log.filter(({ msg }) => msg === 'waiting for the database').length;
+    const told = (): number =>
+      server.log.filter(({ msg }) => msg === 'waiting for the database').length;
     const since = performance.now();
     await until('a second line', () => told() === 2);
     assert.ok(performance.now() - since > 4_000, 'not more often than each 5 s');
@@ -44,12 +61,23 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     assert.equal((await server.end()).code, 0);
   });
 
-  const fatal = (code: string): Buffer => errorMessage({ S: 'FATAL', V: 'FATAL', C: code, M: 'not now' });
+  const fatal = (code: string): Buffer =>
+    errorMessage({ S: 'FATAL', V: 'FATAL', C: code, M: 'not now' });
   for (const [what, answer, said, search] of [
     ['starts (57P03)', fatal('57P03'), /not now/, ''],
     ['has no connection left (53300)', fatal('53300'), /not now/, ''],
-    ['has no process left', Buffer.from('Ecould not fork new process\n\0'), /terminated unexpectedly/, ''],
-    ['has no process left to speak TLS', Buffer.from('E'), /establishing an SSL connection/, '?sslmode=no-verify'],
+    [
+      'has no process left',
+      Buffer.from('Ecould not fork new process\n\0'),
+      /terminated unexpectedly/,
+      '',
+    ],
+    [
+      'has no process left to speak TLS',
+      Buffer.from('E'),
+      /establishing an SSL connection/,
+      '?sslmode=no-verify',
+    ],
   ] as const) {
     test(`waits for one that ${what}, and for one that hears nothing`, async (t) => {
       const sockets = new Set<Socket>();
@@ -65,11 +93,16 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
       });
       const address = database.address();
       assert.ok(typeof address === 'object' && address !== null);
-      const server = starting(t, ['--storage', `postgres://u:p@127.0.0.1:${address.port}/d${search}`]);
+      const server = starting(t, [
+        '--storage',
+        `postgres://u:p@127.0.0.1:${address.port}/d${search}`,
+      ]);
       assert.match(String((await server.said('waiting for the database'))['error']), said);
       isSilent = true;
       await until('a line of the silence', () =>
-        server.log.some(({ msg, error }) => msg === 'waiting for the database' && !said.test(String(error))),
+        server.log.some(
+          ({ msg, error }) => msg === 'waiting for the database' && !said.test(String(error)),
+        ),
       );
       assert.equal(server.child.exitCode, null);
     });
@@ -83,7 +116,9 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     const failing: PostgresPool = {
       connect: () => {
         const code = codes.shift();
-        return code === undefined ? connect() : Promise.reject(Object.assign(new Error(code), { code }));
+        return code === undefined
+          ? connect()
+          : Promise.reject(Object.assign(new Error(code), { code }));
       },
       end: () => pool.end(),
       on: () => undefined,
@@ -102,7 +137,9 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     const proxy = await TcpProxy.start(Number(new URL(url).port));
     atEnd(t, () => proxy.close());
     const logged: unknown[] = [];
-    const storage = await postgresStorage(proxy.urlFor(url), { log: (_level, message) => logged.push(message) });
+    const storage = await postgresStorage(proxy.urlFor(url), {
+      log: (_level, message) => logged.push(message),
+    });
     atEnd(t, () => storage.close());
     proxy.mode = 'closed';
     const records = storage.records?.('notes', notes);
@@ -159,7 +196,10 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     atEnd(t, () => void database.close());
     const address = database.address();
     assert.ok(typeof address === 'object' && address !== null);
-    const wanting = await run(['--storage', `postgres://u@127.0.0.1:${address.port}/d`], { cwd, env: keyed });
+    const wanting = await run(['--storage', `postgres://u@127.0.0.1:${address.port}/d`], {
+      cwd,
+      env: keyed,
+    });
     assertRefused(wanting, 3, /it wants a password: put one into its URL/);
   });
 });
@@ -173,7 +213,10 @@ describe('URLs of a database', () => {
       assert.ok(!refused.stderr.includes(password), refused.stderr);
       await assert.rejects(
         postgresStorage(url),
-        (error) => error instanceof TypeError && /%2F/.test(error.message) && !error.message.includes(password),
+        (error) =>
+          error instanceof TypeError &&
+          /%2F/.test(error.message) &&
+          !error.message.includes(password),
       );
     }
   });
@@ -189,7 +232,12 @@ describe('URLs of a database', () => {
     }
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(warnings, []);
-    for (const typo of ['sslmode=allow', 'sslmode=disable&sslmode=verify_full', 'sslmode=', 'sslmode=requir']) {
+    for (const typo of [
+      'sslmode=allow',
+      'sslmode=disable&sslmode=verify_full',
+      'sslmode=',
+      'sslmode=requir',
+    ]) {
       await assert.rejects(postgresStorage(`postgres://127.0.0.1:1/x?${typo}`), {
         name: 'TypeError',
         message: /must be .* a URL whose sslmode is disable, verify-full or no-verify/,

@@ -1,4 +1,7 @@
-/** Owns clients that add animals with hardly a pause, and the book of what they were answered. Knows no database. */
+/**
+ * Owns clients that add animals with hardly a pause, and the book of what they were answered. Knows
+ * no database.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
@@ -50,7 +53,9 @@ export class Writers {
     const counts = new Map<string, number>();
     for (const { json } of rows) counts.set(nameOf(json), (counts.get(nameOf(json)) ?? 0) + 1);
     return {
-      missing: [...this.#answered].filter(([id, json]) => present.get(id) !== json).map(([, json]) => json),
+      missing: [...this.#answered]
+        .filter(([id, json]) => present.get(id) !== json)
+        .map(([, json]) => json),
       doubled: this.#tried.filter((name) => (counts.get(name) ?? 0) > 1),
     };
   }
@@ -70,11 +75,15 @@ export class Writers {
 
   async #add(caller: Caller, name: string): Promise<boolean> {
     const authorization = `Bearer ${apiKey}`;
-    const bytes = bytesOf('POST', '/v1/pets', { authorization, body: JSON.stringify({ name, categoryId: 1 }) });
+    const bytes = bytesOf('POST', '/v1/pets', {
+      authorization,
+      body: JSON.stringify({ name, categoryId: 1 }),
+    });
     const answer = await caller.ask(bytes);
     // Without one nobody was told anything.
     if (answer === undefined || answer.status === 503) this.refused++;
-    else if (answer.status === 201) this.#answered.set(Number(/^\{"id":(\d+),/.exec(answer.body)?.[1]), answer.body);
+    else if (answer.status === 201)
+      this.#answered.set(Number(/^\{"id":(\d+),/.exec(answer.body)?.[1]), answer.body);
     else this.others.push(`${answer.status} ${answer.body}`);
     return answer?.status === 201;
   }

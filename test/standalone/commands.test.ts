@@ -20,7 +20,16 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { command } from '../support/command.js';
-import { assertRefused, folder, root, run, Running, serverFile, start, type Ended } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  root,
+  run,
+  Running,
+  serverFile,
+  start,
+  type Ended,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const animals = join(root, 'data/animals.jsonl');
@@ -30,7 +39,10 @@ describe('import FILE', { concurrency: 4 }, () => {
   test('adds the animals of data/animals.jsonl in their order, exactly, and says how many', async (t) => {
     const cwd = folder(t);
     const { code, stdout, stderr } = await run(['import', animals], { cwd });
-    assert.deepEqual([code, stdout, stderr], [0, '301 animals added to file:data/pets.jsonl\n', '']);
+    assert.deepEqual(
+      [code, stdout, stderr],
+      [0, '301 animals added to file:data/pets.jsonl\n', ''],
+    );
     const sources = readFileSync(animals, 'utf8').trimEnd().split('\n');
     const lines = readFileSync(join(cwd, pets), 'utf8')
       .split('\n')
@@ -54,7 +66,11 @@ describe('import FILE', { concurrency: 4 }, () => {
       '2 animals added to file:out.jsonl\n',
     );
     writeFileSync(join(cwd, 'in.jsonl'), '\n', { flag: 'a' });
-    assert.equal((await command(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } })).code, 0);
+    assert.equal(
+      (await command(['import', 'in.jsonl'], { cwd, env: { PETSTORE_STORAGE: 'file:out.jsonl' } }))
+        .code,
+      0,
+    );
     assert.match(
       readFileSync(join(cwd, 'out.jsonl'), 'utf8'),
       /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,
@@ -67,7 +83,10 @@ describe('import FILE', { concurrency: 4 }, () => {
     const count = 20_000;
     writeFileSync(
       join(cwd, 'in.jsonl'),
-      Array.from({ length: count }, (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`).join(''),
+      Array.from(
+        { length: count },
+        (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`,
+      ).join(''),
     );
     assert.equal((await run(['import', 'in.jsonl'], { cwd })).code, 0);
     const lines = readFileSync(join(cwd, pets), 'utf8')
@@ -75,16 +94,30 @@ describe('import FILE', { concurrency: 4 }, () => {
       .filter((line) => line.startsWith('{"id"'));
     assert.deepEqual(
       lines,
-      Array.from({ length: count }, (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index}}`),
+      Array.from(
+        { length: count },
+        (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index}}`,
+      ),
     );
   });
 
   test('- takes standard input, all checked before the first is stored', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n');
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n',
+    );
     const importOf = (command: string): Promise<Ended> =>
-      new Running('sh', ['-c', `{ ${command}; } | "$0" "$1" import -`, process.execPath, serverFile], { cwd }).ended;
-    assertRefused(await importOf('cat in.jsonl; echo "{}"'), 2, /^standard input line 3: name is missing/);
+      new Running(
+        'sh',
+        ['-c', `{ ${command}; } | "$0" "$1" import -`, process.execPath, serverFile],
+        { cwd },
+      ).ended;
+    assertRefused(
+      await importOf('cat in.jsonl; echo "{}"'),
+      2,
+      /^standard input line 3: name is missing/,
+    );
     assert.deepEqual(readdirSync(cwd), ['in.jsonl']);
     const { code, stdout, stderr } = await importOf('cat in.jsonl in.jsonl');
     assert.deepEqual([code, stdout, stderr], [0, '4 animals added to file:data/pets.jsonl\n', '']);
@@ -93,7 +126,10 @@ describe('import FILE', { concurrency: 4 }, () => {
 
   test('--after leaves out lines, blank ones counted; what precedes it is not looked at', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}');
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}',
+    );
     const { stdout } = await command(['import', 'in.jsonl', '--after', '3'], { cwd });
     assert.equal(stdout, '1 animal added to file:data/pets.jsonl\n');
     assert.match(readFileSync(join(cwd, pets), 'utf8'), /^\{"import":.*\}\n\{"id":1,"name":"d",/);
@@ -109,24 +145,36 @@ describe('import FILE', { concurrency: 4 }, () => {
     const count = 200_000;
     writeFileSync(
       join(cwd, 'in.jsonl'),
-      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(''),
+      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(
+        '',
+      ),
     );
     // Opening says that it cut the torn tail, and then the adding begins.
     mkdirSync(join(cwd, 'data'));
     writeFileSync(join(cwd, pets), '{"id":1,"na');
     const importing = new Running(process.execPath, [serverFile, 'import', 'in.jsonl'], { cwd });
-    await until('some animals', () => importing.stderr.includes('torn tail') && statSync(join(cwd, pets)).size > 1_000);
+    await until(
+      'some animals',
+      () => importing.stderr.includes('torn tail') && statSync(join(cwd, pets)).size > 1_000,
+    );
     const { code, stdout, stderr } = await importing.end('SIGINT');
     assert.deepEqual([code, stdout], [130, '']);
-    const told = /^interrupted: at least (\d+) of 200000 animals were added; the same command goes on$/m.exec(stderr);
+    const told =
+      /^interrupted: at least (\d+) of 200000 animals were added; the same command goes on$/m.exec(
+        stderr,
+      );
     const again = await command(['import', 'in.jsonl'], { cwd });
     const [, rest = '', before = ''] =
-      /^(\d+) animals added to file:data\/pets\.jsonl; (\d+) of in\.jsonl were there before\n$/.exec(again.stdout) ??
-      [];
-    assert.ok(Number(before) >= Number(told?.[1]) && Number(before) < count, `${stderr}${again.stdout}`);
+      /^(\d+) animals added to file:data\/pets\.jsonl; (\d+) of in\.jsonl were there before\n$/.exec(
+        again.stdout,
+      ) ?? [];
+    assert.ok(
+      Number(before) >= Number(told?.[1]) && Number(before) < count,
+      `${stderr}${again.stdout}`,
+    );
     assert.equal(Number(rest) + Number(before), count);
-    const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(([, name]) =>
-      Number(name),
+    const names = [...readFileSync(join(cwd, pets), 'utf8').matchAll(/"name":"(\d+)"/g)].map(
+      ([, name]) => Number(name),
     );
     assert.deepEqual(
       names,
@@ -175,8 +223,16 @@ describe('import FILE', { concurrency: 4 }, () => {
   const badLines: readonly (readonly [string, Buffer, RegExp])[] = [
     ['no JSON', Buffer.from('{"name":'), /in\.jsonl line 3: Not valid JSON.*byte 8/],
     ['no object', Buffer.from('[]'), /in\.jsonl line 3: the line must be a JSON object/],
-    ['a bad field', Buffer.from('{"name":"x","categoryId":1,"status":"lost"}'), /in\.jsonl line 3: status must be/],
-    ['no category', Buffer.from('{"name":"x"}'), /in\.jsonl line 3: categoryId is missing; it must be an integer/],
+    [
+      'a bad field',
+      Buffer.from('{"name":"x","categoryId":1,"status":"lost"}'),
+      /in\.jsonl line 3: status must be/,
+    ],
+    [
+      'no category',
+      Buffer.from('{"name":"x"}'),
+      /in\.jsonl line 3: categoryId is missing; it must be an integer/,
+    ],
     [
       'nothing in it',
       Buffer.from('{}'),
@@ -223,7 +279,11 @@ describe('import FILE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'in.jsonl'), '');
     truncateSync(join(cwd, 'in.jsonl'), 2 ** 27);
-    assertRefused(await command(['import', 'in.jsonl'], { cwd }), 2, /in\.jsonl line 1 is longer than 4 MiB/);
+    assertRefused(
+      await command(['import', 'in.jsonl'], { cwd }),
+      2,
+      /in\.jsonl line 1 is longer than 4 MiB/,
+    );
   });
 
   test('of a file that changes between the checking and the adding, what was checked is added', async (t) => {
@@ -247,7 +307,10 @@ describe('import FILE', { concurrency: 4 }, () => {
     assert.ok(statSync(join(cwd, 'out.jsonl')).size < count * line.length, 'it is still adding');
     const { code, stdout } = await importing.ended;
     assert.deepEqual([code, stdout], [0, `${count} animals added to file:out.jsonl\n`]);
-    assert.match((await command(['check', 'out.jsonl'], { cwd })).stdout, new RegExp(`sound\n  animals  ${count} `));
+    assert.match(
+      (await command(['check', 'out.jsonl'], { cwd })).stdout,
+      new RegExp(`sound\n  animals  ${count} `),
+    );
   });
 
   test('what does not fit on the disk: exit 3, and the count is honest', async (t) => {
@@ -256,7 +319,12 @@ describe('import FILE', { concurrency: 4 }, () => {
       join(cwd, 'in.jsonl'),
       '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n'.repeat(4_000),
     );
-    const limited = ['-c', 'ulimit -f 200; exec "$0" "$1" import in.jsonl', process.execPath, serverFile];
+    const limited = [
+      '-c',
+      'ulimit -f 200; exec "$0" "$1" import in.jsonl',
+      process.execPath,
+      serverFile,
+    ];
     // Coverage is a file, too.
     const ended = await new Running('sh', limited, { cwd, env: { NODE_V8_COVERAGE: '' } }).ended;
     assertRefused(
@@ -267,21 +335,31 @@ describe('import FILE', { concurrency: 4 }, () => {
     const added = Number(/^At least (\d+)/.exec(ended.stderr)?.[1]);
     assert.ok(added > 0 && added < 4_000);
     assert.equal(ended.stdout, '');
-    assert.match((await command(['check', pets], { cwd })).stdout, new RegExp(`sound\\n  animals  ${added} `));
+    assert.match(
+      (await command(['check', pets], { cwd })).stdout,
+      new RegExp(`sound\\n  animals  ${added} `),
+    );
   });
 
   test('F11 the same command a second time adds nothing; another file, or another --after, is another source', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n');
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n',
+    );
     writeFileSync(join(cwd, 'other.jsonl'), '{"name":"c","categoryId":3}\n');
-    const imported = async (...args: string[]) => (await command(['import', ...args], { cwd })).stdout;
+    const imported = async (...args: string[]) =>
+      (await command(['import', ...args], { cwd })).stdout;
     assert.equal(await imported('in.jsonl'), '2 animals added to file:data/pets.jsonl\n');
     assert.equal(
       await imported('in.jsonl'),
       '0 animals added to file:data/pets.jsonl; 2 of in.jsonl were there before\n',
     );
     assert.equal(await imported('other.jsonl'), '1 animal added to file:data/pets.jsonl\n');
-    assert.equal(await imported('in.jsonl', '--after', '1'), '1 animal added to file:data/pets.jsonl\n');
+    assert.equal(
+      await imported('in.jsonl', '--after', '1'),
+      '1 animal added to file:data/pets.jsonl\n',
+    );
     assert.match((await command(['check', pets], { cwd })).stdout, /sound\n {2}animals {2}4 /);
   });
 
@@ -290,13 +368,24 @@ describe('import FILE', { concurrency: 4 }, () => {
     const count = 3_000;
     writeFileSync(
       join(cwd, 'in.jsonl'),
-      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(''),
+      Array.from({ length: count }, (_, index) => `{"name":"${index + 1}","categoryId":1}\n`).join(
+        '',
+      ),
     );
     await command(['import', 'in.jsonl'], { cwd });
     const whole = readFileSync(join(cwd, pets));
-    const ends = [...whole.toString().matchAll(/\{"commit".*\n/g)].map(({ index, 0: line }) => index + line.length);
+    const ends = [...whole.toString().matchAll(/\{"commit".*\n/g)].map(
+      ({ index, 0: line }) => index + line.length,
+    );
     assert.ok(ends.length > 1, 'several batches');
-    for (const end of [1, 60, ends[0] ?? 0, (ends[0] ?? 0) + 30, (ends[0] ?? 0) + 5_000, whole.length - 20]) {
+    for (const end of [
+      1,
+      60,
+      ends[0] ?? 0,
+      (ends[0] ?? 0) + 30,
+      (ends[0] ?? 0) + 5_000,
+      whole.length - 20,
+    ]) {
       writeFileSync(join(cwd, pets), whole.subarray(0, end));
       assert.equal((await command(['import', 'in.jsonl'], { cwd })).code, 0, `cut at ${end}`);
       assert.deepEqual(readFileSync(join(cwd, pets)), whole, `cut at ${end}`);
@@ -311,7 +400,10 @@ describe('import FILE', { concurrency: 4 }, () => {
     const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
     assert.match(stdout, /\rchecking \[[#-]{30}\] +\d+% \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
-    assert.equal(readFileSync(join(cwd, 'count'), 'utf8'), '301 animals added to file:data/pets.jsonl\n');
+    assert.equal(
+      readFileSync(join(cwd, 'count'), 'utf8'),
+      '301 animals added to file:data/pets.jsonl\n',
+    );
   });
 });
 
@@ -358,13 +450,17 @@ describe('check FILE', { concurrency: 4 }, () => {
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
     assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
-    assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /);
+    assert.match(
+      ended.stdout,
+      /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /,
+    );
     assert.equal(readFileSync(join(cwd, 'bad.jsonl'), 'utf8'), text);
   });
 
   test('F3: a line is called a line, and only animals under a sound commit are counted', async (t) => {
     const cwd = folder(t);
-    const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1,"status":"sold"}\n`;
+    const animal = (id: number): string =>
+      `{"id":${id},"name":"a","categoryId":1,"status":"sold"}\n`;
     const sum = crc32(animal(1)).toString(16).padStart(8, '0');
     const sound = `${animal(1)}{"commit":{"from":0,"crc32":"${sum}"}}\n`;
     const commit = `{"commit":{"from":${sound.length},"crc32":"00000000"}}\n`;
@@ -400,7 +496,10 @@ describe('check FILE', { concurrency: 4 }, () => {
     const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
     const commit = (from: number, text: string): string =>
       `{"commit":{"from":${from},"crc32":"${crc32(text).toString(16).padStart(8, '0')}"}}\n`;
-    writeFileSync(join(cwd, 'bad.jsonl'), animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)));
+    writeFileSync(
+      join(cwd, 'bad.jsonl'),
+      animal(1) + animal(2) + commit(0, 'else') + animal(3) + commit(9, animal(3)),
+    );
     const ended = await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd });
     assert.equal(ended.code, 0);
     assert.match(
@@ -408,7 +507,11 @@ describe('check FILE', { concurrency: 4 }, () => {
       /^1 animal of bad\.jsonl saved in new\.jsonl\n {2}left out {2}lines 1 to 2: the checksum does not fit\n {2}missing {3}ids 1 to 2\n$/,
     );
     assert.equal(readFileSync(join(cwd, 'new.jsonl'), 'utf8'), animal(3) + commit(0, animal(3)));
-    assertRefused(await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }), 2, /new\.jsonl .*already/);
+    assertRefused(
+      await command(['check', 'bad.jsonl', '--salvage', 'new.jsonl'], { cwd }),
+      2,
+      /new\.jsonl .*already/,
+    );
   });
 
   test('F3: --salvage says ranges: a line for each reason, none for what was saved between, however many animals', async (t) => {
@@ -443,9 +546,21 @@ describe('check FILE', { concurrency: 4 }, () => {
   const filesOfProc: readonly Refused[] =
     process.platform === 'linux'
       ? [
-          ['a file of /proc', ['check', '/proc/self/maps'], /^\/proc\/self\/maps cannot be used: name a regular file/],
-          ['/proc/self/mem', ['check', '/proc/self/mem'], /mem cannot be used: .*name another file \(EIO/],
-          ['to salvage of /proc', ['check', '/proc/self/maps', '--salvage', 'out'], /name a regular file/],
+          [
+            'a file of /proc',
+            ['check', '/proc/self/maps'],
+            /^\/proc\/self\/maps cannot be used: name a regular file/,
+          ],
+          [
+            '/proc/self/mem',
+            ['check', '/proc/self/mem'],
+            /mem cannot be used: .*name another file \(EIO/,
+          ],
+          [
+            'to salvage of /proc',
+            ['check', '/proc/self/maps', '--salvage', 'out'],
+            /name a regular file/,
+          ],
         ]
       : [];
   const refusals: readonly Refused[] = [
@@ -453,7 +568,11 @@ describe('check FILE', { concurrency: 4 }, () => {
     ['two files named', ['check', 'a', 'b'], /one FILE/],
     ['a file that is not there', ['check', 'nowhere.jsonl'], /nowhere\.jsonl cannot be used/],
     ['a folder', ['check', '.'], /^\. cannot be used: (it is a folder|name a regular file)/],
-    ['what is no file', ['check', devNull], /cannot be used: name a regular file \(it is not a regular file\)$/m],
+    [
+      'what is no file',
+      ['check', devNull],
+      /cannot be used: name a regular file \(it is not a regular file\)$/m,
+    ],
     ...filesOfProc,
   ];
   for (const [what, args, line] of refusals) {

@@ -1,6 +1,15 @@
-// copy between files: the same animals under the same ids, whatever cuts it off; and what is refused.
+// copy between files: the same animals under the same ids, whatever cuts it off; and what is
+// refused.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -16,7 +25,15 @@ import {
 } from '../../dist/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
 import { commitOf } from '../storage/commit-line.js';
-import { assertRefused, folder, run, Running, serverFile, start, type Ended } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  run,
+  Running,
+  serverFile,
+  start,
+  type Ended,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 /** Refused, though what came before is said to be done. */
@@ -33,7 +50,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a'), hardAnimals);
     const first = await run(copying, { cwd });
     const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-    assert.deepEqual([first.code, first.stdout, first.stderr], [0, `6 animals of file:a copied to file:b; ${sum}`, '']);
+    assert.deepEqual(
+      [first.code, first.stdout, first.stderr],
+      [0, `6 animals of file:a copied to file:b; ${sum}`, ''],
+    );
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const bytes = readFileSync(join(cwd, 'b'));
     assert.equal(
@@ -86,7 +106,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('no animals are copied too', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), []);
-    assert.match((await command(copying, { cwd })).stdout, /^0 animals of file:a copied to file:b; /);
+    assert.match(
+      (await command(copying, { cwd })).stdout,
+      /^0 animals of file:a copied to file:b; /,
+    );
     assert.equal(statSync(join(cwd, 'b')).size, 0);
   });
 
@@ -96,7 +119,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a'), animals);
     for (const least of [1, 1_000_000]) {
       const cut = new Running(process.execPath, [serverFile, ...copying], { cwd });
-      await until('a part of it', () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > least);
+      await until(
+        'a part of it',
+        () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > least,
+      );
       assert.equal((await cut.end('SIGKILL')).signal, 'SIGKILL');
     }
     const present = animalsIn(join(cwd, 'b')).length;
@@ -152,13 +178,17 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(1));
     const orders = [1, 2].map(
-      (id) => `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
+      (id) =>
+        `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
     );
     const body = Buffer.from(`${orders.join('\n')}\n`);
     const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
     for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
       writeFileSync(join(cwd, 'a.orders'), damaged.join(''));
-      assertRefusedBehind(await command(copying, { cwd }), /a\.orders line \d, byte \d+: a commit /);
+      assertRefusedBehind(
+        await command(copying, { cwd }),
+        /a\.orders line \d, byte \d+: a commit /,
+      );
     }
   });
 
@@ -179,7 +209,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const { code, stdout, stderr } = await command(copying, { cwd });
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(
-        stdout.endsWith(`\n4 orders of file:a copied to file:b${again}; SHA-256 of both ${digestOf(orders)}\n`),
+        stdout.endsWith(
+          `\n4 orders of file:a copied to file:b${again}; SHA-256 of both ${digestOf(orders)}\n`,
+        ),
         stdout,
       );
     }
@@ -203,18 +235,29 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(join(cwd, 'a'), someAnimals(1));
     writeAnimals(join(cwd, 'a.staff'), ['{"id":1,"name":"bob","categoryId":3,"since":2020}']);
     writeAnimals(join(cwd, 'a.vets'), ['{"id":1,"name":"bob","categoryId":3}']);
-    writeAnimals(join(cwd, 'a.old'), ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}']);
+    writeAnimals(join(cwd, 'a.old'), [
+      '{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}',
+    ]);
     const { code, stdout, stderr } = await command(copying, { cwd });
     assert.equal(code, 0);
     assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
-    assert.match(stderr, /^.*not taken for the records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/);
+    assert.match(
+      stderr,
+      /^.*not taken for the records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/,
+    );
   });
 
   const others: readonly (readonly [string, readonly string[]])[] = [
     ['another animal of the same id', ['{"id":1,"name":"other","categoryId":1}']],
-    ['an animal between the ids', [...hardAnimals.slice(0, 2), '{"id":5,"name":"other","categoryId":1}']],
+    [
+      'an animal between the ids',
+      [...hardAnimals.slice(0, 2), '{"id":5,"name":"other","categoryId":1}'],
+    ],
     ['another as its last', [...hardAnimals.slice(0, 2), '{"id":7,"name":"","categoryId":1}']],
-    ['an animal after all others', [...hardAnimals.slice(0, 4), '{"id":9223372036854775807,"name":"","categoryId":1}']],
+    [
+      'an animal after all others',
+      [...hardAnimals.slice(0, 4), '{"id":9223372036854775807,"name":"","categoryId":1}'],
+    ],
   ];
   for (const [what, animals] of others) {
     test(`a storage with ${what} is left as it is, exit 3`, async (t) => {
@@ -245,8 +288,16 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       /needs --from STORAGE and --to STORAGE, .*not memory:/,
     ],
     ['from nowhere', ['copy', '--from', 'file:c', '--to', 'file:b'], /^--from file:c is not there/],
-    ['from what is no storage', ['copy', '--from', 'a', '--to', 'file:b'], /^--from must be file:PATH/],
-    ['to itself', ['copy', '--from', 'file:a', '--to', 'file:./a'], /^--from file:a and --to file:\.\/a are the same/],
+    [
+      'from what is no storage',
+      ['copy', '--from', 'a', '--to', 'file:b'],
+      /^--from must be file:PATH/,
+    ],
+    [
+      'to itself',
+      ['copy', '--from', 'file:a', '--to', 'file:./a'],
+      /^--from file:a and --to file:\.\/a are the same/,
+    ],
     ['to itself by a link', ['copy', '--from', 'file:a', '--to', 'file:link'], /are the same/],
     ['another option', [...copying, '--storage', 'file:a'], /--storage is not for copy/],
   ];
@@ -273,18 +324,27 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       3,
       /^\S+\/b is in use by process \d+/,
     );
-    assertRefused(await command(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }), 3, /folder/);
+    assertRefused(
+      await command(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }),
+      3,
+      /folder/,
+    );
     assert.ok(!existsSync(join(cwd, 'd')));
   });
 
-  test('a running count is drawn on a terminal', { skip: !existsSync('/usr/bin/script') }, async (t) => {
+  test('a running count is drawn on a terminal', {
+    skip: !existsSync('/usr/bin/script'),
+  }, async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(2_000));
     const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
     const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
     assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
-    assert.match(readFileSync(join(cwd, 'count'), 'utf8'), /^2000 animals of file:a copied to file:b; /);
+    assert.match(
+      readFileSync(join(cwd, 'count'), 'utf8'),
+      /^2000 animals of file:a copied to file:b; /,
+    );
   });
 });
 
@@ -313,7 +373,9 @@ describe('copyPets', () => {
     [
       'alters one',
       (target) => (pets) =>
-        target.adopt(pets.map(({ id, json }) => ({ id, json: toByteString(json.replace('Rex', 'Max')) }))),
+        target.adopt(
+          pets.map(({ id, json }) => ({ id, json: toByteString(json.replace('Rex', 'Max')) })),
+        ),
     ],
   ];
   for (const [what, faulty] of faults) {
@@ -323,17 +385,21 @@ describe('copyPets', () => {
         const target = await fileTarget(path);
         return { adopt: faulty(target), close: () => target.close() };
       };
-      await assert.rejects(copyPets(await filled(), { open: () => fileStorage(path), openTarget }), {
-        code: 'storage_damaged',
-        message: /not the same: [23] of SHA-256/,
-      });
+      await assert.rejects(
+        copyPets(await filled(), { open: () => fileStorage(path), openTarget }),
+        {
+          code: 'storage_damaged',
+          message: /not the same: [23] of SHA-256/,
+        },
+      );
     });
   }
 
   test('long animals are not held by the hundred', async (t) => {
     const path = join(folder(t), 'b');
     const source = memoryStorage();
-    for (let count = 0; count < 600; count++) await source.insert({ name: 'x'.repeat(50_000), categoryId: 1n });
+    for (let count = 0; count < 600; count++)
+      await source.insert({ name: 'x'.repeat(50_000), categoryId: 1n });
     const batches: number[] = [];
     const openTarget = async (): Promise<TextTarget> => {
       const target = await fileTarget(path);
@@ -351,8 +417,11 @@ describe('copyPets', () => {
     const target = await fileTarget(path);
     atEnd(t, () => target.close());
     await target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]);
-    await assert.rejects(target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]), {
-      code: 'storage_unusable',
-    });
+    await assert.rejects(
+      target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]),
+      {
+        code: 'storage_unusable',
+      },
+    );
   });
 });

@@ -1,8 +1,14 @@
-/** Owns what tests of `petstore copy` have in common: animals that are hard to keep, and what a file has of them. */
+/**
+ * Owns what tests of `petstore copy` have in common: animals that are hard to keep, and what a file
+ * has of them.
+ */
 import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** With gaps between the ids, up to the last one, and all that a text can be. Each is as we write it. */
+/**
+ * With gaps between the ids, up to the last one, and all that a text can be. Each is as we write
+ * it.
+ */
 export const hardAnimals: readonly string[] = [
   '{"id":1,"name":"","categoryId":0}',
   '{"id":2,"name":"\\u0000\\"\\\\\\n\\u001f\\u007f","categoryId":-9223372036854775808,"status":"sold"}'.replace(
@@ -25,7 +31,8 @@ export function someAnimals(count: number): readonly string[] {
   const statuses = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'];
   return Array.from(
     { length: count },
-    (_, index) => `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index * 7}${statuses[index % 4]}}`,
+    (_, index) =>
+      `{"id":${index + 1},"name":"Ünï-${index}","categoryId":${index * 7}${statuses[index % 4]}}`,
   );
 }
 

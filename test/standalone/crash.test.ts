@@ -6,7 +6,14 @@ import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
-import { apiKey, assertRefused, folder, run, start, type RunningServer } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  run,
+  start,
+  type RunningServer,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
@@ -57,7 +64,8 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const keys = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const bodies = new Map<string, string>();
     const tally = { repeats: 0, inFlight: 0 };
-    // All of them come to the same keys at about the same time, again in every round, until each has a 201 of its own.
+    // All of them come to the same keys at about the same time, again in every round, until each
+    // has a 201 of its own.
     const retrier = async (server: RunningServer): Promise<void> => {
       const caller = new Caller(server.port);
       for (const idempotencyKey of keys) {
@@ -106,7 +114,10 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const body = await (await server.add('Señor Patas')).text();
     await server.end();
     const crc = crc32(`${body}\n`).toString(16).padStart(8, '0');
-    assert.equal(readFileSync(join(cwd, pets), 'utf8'), `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`);
+    assert.equal(
+      readFileSync(join(cwd, pets), 'utf8'),
+      `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`,
+    );
   });
 
   test('F2: a torn tail is cut, kept beside the file and said in the log', async (t) => {
@@ -118,7 +129,8 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const second = await start(t, [], { cwd });
     assert.equal((await second.said('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
-    const torn = readdirSync(join(cwd, 'data')).find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
+    const torn =
+      readdirSync(join(cwd, 'data')).find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
     assert.equal(readFileSync(join(cwd, 'data', torn), 'utf8'), '{"id":2,"na');
     assert.match(await (await second.add('Tom')).text(), /"id":2,/);
   });

@@ -6,7 +6,16 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { command } from '../support/command.js';
-import { assertRefused, folder, freePort, run, Running, RunningServer, serverFile, start } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  freePort,
+  run,
+  Running,
+  RunningServer,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const unkeyed = { PETSTORE_API_KEYS: '' };
@@ -24,12 +33,14 @@ describe('--dev', { concurrency: 4 }, () => {
   test('prints one line that a shell runs to add an animal and list it', async (t) => {
     const cwd = folder(t);
     const server = await start(t, ['--dev'], { cwd, env: unkeyed });
-    const { code, stdout, stderr } = await new Running('sh', ['-c', await banner(server)], { cwd }).ended;
+    const { code, stdout, stderr } = await new Running('sh', ['-c', await banner(server)], { cwd })
+      .ended;
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
     assert.equal(stdout, `${animal}\n[${animal}]\n`);
     await server.end();
-    // The log's, the docs' and this one, then a line of the log for each of the two requests, and one for the end.
+    // The log's, the docs' and this one, then a line of the log for each of the two requests, and
+    // one for the end.
     const [, docs, , ...log] = server.lines;
     assert.match(docs ?? '', /^Page: http\S+\/ {2}Docs: http\S+\/docs$/);
     assert.deepEqual(
@@ -61,14 +72,23 @@ describe('--dev', { concurrency: 4 }, () => {
   test('works beside other keys, and its line comes under --log silent too', async (t) => {
     const cwd = folder(t);
     const port = await freePort();
-    const server = new RunningServer(process.execPath, [serverFile, '--dev', '--log', 'silent', '--port', port], {
-      cwd,
-      env: { PETSTORE_API_KEYS: 'other' },
-    });
+    const server = new RunningServer(
+      process.execPath,
+      [serverFile, '--dev', '--log', 'silent', '--port', port],
+      {
+        cwd,
+        env: { PETSTORE_API_KEYS: 'other' },
+      },
+    );
     atEnd(t, () => server.end('SIGKILL'));
     const line = await banner(server);
-    assert.equal(server.stdout, `Page: http://127.0.0.1:${port}/  Docs: http://127.0.0.1:${port}/docs\n${line}\n`);
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers: { Authorization: 'Bearer other' } });
+    assert.equal(
+      server.stdout,
+      `Page: http://127.0.0.1:${port}/  Docs: http://127.0.0.1:${port}/docs\n${line}\n`,
+    );
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, {
+      headers: { Authorization: 'Bearer other' },
+    });
     assert.equal(answer.status, 200);
   });
 
@@ -78,8 +98,14 @@ describe('--dev', { concurrency: 4 }, () => {
       env: unkeyed,
     });
     assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
-    const six = await start(t, ['--dev', '--host', '::', '--storage', 'memory:'], { cwd: folder(t), env: unkeyed });
-    assert.equal((await new Running('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code, 0);
+    const six = await start(t, ['--dev', '--host', '::', '--storage', 'memory:'], {
+      cwd: folder(t),
+      env: unkeyed,
+    });
+    assert.equal(
+      (await new Running('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code,
+      0,
+    );
     await six.end();
     await server.end();
   });
@@ -102,7 +128,9 @@ describe('--dev', { concurrency: 4 }, () => {
     assertRefused(
       await run(['--dev'], { cwd, env: { PORT: String(port) } }),
       2,
-      new RegExp(`^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`),
+      new RegExp(
+        `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
+      ),
     );
     assert.deepEqual(readdirSync(cwd), []);
   });
@@ -128,6 +156,10 @@ describe('--dev', { concurrency: 4 }, () => {
   test('a place where no key can be made is refused with exit 2', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'data'), '');
-    assertRefused(await command(['--dev', '--port', '0', '--storage', 'memory:'], { cwd }), 2, /data\/dev-key/);
+    assertRefused(
+      await command(['--dev', '--port', '0', '--storage', 'memory:'], { cwd }),
+      2,
+      /data\/dev-key/,
+    );
   });
 });

@@ -1,4 +1,5 @@
-// Taking turns at a file: by a lock that ends with its owner's work, and that a person deletes where that died.
+// Taking turns at a file: by a lock that ends with its owner's work, and that a person deletes
+// where that died.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,10 @@ test('a lock that is held is waited for, and then refused with what to do', asyn
   writeFileSync(`${path}.lock`, '');
   await assert.rejects(
     replaceFile(path, () => assert.fail('worked'), 100),
-    { name: 'Refusal', message: `${path}.lock is held by another process; try again, or delete it if there is none` },
+    {
+      name: 'Refusal',
+      message: `${path}.lock is held by another process; try again, or delete it if there is none`,
+    },
   );
   assert.deepEqual(readdirSync(cwd), ['keys.json.lock']);
   setTimeout(() => rmSync(`${path}.lock`), 50);

@@ -18,7 +18,15 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, run, Running, serverFile, start } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  run,
+  Running,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const memory = { PETSTORE_STORAGE: 'memory:' };
@@ -31,7 +39,12 @@ async function addKey(cwd: string, name: string, ...args: readonly string[]): Pr
 }
 
 function entry(name: string, key: string, more: object = {}): object {
-  return { name, sha256: createHash('sha256').update(key).digest('hex'), created: '2026-11-20T08:00:00Z', ...more };
+  return {
+    name,
+    sha256: createHash('sha256').update(key).digest('hex'),
+    created: '2026-11-20T08:00:00Z',
+    ...more,
+  };
 }
 
 function keysFile(cwd: string, ...keys: readonly object[]): string {
@@ -50,7 +63,10 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.match(stderr, /data\/keys\.json/);
     const text = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
     assert.ok(!text.includes(stdout.trim()));
-    assert.equal(JSON.parse(text).keys[0].sha256, createHash('sha256').update(stdout.trim()).digest('hex'));
+    assert.equal(
+      JSON.parse(text).keys[0].sha256,
+      createHash('sha256').update(stdout.trim()).digest('hex'),
+    );
     assert.equal(statSync(join(cwd, 'data/keys.json')).mode & 0o777, 0o600);
     assert.equal(statSync(join(cwd, 'data')).mode & 0o777, 0o700);
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
@@ -61,7 +77,10 @@ describe('the keys command', { concurrency: 4 }, () => {
     const key = await addKey(cwd, 'alice');
     await addKey(cwd, 'bob the builder', '--expires', '90d');
     const { stdout } = await command(['keys', 'list'], { cwd });
-    assert.match(stdout, /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/);
+    assert.match(
+      stdout,
+      /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/,
+    );
     assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
     const { code } = await command(['keys', 'revoke', 'alice'], { cwd });
     assert.equal(code, 0);
@@ -77,7 +96,9 @@ describe('the keys command', { concurrency: 4 }, () => {
     test(`--expires ${text} ends a key after that time`, async (t) => {
       const cwd = folder(t);
       await addKey(cwd, 'alice', `--expires=${text}`);
-      const [{ created, expires }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
+      const [{ created, expires }] = JSON.parse(
+        readFileSync(join(cwd, 'data/keys.json'), 'utf8'),
+      ).keys;
       assert.equal(Date.parse(expires) - Date.parse(created), ms);
     });
   }
@@ -85,7 +106,10 @@ describe('the keys command', { concurrency: 4 }, () => {
   test('an expired key is listed as expired', async (t) => {
     const cwd = folder(t);
     keysFile(cwd, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
-    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^old .* expired 2020-01-01T00:00:00Z\n$/);
+    assert.match(
+      (await command(['keys', 'list'], { cwd })).stdout,
+      /^old .* expired 2020-01-01T00:00:00Z\n$/,
+    );
   });
 
   test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
@@ -96,7 +120,10 @@ describe('the keys command', { concurrency: 4 }, () => {
       entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
       entry('c', 'z', { expires: '2028-02-29' }),
     );
-    assert.equal((await command(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length, 3);
+    assert.equal(
+      (await command(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length,
+      3,
+    );
   });
 
   const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
@@ -135,7 +162,11 @@ describe('the keys command', { concurrency: 4 }, () => {
       ['keys', 'add', 'a', '--keys-file', '/proc/foo/bar/keys.json'],
       /ENOENT.*--keys-file/,
     ],
-    ['a device, which never ends', ['keys', 'add', 'a', '--keys-file', '/dev/zero'], /\/dev\/zero.*no regular file/],
+    [
+      'a device, which never ends',
+      ['keys', 'add', 'a', '--keys-file', '/dev/zero'],
+      /\/dev\/zero.*no regular file/,
+    ],
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
@@ -156,7 +187,10 @@ describe('the keys command', { concurrency: 4 }, () => {
 
   test('behind -- all is a name, and a flag may stand anywhere before', async (t) => {
     const cwd = folder(t);
-    assert.equal((await command(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code, 0);
+    assert.equal(
+      (await command(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code,
+      0,
+    );
     assert.match((await command(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
   });
 
@@ -165,7 +199,10 @@ describe('the keys command', { concurrency: 4 }, () => {
     await addKey(cwd, 'alice', '--keys-file', 'one.json');
     await command(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
     assert.deepEqual(readdirSync(cwd), ['one.json']);
-    assert.equal((await command(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length, 3);
+    assert.equal(
+      (await command(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length,
+      3,
+    );
   });
 
   test('of many keys added at once none is lost', async (t) => {
@@ -183,7 +220,9 @@ describe('the keys command', { concurrency: 4 }, () => {
     mkdirSync(join(cwd, 'data'));
     writeFileSync(join(cwd, 'victim'), 'as it was');
     const shell = 'ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
-    const { code, stderr } = await new Running('sh', ['-c', shell, process.execPath, serverFile], { cwd }).ended;
+    const { code, stderr } = await new Running('sh', ['-c', shell, process.execPath, serverFile], {
+      cwd,
+    }).ended;
     assert.equal(code, 0, stderr);
     assert.equal(readFileSync(join(cwd, 'victim'), 'utf8'), 'as it was');
     assert.ok(lstatSync(join(cwd, 'data/keys.json')).isFile());
@@ -197,7 +236,10 @@ describe('the keys command', { concurrency: 4 }, () => {
     symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
     symlinkSync('folder/other.json', join(cwd, 'link.json'));
     for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
-    const { code, stderr } = await command(['keys', 'revoke', 'alice', '--keys-file', 'link.json'], { cwd });
+    const { code, stderr } = await command(
+      ['keys', 'revoke', 'alice', '--keys-file', 'link.json'],
+      { cwd },
+    );
     assert.equal(code, 0, stderr);
     const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
     assert.deepEqual(
@@ -205,7 +247,8 @@ describe('the keys command', { concurrency: 4 }, () => {
       ['carol', 'bob'],
     );
     assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
-    for (const link of ['link.json', 'real/other.json']) assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
+    for (const link of ['link.json', 'real/other.json'])
+      assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
     assertRefused(
       await command(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }),
       2,
@@ -230,21 +273,36 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['no name', JSON.stringify({ keys: [{ ...entry('a', 'x'), name: undefined }] })],
     ['a short digest', JSON.stringify({ keys: [entry('a', 'x', { sha256: 'abc' })] })],
     ['no creation time', JSON.stringify({ keys: [entry('a', 'x', { created: undefined })] })],
-    ['an expiry that is no time', JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] })],
+    [
+      'an expiry that is no time',
+      JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] }),
+    ],
     [
       'an expiry that is no day of the calendar',
       JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] }),
     ],
-    ['an expiry on 31 February', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-31' })] })],
+    [
+      'an expiry on 31 February',
+      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-31' })] }),
+    ],
     [
       'an expiry on 29 February of no leap year',
       JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-29T23:30:00-05:00' })] }),
     ],
-    ['an expiry without a zone', JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] })],
-    ['a misspelt expiry', JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] })],
+    [
+      'an expiry without a zone',
+      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] }),
+    ],
+    [
+      'a misspelt expiry',
+      JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] }),
+    ],
     ['the name of the key of --dev', JSON.stringify({ keys: [entry('dev', 'x')] })],
     ['the name of a key of PETSTORE_API_KEYS', JSON.stringify({ keys: [entry('env-1', 'x')] })],
-    ['a member twice', JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"')],
+    [
+      'a member twice',
+      JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"'),
+    ],
     ['a name twice', JSON.stringify({ keys: [entry('a', 'x'), entry('a', 'y')] })],
   ];
   for (const [what, text] of badFiles) {
@@ -252,7 +310,11 @@ describe('the keys command', { concurrency: 4 }, () => {
       const cwd = folder(t);
       const path = keysFile(cwd);
       writeFileSync(path, text);
-      assertRefused(await command(['keys', 'add', 'new'], { cwd }), 2, /keys file data\/keys\.json/);
+      assertRefused(
+        await command(['keys', 'add', 'new'], { cwd }),
+        2,
+        /keys file data\/keys\.json/,
+      );
       assert.equal(readFileSync(path, 'utf8'), text);
       assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
     });
@@ -268,7 +330,10 @@ describe('the keys command', { concurrency: 4 }, () => {
 
   test('a missing member of a keys file is told as missing', async (t) => {
     const cwd = folder(t);
-    writeFileSync(keysFile(cwd), JSON.stringify({ keys: [entry('a', 'x', { sha256: undefined })] }));
+    writeFileSync(
+      keysFile(cwd),
+      JSON.stringify({ keys: [entry('a', 'x', { sha256: undefined })] }),
+    );
     const line =
       /^keys file data\/keys\.json cannot be used: key 1: "sha256" is missing; it must be 64 hexadecimal digits/;
     assertRefused(await command(['keys', 'list'], { cwd }), 2, line);
@@ -279,10 +344,15 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('C40: any active key of the environment and the file is accepted', async (t) => {
     const cwd = folder(t);
     const alice = await addKey(cwd, 'alice');
-    const server = await start(t, [], { cwd, env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' } });
-    for (const key of [alice, 'one', 'two']) assert.equal((await server.get('/v1/pets', key)).status, 200, key);
+    const server = await start(t, [], {
+      cwd,
+      env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' },
+    });
+    for (const key of [alice, 'one', 'two'])
+      assert.equal((await server.get('/v1/pets', key)).status, 200, key);
     const [{ sha256 }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
-    for (const key of ['alice', 'three', 'one,', sha256]) assert.equal((await server.get('/v1/pets', key)).status, 401);
+    for (const key of ['alice', 'three', 'one,', sha256])
+      assert.equal((await server.get('/v1/pets', key)).status, 401);
   });
 
   test('C41: outside /v1 no key is needed', async (t) => {
@@ -303,9 +373,16 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     const expires = new Date(Date.now() + 1_000).toISOString();
     writeFileSync(path, JSON.stringify({ keys: [{ ...keys[0], expires }] }));
     server.child.kill('SIGHUP');
-    await until('the end of the key', async () => (await server.get('/v1/pets', key)).status === 401);
+    await until(
+      'the end of the key',
+      async () => (await server.get('/v1/pets', key)).status === 401,
+    );
     assert.ok(Date.now() >= Date.parse(expires));
-    assertRefused(await command([], { cwd, env: { ...memory, PORT: '0' } }), 2, /every API key has expired/);
+    assertRefused(
+      await command([], { cwd, env: { ...memory, PORT: '0' } }),
+      2,
+      /every API key has expired/,
+    );
   });
 
   /** Two seconds, and as many again for each that a busy machine takes for anything. */
@@ -321,7 +398,10 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     assert.equal((await server.said('keys read again'))['keys'], 2);
     await command(['keys', 'revoke', 'bob'], { cwd });
     const revokedAt = performance.now();
-    await until('the end of the key', async () => (await server.get('/v1/pets', bob)).status === 401);
+    await until(
+      'the end of the key',
+      async () => (await server.get('/v1/pets', bob)).status === 401,
+    );
     assert.ok(performance.now() - revokedAt < followedMs);
     assert.ok(!server.stdout.includes(bob));
   });
@@ -347,7 +427,10 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     assert.match(String(warning['error']), /data\/keys\.json.*Not valid JSON/);
     assert.equal((await server.get('/v1/pets', 'one')).status, 200);
     rmSync(path);
-    await until('a second warning', () => server.log.filter(({ level }) => level === 'warn').length === 2);
+    await until(
+      'a second warning',
+      () => server.log.filter(({ level }) => level === 'warn').length === 2,
+    );
     assert.equal((await server.get('/v1/pets', 'one')).status, 200);
     writeFileSync(`${path}.new`, JSON.stringify({ keys: [entry('a', 'two')] }));
     renameSync(`${path}.new`, path);
@@ -358,7 +441,8 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('a change that cannot be read, for lack of descriptors, is tried again each second; the log says so once', async (t) => {
     const cwd = folder(t);
     const path = keysFile(cwd, entry('a', 'one'), entry('b', 'two'));
-    // Keeps every descriptor but one, which is that of the answer's own socket, until it is told to free them.
+    // Keeps every descriptor but one, which is that of the answer's own socket, until it is told to
+    // free them.
     writeFileSync(
       join(cwd, 'plugin.mjs'),
       `import { closeSync, openSync } from 'node:fs';
@@ -376,8 +460,10 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     atEnd(t, () => agent.destroy());
     const status = (path: string, key: string): Promise<number | undefined> =>
       new Promise((resolve, reject) => {
-        const request = get(server.url + path, { agent, headers: { Authorization: `Bearer ${key}` } }, (response) =>
-          response.resume().once('end', () => resolve(response.statusCode)),
+        const request = get(
+          server.url + path,
+          { agent, headers: { Authorization: `Bearer ${key}` } },
+          (response) => response.resume().once('end', () => resolve(response.statusCode)),
         );
         request.once('error', reject);
       });
@@ -410,7 +496,10 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     const alice = await addKey(cwd, 'alice');
     const server = await start(t, [], { cwd, env: unkeyed });
     await command(['keys', 'revoke', 'alice'], { cwd });
-    await until('the end of the key', async () => (await server.get('/v1/pets', alice)).status === 401);
+    await until(
+      'the end of the key',
+      async () => (await server.get('/v1/pets', alice)).status === 401,
+    );
     assert.equal((await server.get('/healthz')).status, 200);
   });
 });

@@ -1,11 +1,20 @@
-// The log: JSON lines on standard output, or text for people on a terminal; its levels, and what can never be in it.
+// The log: JSON lines on standard output, or text for people on a terminal; its levels, and what
+// can never be in it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { apiKey, folder, freePort, Running, RunningServer, serverFile, start } from '../support/process.js';
+import {
+  apiKey,
+  folder,
+  freePort,
+  Running,
+  RunningServer,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 describe('the log', { concurrency: 4 }, () => {
@@ -28,7 +37,9 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
-    const server = await start(t, ['--storage', 'memory:', '--log', 'requests'], { cwd: folder(t) });
+    const server = await start(t, ['--storage', 'memory:', '--log', 'requests'], {
+      cwd: folder(t),
+    });
     await server.add('Rex');
     await server.get('/v1/pets/1?secret=1');
     await server.get('/v1/pets', 'wrong-key');
@@ -36,7 +47,14 @@ describe('the log', { concurrency: 4 }, () => {
     const { stdout } = await server.end();
     const requests = lines(stdout).filter(({ msg }) => msg === 'request');
     assert.deepEqual(
-      requests.map(({ method, path, route, status, key, address }) => [method, path, route, status, key, address]),
+      requests.map(({ method, path, route, status, key, address }) => [
+        method,
+        path,
+        route,
+        status,
+        key,
+        address,
+      ]),
       [
         ['POST', '/v1/pets', '/v1/pets', 201, 'env-1', '127.0.0.1'],
         ['GET', '/v1/pets/1', '/v1/pets/{petId}', 200, 'env-1', '127.0.0.1'],
@@ -50,12 +68,19 @@ describe('the log', { concurrency: 4 }, () => {
   test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
     for (const format of ['json', 'text']) {
       const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
-      const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', await freePort()], {
-        cwd: folder(t),
-        env: { PETSTORE_API_KEYS: `${apiKey},of%41ll` },
-      });
+      const server = new RunningServer(
+        process.execPath,
+        [serverFile, ...args, '--port', await freePort()],
+        {
+          cwd: folder(t),
+          env: { PETSTORE_API_KEYS: `${apiKey},of%41ll` },
+        },
+      );
       atEnd(t, () => server.end('SIGKILL'));
-      const url = await until('the address', () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0]);
+      const url = await until(
+        'the address',
+        () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0],
+      );
       const get = (path: string, key: string): Promise<Response> =>
         fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
       await get(`/v1/pets?key=${apiKey}`, apiKey);
@@ -67,7 +92,8 @@ describe('the log', { concurrency: 4 }, () => {
       await get('/of%41ll', apiKey);
       const { stdout } = await server.end();
       assert.ok(![apiKey, encoded, 'of%41ll', '?'].some((text) => stdout.includes(text)), stdout);
-      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of']) assert.ok(stdout.includes(shown), stdout);
+      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of'])
+        assert.ok(stdout.includes(shown), stdout);
     }
   });
 
@@ -115,11 +141,16 @@ describe('the log', { concurrency: 4 }, () => {
     ['json', /^\{"level":"info","msg":"listening",.*"pid":(\d+),/m],
   ] as const) {
     const what =
-      format === '' ? 'on a terminal the log is text' : `PETSTORE_LOG_FORMAT=${format} holds on a terminal too`;
+      format === ''
+        ? 'on a terminal the log is text'
+        : `PETSTORE_LOG_FORMAT=${format} holds on a terminal too`;
     test(what, { skip: !existsSync('/usr/bin/script') }, async (t) => {
       const command = `"${process.execPath}" "${serverFile}" --storage memory: --port 0`;
       const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_LOG_FORMAT: format };
-      const terminal = new Running('script', ['-qec', command, '/dev/null'], { cwd: folder(t), env });
+      const terminal = new Running('script', ['-qec', command, '/dev/null'], {
+        cwd: folder(t),
+        env,
+      });
       atEnd(t, () => terminal.end('SIGKILL'));
       const pid = await until('the first line', () => pattern.exec(terminal.stdout)?.[1]);
       process.kill(Number(pid), 'SIGTERM');
@@ -130,9 +161,17 @@ describe('the log', { concurrency: 4 }, () => {
   test('silent prints nothing at all', async (t) => {
     const cwd = folder(t);
     const port = await freePort();
-    const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'silent' };
+    const env = {
+      PETSTORE_API_KEYS: apiKey,
+      PETSTORE_STORAGE: 'memory:',
+      PORT: port,
+      PETSTORE_LOG: 'silent',
+    };
     const server = new Running(process.execPath, [serverFile], { cwd, env });
-    await until('an answer', async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok);
+    await until(
+      'an answer',
+      async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok,
+    );
     const ended = await server.end();
     assert.equal(ended.code, 0);
     assert.equal(ended.stdout + ended.stderr, '');
@@ -194,7 +233,11 @@ describe('the log', { concurrency: 4 }, () => {
       ['unreadable', 'not for you'],
       ['no keys', 'no keys here'],
     ] as const)
-      assert.deepEqual(line(msg), { level: 'info', msg, unwritten: `the fields could not be logged: ${reason}` });
+      assert.deepEqual(line(msg), {
+        level: 'info',
+        msg,
+        unwritten: `the fields could not be logged: ${reason}`,
+      });
   });
 
   test('an error that nobody caught and nobody can inspect is logged, and ends the process with 70', async (t) => {
@@ -215,9 +258,16 @@ describe('the log', { concurrency: 4 }, () => {
     assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
   });
 
-  test('a log that cannot be written does no harm', { skip: !existsSync('/dev/full') }, async (t) => {
+  test('a log that cannot be written does no harm', {
+    skip: !existsSync('/dev/full'),
+  }, async (t) => {
     const port = await freePort();
-    const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'requests' };
+    const env = {
+      PETSTORE_API_KEYS: apiKey,
+      PETSTORE_STORAGE: 'memory:',
+      PORT: port,
+      PETSTORE_LOG: 'requests',
+    };
     const shell = ['-c', 'exec "$0" "$1" >/dev/full', process.execPath, serverFile];
     const server = new Running('sh', shell, { cwd: folder(t), env });
     atEnd(t, () => server.end('SIGKILL'));
@@ -243,11 +293,14 @@ describe('the log', { concurrency: 4 }, () => {
     const { url } = server;
     server.child.stdout?.pause();
     const buffered: number[] = [];
-    for (let count = 0; count < 4; count++) buffered.push(Number(await (await fetch(`${url}/flood`)).text()));
-    for (const bytes of buffered) assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
+    for (let count = 0; count < 4; count++)
+      buffered.push(Number(await (await fetch(`${url}/flood`)).text()));
+    for (const bytes of buffered)
+      assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
     server.child.stdout?.resume();
     const { level, lines: dropped } = await server.said('log lines were dropped: nobody read them');
-    const numbers = (): unknown[] => server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
+    const numbers = (): unknown[] =>
+      server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
     assert.equal(level, 'warn');
     assert.equal(numbers().length + Number(dropped), 4_000);
     // What is kept is the beginning; after it everything is written again.
@@ -264,20 +317,30 @@ describe('the log', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const server = new RunningServer(process.execPath, [serverFile], {
       cwd,
-      env: { PETSTORE_API_KEYS: apiKey, PETSTORE_STORAGE: 'memory:', PORT: '0', PETSTORE_LOG: 'requests' },
+      env: {
+        PETSTORE_API_KEYS: apiKey,
+        PETSTORE_STORAGE: 'memory:',
+        PORT: '0',
+        PETSTORE_LOG: 'requests',
+      },
     });
     atEnd(t, () => server.end('SIGKILL'));
     await server.said('listening');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();
-    for (let count = 0; count < 5; count++) assert.equal((await server.get('/v1/pets')).status, 200);
+    for (let count = 0; count < 5; count++)
+      assert.equal((await server.get('/v1/pets')).status, 200);
     assert.equal((await server.end()).code, 0);
   });
 
   test('a reader that is gone before the first line does no harm to a command', async (t) => {
-    const shell = spawn('sh', ['-c', '"$0" "$1" --help | true; exit 0', process.execPath, serverFile], {
-      cwd: folder(t),
-    });
+    const shell = spawn(
+      'sh',
+      ['-c', '"$0" "$1" --help | true; exit 0', process.execPath, serverFile],
+      {
+        cwd: folder(t),
+      },
+    );
     let stderr = '';
     shell.stderr.on('data', (text) => (stderr += text));
     await new Promise((resolve) => shell.once('close', resolve));

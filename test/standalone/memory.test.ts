@@ -1,4 +1,5 @@
-// C60: a body takes a small multiple of its length, whatever stands in it: 16 MiB at a heap of 256 MiB.
+// C60: a body takes a small multiple of its length, whatever stands in it: 16 MiB at a heap of 256
+// MiB.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -19,7 +20,11 @@ const bodies: readonly (readonly [what: string, body: Buffer, status: number])[]
   ['escapes', bodyOf(name, '\\n', '"}'), 201],
   ['empty objects', bodyOf('[', '{},', '{}]'), 400],
   ['numbers', bodyOf('[', '0,', '0]'), 400],
-  ['empty arrays in a member that nobody reads', bodyOf('{"name":"a","categoryId":1,"x":[', '[],', '[]]}'), 400],
+  [
+    'empty arrays in a member that nobody reads',
+    bodyOf('{"name":"a","categoryId":1,"x":[', '[],', '[]]}'),
+    400,
+  ],
 ];
 
 describe('C60 a body of 16 MiB at a heap of 256 MiB', { concurrency: 2 }, () => {

@@ -1,4 +1,5 @@
-// The command line and the environment: every name, who wins, and what is refused with exit 2 before anything is touched.
+// The command line and the environment: every name, who wins, and what is refused with exit 2
+// before anything is touched.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -47,7 +48,10 @@ describe('options', { concurrency: 4 }, () => {
   test('--version prints the version of package.json', async (t) => {
     const { code, stdout } = await run(['--version'], { cwd: folder(t) });
     assert.equal(code, 0);
-    assert.equal(stdout, `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}\n`);
+    assert.equal(
+      stdout,
+      `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}\n`,
+    );
   });
 
   test('-h, help and -v are what --help and --version are, and the help names the program as it was called', async (t) => {
@@ -58,7 +62,10 @@ describe('options', { concurrency: 4 }, () => {
       const { code, stdout } = await command(args, { cwd });
       assert.deepEqual([code, stdout], [0, help], args.join(' '));
     }
-    assert.equal((await command(['-v'], { cwd })).stdout, (await command(['--version'], { cwd })).stdout);
+    assert.equal(
+      (await command(['-v'], { cwd })).stdout,
+      (await command(['--version'], { cwd })).stdout,
+    );
     symlinkSync(serverFile, join(cwd, 'petstore'));
     const called = async (args: readonly string[]): Promise<Ended> =>
       new Running(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
@@ -72,7 +79,12 @@ describe('options', { concurrency: 4 }, () => {
     assert.deepEqual(readdirSync(cwd), []);
   });
 
-  const refusals: readonly (readonly [string, readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
+  const refusals: readonly (readonly [
+    string,
+    readonly string[],
+    Readonly<Record<string, string>>,
+    RegExp,
+  ])[] = [
     ['an unknown flag, with the nearest one', ['--prot', '1'], keyed, /--prot.*--port/],
     ['a flag that is like none', ['--xyzzy'], keyed, /--xyzzy.*--help/],
     ['a short flag', ['-x'], keyed, /-x;.*--help/],
@@ -85,9 +97,25 @@ describe('options', { concurrency: 4 }, () => {
     ['an unknown command', ['improt', 'x'], keyed, /improt.*import/],
     ['a flag of another command', ['keys', 'list', '--port', '1'], {}, /--port.*keys/],
     ['--expires at a start', ['--expires', '1d'], keyed, /--expires/],
-    ...['65536', '-1', '+80', '080', '1e3', '0x50', '80 ', 'http', '3000.0', '99999999999999999999'].map(
+    ...[
+      '65536',
+      '-1',
+      '+80',
+      '080',
+      '1e3',
+      '0x50',
+      '80 ',
+      'http',
+      '3000.0',
+      '99999999999999999999',
+    ].map(
       (port) =>
-        [`the port ${port}`, [`--port=${port}`], keyed, /^--port must be a whole number from 0 to 65535/] as const,
+        [
+          `the port ${port}`,
+          [`--port=${port}`],
+          keyed,
+          /^--port must be a whole number from 0 to 65535/,
+        ] as const,
     ),
     ['a bad port in the environment', [], { ...keyed, PORT: 'eighty' }, /^PORT must be .*"eighty"/],
     ['a bad host', ['--host', 'http://x'], keyed, /^--host/],
@@ -122,29 +150,89 @@ describe('options', { concurrency: 4 }, () => {
       { ...keyed, PETSTORE_STORAGE: 'postgresql:x' },
       /^PETSTORE_STORAGE must be/,
     ],
-    ['an unknown storage', ['--storage', 'redis://ann:secret@db'], keyed, /^--storage must be file:PATH/],
+    [
+      'an unknown storage',
+      ['--storage', 'redis://ann:secret@db'],
+      keyed,
+      /^--storage must be file:PATH/,
+    ],
     ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
-    ['a body limit of 0', ['--max-body-bytes', '0'], keyed, /^--max-body-bytes.*from 1 to 16777216/],
+    [
+      'a body limit of 0',
+      ['--max-body-bytes', '0'],
+      keyed,
+      /^--max-body-bytes.*from 1 to 16777216/,
+    ],
     [
       'a body limit that is too large',
       [],
       { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' },
       /^PETSTORE_MAX_BODY_BYTES/,
     ],
-    ['a drain that is no number', ['--drain', '5s'], keyed, /^--drain must be a whole number from 0 to 3600/],
+    [
+      'a drain that is no number',
+      ['--drain', '5s'],
+      keyed,
+      /^--drain must be a whole number from 0 to 3600/,
+    ],
     ['a drain of days', [], { ...keyed, PETSTORE_DRAIN: '3601' }, /^PETSTORE_DRAIN must be/],
-    ['a base URL that is no URL', ['--base-url', 'api.example.com'], keyed, /^--base-url must be an absolute URL/],
-    ['a base URL of another scheme', [], { ...keyed, PETSTORE_BASE_URL: 'ftp://x' }, /^PETSTORE_BASE_URL/],
+    [
+      'a base URL that is no URL',
+      ['--base-url', 'api.example.com'],
+      keyed,
+      /^--base-url must be an absolute URL/,
+    ],
+    [
+      'a base URL of another scheme',
+      [],
+      { ...keyed, PETSTORE_BASE_URL: 'ftp://x' },
+      /^PETSTORE_BASE_URL/,
+    ],
     ['a base URL that breaks off', ['--base-url', 'https://['], keyed, /^--base-url/],
     ['a value of great length, cut', ['--log', 'x'.repeat(5_000)], keyed, /^--log.{0,120}x…"$/m],
-    ['a bad staging URL', [], { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' }, /^PETSTORE_STAGING_BASE_URL/],
-    ['an unknown log level', ['--log', 'debug'], keyed, /^--log must be one of silent, info, requests/],
-    ['an unknown log level in the environment', [], { ...keyed, PETSTORE_LOG: 'INFO' }, /^PETSTORE_LOG/],
-    ['an unknown log format', ['--log-format', 'xml'], keyed, /^--log-format must be one of text, json/],
-    ['a bad log format in the environment', [], { ...keyed, PETSTORE_LOG_FORMAT: 'JSON' }, /^PETSTORE_LOG_FORMAT/],
+    [
+      'a bad staging URL',
+      [],
+      { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' },
+      /^PETSTORE_STAGING_BASE_URL/,
+    ],
+    [
+      'an unknown log level',
+      ['--log', 'debug'],
+      keyed,
+      /^--log must be one of silent, info, requests/,
+    ],
+    [
+      'an unknown log level in the environment',
+      [],
+      { ...keyed, PETSTORE_LOG: 'INFO' },
+      /^PETSTORE_LOG/,
+    ],
+    [
+      'an unknown log format',
+      ['--log-format', 'xml'],
+      keyed,
+      /^--log-format must be one of text, json/,
+    ],
+    [
+      'a bad log format in the environment',
+      [],
+      { ...keyed, PETSTORE_LOG_FORMAT: 'JSON' },
+      /^PETSTORE_LOG_FORMAT/,
+    ],
     ['--after at a start', ['--after', '1'], keyed, /--after is not for a start/],
-    ['control characters in a value, on one line', ['--log', 'a\nb\u2028\u001b[2J'], keyed, /^--log/],
-    ['control characters in a flag, on one line', ['--a\nb\u0085'], keyed, /unknown flag --a\\u000ab\\u0085/],
+    [
+      'control characters in a value, on one line',
+      ['--log', 'a\nb\u2028\u001b[2J'],
+      keyed,
+      /^--log/,
+    ],
+    [
+      'control characters in a flag, on one line',
+      ['--a\nb\u0085'],
+      keyed,
+      /unknown flag --a\\u000ab\\u0085/,
+    ],
     ['no key at all, saying how to make one', [], {}, /keys add NAME.*PETSTORE_API_KEYS.*--dev/],
     ['keys of commas and spaces alone', [], { PETSTORE_API_KEYS: ' , ,' }, /no API key/],
     [
@@ -153,19 +241,30 @@ describe('options', { concurrency: 4 }, () => {
       { PETSTORE_API_KEYS: 'good,schlüssel' },
       /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
     ],
-    ['a keys file that is not there', ['--keys-file', 'nowhere.json'], keyed, /nowhere\.json.*--keys-file/],
+    [
+      'a keys file that is not there',
+      ['--keys-file', 'nowhere.json'],
+      keyed,
+      /nowhere\.json.*--keys-file/,
+    ],
     [
       'a keys file of the environment that is not there',
       [],
       { ...keyed, PETSTORE_KEYS_FILE: 'nowhere.json' },
       /nowhere\.json.*PETSTORE_KEYS_FILE/,
     ],
-    ['a bad keys file even under --dev', ['--dev', '--keys-file', 'nowhere.json'], {}, /nowhere\.json/],
+    [
+      'a bad keys file even under --dev',
+      ['--dev', '--keys-file', 'nowhere.json'],
+      {},
+      /nowhere\.json/,
+    ],
   ];
   for (const [what, args, env, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      const port = 'PORT' in env || args.some((arg) => arg.startsWith('--port')) ? {} : { PORT: '0' };
+      const port =
+        'PORT' in env || args.some((arg) => arg.startsWith('--port')) ? {} : { PORT: '0' };
       const ended = await command(args, { cwd, env: { ...port, ...env } });
       assertRefused(ended, 2, line);
       assert.equal(ended.stdout, '');
@@ -175,7 +274,11 @@ describe('options', { concurrency: 4 }, () => {
   }
 
   test('a command that is like none is refused with exit 2', async (t) => {
-    assertRefused(await run(['x'], { cwd: folder(t), env: keyed }), 2, /^unknown command x; --help lists all/);
+    assertRefused(
+      await run(['x'], { cwd: folder(t), env: keyed }),
+      2,
+      /^unknown command x; --help lists all/,
+    );
   });
 
   test('a port in use is refused with exit 2, its number and the mend', async (t) => {
@@ -242,7 +345,10 @@ describe('options', { concurrency: 4 }, () => {
     const server = await start(t, [], { cwd });
     assert.equal((await server.said('listening'))['storage'], 'file:data/pets.jsonl');
     assert.equal((await server.add('Rex')).status, 201);
-    assert.match(readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'), /^{"id":1,"name":"Rex","categoryId":1}\n/);
+    assert.match(
+      readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'),
+      /^{"id":1,"name":"Rex","categoryId":1}\n/,
+    );
   });
 
   test('--host ::1 listens on IPv6', async (t) => {
@@ -255,8 +361,20 @@ describe('options', { concurrency: 4 }, () => {
     const cwd = folder(t);
     mkdirSync(join(cwd, 'pets.jsonl'));
     writeFileSync(join(cwd, 'file'), '');
-    assertRefused(await command(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }), 3, /pets\.jsonl.*folder/);
-    assertRefused(await command(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }), 3, /file\/pets\.jsonl/);
-    assertRefused(await command(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }), 3, /\/proc\/pets\.jsonl/);
+    assertRefused(
+      await command(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }),
+      3,
+      /pets\.jsonl.*folder/,
+    );
+    assertRefused(
+      await command(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }),
+      3,
+      /file\/pets\.jsonl/,
+    );
+    assertRefused(
+      await command(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }),
+      3,
+      /\/proc\/pets\.jsonl/,
+    );
   });
 });

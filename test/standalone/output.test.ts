@@ -4,13 +4,24 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { command } from '../support/command.js';
-import { assertRefused, folder, root, Running, serverFile, type Ended } from '../support/process.js';
+import {
+  assertRefused,
+  folder,
+  root,
+  Running,
+  serverFile,
+  type Ended,
+} from '../support/process.js';
 
 const animals = join(root, 'data/animals.jsonl');
 
 /** Runs a command whose standard output is a disk that is always full. */
 function runIntoFull(args: readonly string[], cwd: string): Promise<Ended> {
-  return new Running('sh', ['-c', 'exec "$0" "$@" >/dev/full', process.execPath, serverFile, ...args], { cwd }).ended;
+  return new Running(
+    'sh',
+    ['-c', 'exec "$0" "$@" >/dev/full', process.execPath, serverFile, ...args],
+    { cwd },
+  ).ended;
 }
 
 describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/full') }, () => {
@@ -23,7 +34,9 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
   });
 
   test('keys add whose reader is gone: exit 2, and how to revoke it', async (t) => {
-    const adding = new Running(process.execPath, [serverFile, 'keys', 'add', 'bob'], { cwd: folder(t) });
+    const adding = new Running(process.execPath, [serverFile, 'keys', 'add', 'bob'], {
+      cwd: folder(t),
+    });
     adding.child.stdout?.destroy();
     assertRefused(await adding.ended, 2, /\(.*EPIPE\): the key bob .* `keys revoke bob`/);
   });
@@ -31,9 +44,21 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
   const commands: readonly (readonly [string, readonly string[], RegExp])[] = [
     ['keys list', ['keys', 'list'], /the result was shown to nobody/],
     ['check', ['check', 'pets.jsonl'], /the result was shown to nobody/],
-    ['check --salvage', ['check', 'pets.jsonl', '--salvage', 'out.jsonl'], /the result was shown to nobody/],
-    ['import', ['import', animals, '--storage', 'file:new.jsonl'], /301 animals added to file:new\.jsonl/],
-    ['copy', ['copy', '--from', 'file:pets.jsonl', '--to', 'file:copy.jsonl'], /the result was shown to nobody/],
+    [
+      'check --salvage',
+      ['check', 'pets.jsonl', '--salvage', 'out.jsonl'],
+      /the result was shown to nobody/,
+    ],
+    [
+      'import',
+      ['import', animals, '--storage', 'file:new.jsonl'],
+      /301 animals added to file:new\.jsonl/,
+    ],
+    [
+      'copy',
+      ['copy', '--from', 'file:pets.jsonl', '--to', 'file:copy.jsonl'],
+      /the result was shown to nobody/,
+    ],
     ['--help', ['--help'], /the result was shown to nobody/],
     ['--version', ['--version'], /the result was shown to nobody/],
   ];

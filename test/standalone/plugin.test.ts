@@ -26,7 +26,10 @@ const named = (path: string): string =>
 function install(cwd: string, name: string, text: string): void {
   mkdirSync(join(cwd, 'node_modules', name), { recursive: true });
   writeFileSync(join(cwd, 'node_modules', name, 'index.js'), text);
-  writeFileSync(join(cwd, 'node_modules', name, 'package.json'), JSON.stringify({ name, version: '1.0.0' }));
+  writeFileSync(
+    join(cwd, 'node_modules', name, 'package.json'),
+    JSON.stringify({ name, version: '1.0.0' }),
+  );
 }
 
 describe('plugins', { concurrency: 4 }, () => {
@@ -72,8 +75,12 @@ describe('plugins', { concurrency: 4 }, () => {
       '--plugin',
       '@some/plugin',
     ];
-    const server = await start(t, flags, { cwd, env: { ...env, PETSTORE_PLUGINS: './nowhere.js' } });
-    for (const path of ['/one', '/two', '/three']) assert.equal((await fetch(server.url + path)).status, 200, path);
+    const server = await start(t, flags, {
+      cwd,
+      env: { ...env, PETSTORE_PLUGINS: './nowhere.js' },
+    });
+    for (const path of ['/one', '/two', '/three'])
+      assert.equal((await fetch(server.url + path)).status, 200, path);
   });
 
   for (const [file, importing] of [
@@ -106,16 +113,37 @@ describe('plugins', { concurrency: 4 }, () => {
       cwd,
       env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` },
     });
-    for (const path of ['/one', '/two']) assert.equal((await fetch(server.url + path)).status, 200, path);
+    for (const path of ['/one', '/two'])
+      assert.equal((await fetch(server.url + path)).status, 200, path);
   });
 
   const refusals: readonly (readonly [string, string, string, RegExp])[] = [
-    ['that is not there', './nowhere.js', '', /^--plugin \.\/nowhere\.js cannot be loaded .*name an installed package/],
+    [
+      'that is not there',
+      './nowhere.js',
+      '',
+      /^--plugin \.\/nowhere\.js cannot be loaded .*name an installed package/,
+    ],
     ['of an unknown name', 'no-such-plugin', '', /^--plugin no-such-plugin cannot be loaded/],
     ['that leads out of the shipped ones', '..%2fserver', '', /cannot be loaded/],
-    ['with a syntax error', './plugin.mjs', 'export default function (', /^--plugin \.\/plugin\.mjs cannot be loaded/],
-    ['that throws several lines', './plugin.mjs', 'throw new Error("no\\nluck");', /cannot be loaded \(no\);/],
-    ['that throws what is no error', './plugin.mjs', 'throw "no luck";', /cannot be loaded \(no luck\);/],
+    [
+      'with a syntax error',
+      './plugin.mjs',
+      'export default function (',
+      /^--plugin \.\/plugin\.mjs cannot be loaded/,
+    ],
+    [
+      'that throws several lines',
+      './plugin.mjs',
+      'throw new Error("no\\nluck");',
+      /cannot be loaded \(no\);/,
+    ],
+    [
+      'that throws what is no error',
+      './plugin.mjs',
+      'throw "no luck";',
+      /cannot be loaded \(no luck\);/,
+    ],
     [
       'that exports no function',
       './plugin.mjs',
@@ -127,14 +155,22 @@ describe('plugins', { concurrency: 4 }, () => {
     test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
       const cwd = folder(t);
       if (text !== '') writeFileSync(join(cwd, name), text);
-      assertRefused(await command(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }), 2, line);
+      assertRefused(
+        await command(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }),
+        2,
+        line,
+      );
       assert.ok(!readdirSync(cwd).includes('data'));
     });
   }
 
   const failures: readonly (readonly [string, string, RegExp])[] = [
     ['whose path is taken', named('/v1/pets'), /failed to start \(.*\/v1\/pets/],
-    ['that throws', 'exports.plugin = () => { throw new Error("no\\nluck"); };', /failed to start \(no\); mend it/],
+    [
+      'that throws',
+      'exports.plugin = () => { throw new Error("no\\nluck"); };',
+      /failed to start \(no\); mend it/,
+    ],
     [
       'that opens what cannot be opened',
       "exports.plugin = (host) => host.waitFor(Promise.reject(new Error('no such engine')));",
@@ -153,7 +189,10 @@ describe('plugins', { concurrency: 4 }, () => {
     test(`a plugin ${what} is refused with exit 2 and one line that is of the plugin`, async (t) => {
       const cwd = folder(t);
       writeFileSync(join(cwd, 'plugin.cjs'), text);
-      const ended = await run(['--plugin', './plugin.cjs'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+      const ended = await run(['--plugin', './plugin.cjs'], {
+        cwd,
+        env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
+      });
       assertRefused(ended, 2, line);
       assert.match(ended.stderr, /^--plugin \.\/plugin\.cjs /);
     });
@@ -167,19 +206,27 @@ describe('plugins', { concurrency: 4 }, () => {
       throw new Error('no luck');
     };`;
     writeFileSync(join(cwd, 'plugin.cjs'), text);
-    const ended = await run(['--plugin', './plugin.cjs'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+    const ended = await run(['--plugin', './plugin.cjs'], {
+      cwd,
+      env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
+    });
     assertRefused(ended, 2, /failed to start \(no luck\)/);
     assert.equal(ended.stdout, 'closed');
   });
 
   test('a plugin is called with an open storage', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'pets.jsonl'), '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n');
+    writeFileSync(
+      join(cwd, 'pets.jsonl'),
+      '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
+    );
     writeFileSync(
       join(cwd, 'plugin.cjs'),
       "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
     );
-    const server = await start(t, ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'], { cwd });
+    const server = await start(t, ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'], {
+      cwd,
+    });
     assert.equal((await server.said('called'))['pets'], 2);
   });
 });

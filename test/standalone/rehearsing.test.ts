@@ -1,18 +1,30 @@
-// What clients are built against: --seed, --clock and the faults plugin of the process, and a memory storage that begins with animals.
+// What clients are built against: --seed, --clock and the faults plugin of the process, and a
+// memory storage that begins with animals.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { memoryStorage, petStatuses } from '../../dist/index.js';
 import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, root, start, type RunningServer } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  root,
+  start,
+  type RunningServer,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const sample = join(root, 'data/animals.jsonl');
 const samples = readFileSync(sample, 'utf8').trimEnd().split('\n');
 
-const textOf = async (server: RunningServer, path: string): Promise<string> => (await server.get(path, apiKey)).text();
-const post = (server: RunningServer, headers: Readonly<Record<string, string>>): Promise<Response> =>
+const textOf = async (server: RunningServer, path: string): Promise<string> =>
+  (await server.get(path, apiKey)).text();
+const post = (
+  server: RunningServer,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> =>
   fetch(`${server.url}/v1/pets`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json', ...headers },
@@ -42,7 +54,8 @@ describe('--seed', { concurrency: 4 }, () => {
     );
     const env = { PETSTORE_SEED: 'two.jsonl' };
     const first = await start(t, [], { cwd, env });
-    const both = '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
+    const both =
+      '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
     assert.equal(await textOf(first, '/v1/pets'), both);
     await first.end('SIGKILL');
     const second = await start(t, [], { cwd, env });
@@ -53,7 +66,11 @@ describe('--seed', { concurrency: 4 }, () => {
   test('a file that is bad or not there refuses the start in one line, and nothing is made', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'bad.jsonl'), `${samples[0]}\n{"name":5,"categoryId":1}\n`);
-    assertRefused(await command(['--seed', 'bad.jsonl'], { cwd }), 2, /^bad\.jsonl line 2: name must be a string/);
+    assertRefused(
+      await command(['--seed', 'bad.jsonl'], { cwd }),
+      2,
+      /^bad\.jsonl line 2: name must be a string/,
+    );
     assertRefused(
       await command(['--seed', 'none.jsonl'], { cwd }),
       2,
@@ -65,13 +82,23 @@ describe('--seed', { concurrency: 4 }, () => {
 
 describe('--clock', { concurrency: 4 }, () => {
   test('the deprecated route is there until its last second, and 404 after it', async (t) => {
-    const args = ['--storage', 'memory:', '--seed', sample, '--clock', '2030-12-06T00:59:58.5+01:00'];
+    const args = [
+      '--storage',
+      'memory:',
+      '--seed',
+      sample,
+      '--clock',
+      '2030-12-06T00:59:58.5+01:00',
+    ];
     const server = await start(t, args, { cwd: folder(t) });
     const { level, now } = await server.said('the clock is set: this is not the time');
     assert.equal(level, 'warn');
     assert.match(String(now), /^2030-12-0[56]T/);
     // It runs on from there: the answer changes while we ask.
-    await until('the end of the route', async () => (await server.get('/v1/pets/1', apiKey)).status === 404);
+    await until(
+      'the end of the route',
+      async () => (await server.get('/v1/pets/1', apiKey)).status === 404,
+    );
     assert.equal((await server.get('/v1/pets', apiKey)).status, 200);
     const early = await start(t, ['--storage', 'memory:', '--seed', sample], {
       cwd: folder(t),
@@ -97,7 +124,11 @@ describe('--clock', { concurrency: 4 }, () => {
       '2030-12-05 23:59:50',
     ]) {
       const ended = await command(['--storage', 'memory:', `--clock=${time}`], { cwd });
-      assertRefused(ended, 2, /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/);
+      assertRefused(
+        ended,
+        2,
+        /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
+      );
     }
     assert.ok(!existsSync(join(cwd, 'data')));
   });
@@ -105,14 +136,21 @@ describe('--clock', { concurrency: 4 }, () => {
 
 test('--plugin faults: a 503 after the animal was kept, and a retry with its Idempotency-Key adds nothing', async (t) => {
   const server = await start(t, ['--storage', 'memory:', '--plugin', 'faults'], { cwd: folder(t) });
-  const failed = await post(server, { 'Idempotency-Key': 'a', 'Petstore-Fault': 'status=503,after' });
+  const failed = await post(server, {
+    'Idempotency-Key': 'a',
+    'Petstore-Fault': 'status=503,after',
+  });
   assert.deepEqual([failed.status, failed.headers.get('Retry-After')], [503, '1']);
   assert.equal((await post(server, { 'Idempotency-Key': 'a' })).status, 201);
   assert.equal(await textOf(server, '/v1/pets'), '[{"id":1,"name":"Rex","categoryId":5}]');
 });
 
 test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what is no animal or no option', async () => {
-  const drafts = petStatuses.map((status, index) => ({ name: status, categoryId: BigInt(index), status }));
+  const drafts = petStatuses.map((status, index) => ({
+    name: status,
+    categoryId: BigInt(index),
+    status,
+  }));
   const storage = memoryStorage({ pets: new Set(drafts) });
   assert.deepEqual(
     await storage.list({ limit: 9 }),
@@ -120,5 +158,8 @@ test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what 
   );
   assert.equal((await storage.insert({ name: 'a', categoryId: 1n })).id, 4n);
   assert.throws(() => memoryStorage({ pets: [Object({ name: 'a', categoryId: 1 })] }), TypeError);
-  assert.throws(() => memoryStorage(Object({ animals: [] })), /option of memoryStorage animals is unknown/);
+  assert.throws(
+    () => memoryStorage(Object({ animals: [] })),
+    /option of memoryStorage animals is unknown/,
+  );
 });

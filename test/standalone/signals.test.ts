@@ -102,7 +102,8 @@ describe('the end', { concurrency: 8 }, () => {
       await server.said('stopping');
       const sentAt = performance.now();
       assert.equal((await server.end(second)).code, code);
-      // A stop that waits for the request takes 8 s and more; a busy machine may take one or two for anything.
+      // A stop that waits for the request takes 8 s and more; a busy machine may take one or two
+      // for anything.
       assert.ok(performance.now() - sentAt < 5_000);
     });
   }
@@ -153,7 +154,8 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('SIGHUP does not end it while it is still loading itself', async (t) => {
     const cwd = folder(t);
-    // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the others.
+    // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
+    // others.
     const hook = `let isSent = false;
       export async function resolve(specifier, context, next) {
         if (!isSent && context.parentURL?.endsWith('/dist/server.js')) process.kill(process.pid, 'SIGHUP'), (isSent = true);
@@ -172,9 +174,13 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
     const silent = await silentDatabase(t);
-    const migrating = new Running(process.execPath, [serverFile, 'migrate', '--storage', silent.url], {
-      cwd: folder(t),
-    });
+    const migrating = new Running(
+      process.execPath,
+      [serverFile, 'migrate', '--storage', silent.url],
+      {
+        cwd: folder(t),
+      },
+    );
     atEnd(t, () => migrating.end('SIGKILL'));
     await silent.connected;
     assert.equal((await migrating.end('SIGHUP')).signal, 'SIGHUP');
@@ -190,7 +196,10 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('a plugin that never closes: ended within 10 s with exit 1, and the log says so', async (t) => {
     const cwd = folder(t);
-    writeFileSync(join(cwd, 'plugin.mjs'), 'export default (host) => host.onClose(() => new Promise(() => {}));');
+    writeFileSync(
+      join(cwd, 'plugin.mjs'),
+      'export default (host) => host.onClose(() => new Promise(() => {}));',
+    );
     const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
     const sentAt = performance.now();
     assert.equal((await server.end()).code, 1);
@@ -213,7 +222,9 @@ describe('the end', { concurrency: 8 }, () => {
 });
 
 /** A database that takes connections and says nothing, and the first connection to it. */
-async function silentDatabase(t: TestContext): Promise<{ url: string; connected: Promise<unknown> }> {
+async function silentDatabase(
+  t: TestContext,
+): Promise<{ url: string; connected: Promise<unknown> }> {
   const silent = createServer((socket) => atEnd(t, () => socket.destroy())).listen(0, '127.0.0.1');
   atEnd(t, () => silent.close());
   const connected = once(silent, 'connection');

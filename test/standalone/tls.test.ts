@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +18,15 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { makeCertificate } from '../support/certificate.js';
 import { atEnd } from '../support/at-end.js';
 import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, Running, RunningServer, serverFile, start } from '../support/process.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  Running,
+  RunningServer,
+  serverFile,
+  start,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 let made = '';
@@ -32,7 +47,11 @@ function statusOf(url: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     get(
       url,
-      { ca: readFileSync(join(made, 'one.crt')), headers: { Authorization: `Bearer ${apiKey}` }, agent: false },
+      {
+        ca: readFileSync(join(made, 'one.crt')),
+        headers: { Authorization: `Bearer ${apiKey}` },
+        agent: false,
+      },
       (response) => {
         response.resume().once('end', () => resolve(response.statusCode));
       },
@@ -42,7 +61,11 @@ function statusOf(url: string): Promise<number | undefined> {
 
 /** Whether a new connection is shown the certificate of this name. */
 async function shows(url: string, name: string): Promise<boolean> {
-  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', rejectUnauthorized: false });
+  const socket = connect({
+    port: Number(new URL(url).port),
+    host: '127.0.0.1',
+    rejectUnauthorized: false,
+  });
   await once(socket, 'secureConnect');
   const { raw } = socket.getPeerCertificate();
   socket.destroy();
@@ -51,7 +74,9 @@ async function shows(url: string, name: string): Promise<boolean> {
 
 describe('HTTPS', { concurrency: 4 }, () => {
   test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await start(t, [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'], { cwd: folder(t) });
+    const server = await start(t, [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'], {
+      cwd: folder(t),
+    });
     assert.match(server.url, /^https:/);
     assert.equal(await statusOf(`${server.url}/v1/pets`), 200);
     assert.equal((await server.end()).code, 0);
@@ -80,7 +105,11 @@ describe('HTTPS', { concurrency: 4 }, () => {
       copyFileSync(join(made, key), join(cwd, 'key.pem'));
     };
     put('one.crt', 'one.key');
-    const server = await start(t, ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'], { cwd });
+    const server = await start(
+      t,
+      ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'],
+      { cwd },
+    );
     const shown = (name: string): Promise<boolean> => shows(server.url, name);
     assert.ok(await shown('one'));
     put('two.crt', 'one.key');
@@ -116,7 +145,16 @@ describe('HTTPS', { concurrency: 4 }, () => {
         while (!existsSync('go')) await wait(10);
       };`,
     );
-    const args = ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:', '--plugin', './slow.mjs'];
+    const args = [
+      '--tls-cert',
+      'cert.pem',
+      '--tls-key',
+      'key.pem',
+      '--storage',
+      'memory:',
+      '--plugin',
+      './slow.mjs',
+    ];
     const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', '0'], {
       cwd,
       env: { PETSTORE_API_KEYS: apiKey },
@@ -153,7 +191,11 @@ describe('HTTPS', { concurrency: 4 }, () => {
       () => tlsFlags('none.crt', 'one.key'),
       /^--tls-cert cannot be read .*none\.crt/,
     ],
-    ['a key that is not there', () => tlsFlags('one.crt', 'none.key'), /^--tls-key cannot be read .*none\.key/],
+    [
+      'a key that is not there',
+      () => tlsFlags('one.crt', 'none.key'),
+      /^--tls-key cannot be read .*none\.key/,
+    ],
     [
       'a certificate that is none',
       (t) => ['--tls-cert', bad(t), ...tlsFlags('one.crt', 'one.key').slice(2)],
@@ -178,7 +220,11 @@ describe('HTTPS', { concurrency: 4 }, () => {
   for (const [what, flags, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const cwd = folder(t);
-      assertRefused(await command(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }), 2, line);
+      assertRefused(
+        await command(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }),
+        2,
+        line,
+      );
       assert.deepEqual(readdirSync(cwd), []);
     });
   }

@@ -25,7 +25,8 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
     },
     { disk },
   );
-  const body = '{"id":1,"name":"Rex","categoryId":5,"status":"available"}\n{"id":2,"name":"Tom","categoryId":7}\n';
+  const body =
+    '{"id":1,"name":"Rex","categoryId":5,"status":"available"}\n{"id":2,"name":"Tom","categoryId":7}\n';
   assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
 });
 
@@ -90,9 +91,15 @@ test('F1 this machine appends by one call, which on Linux is a write to a descri
 
 /** The `O_` flags of this process's descriptors of a file, as the kernel has them. */
 function flagsOf(path: string): readonly number[] {
-  const ours = readdirSync('/proc/self/fd').filter((descriptor) => pathOf(descriptor) === realpathSync(path));
+  const ours = readdirSync('/proc/self/fd').filter(
+    (descriptor) => pathOf(descriptor) === realpathSync(path),
+  );
   return ours.map((descriptor) =>
-    Number.parseInt(/^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8'))?.[1] ?? '', 8),
+    Number.parseInt(
+      /^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8'))?.[1] ??
+        '',
+      8,
+    ),
   );
 }
 
@@ -110,16 +117,25 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
     const path = newPath();
     const { append, appendFlags } = appendingOn(platform);
     assert.equal(appendFlags, 0);
-    await using(path, (storage) => storage.insert(draft), { disk: { ...nodeDisk, append, appendFlags } });
+    await using(path, (storage) => storage.insert(draft), {
+      disk: { ...nodeDisk, append, appendFlags },
+    });
     assert.equal((await checkFile(path)).animals, 1);
   }
-  const failing = appendInSteps({ write: async () => 7, datasync: () => Promise.reject(systemError('EIO')) });
+  const failing = appendInSteps({
+    write: async () => 7,
+    datasync: () => Promise.reject(systemError('EIO')),
+  });
   await assert.rejects(failing(0, Buffer.alloc(7)), { code: 'EIO' });
 });
 
 test('F1 short writes are finished', async () => {
   const path = newPath();
-  const disk = diskWith({ write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)) });
-  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), { disk });
+  const disk = diskWith({
+    write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)),
+  });
+  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), {
+    disk,
+  });
   assert.equal((await checkFile(path)).animals, 2);
 });

@@ -14,9 +14,13 @@ test('records beside the animals have a file of the same form, and outlast a res
     await Promise.all([kept?.insert('a'), kept?.insert('b')]);
   });
   const body = '{"id":1,"text":"a"}\n{"id":2,"text":"b"}\n';
-  assert.equal(readFileSync(`${path}.notes`, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
+  assert.equal(
+    readFileSync(`${path}.notes`, 'utf8'),
+    body + commitOf(Buffer.from(body), 0).toString(),
+  );
   assert.equal(statSync(`${path}.notes`).mode & 0o777, 0o600);
-  // As a person may leave it: white space, another order, members that nobody asked for, no commit, no newline.
+  // As a person may leave it: white space, another order, members that nobody asked for, no commit,
+  // no newline.
   appendFileSync(`${path}.notes`, '{ "more": 1, "text": "\\u0063", "id": 5 }');
   await using(path, async (storage) => {
     const kept = storage.records?.('notes', notes);

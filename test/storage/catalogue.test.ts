@@ -18,7 +18,11 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
       status,
       (start, steps, offset, limit, wanted) => {
         const catalogue = new Catalogue();
-        const plain: { id: bigint; status: (typeof petStatuses)[number] | undefined; text: string }[] = [];
+        const plain: {
+          id: bigint;
+          status: (typeof petStatuses)[number] | undefined;
+          text: string;
+        }[] = [];
         let id = start;
         for (const [gap, given] of steps) {
           id += gap;
@@ -28,7 +32,9 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
         const after = start + offset;
         assert.equal(catalogue.get(after), plain.find((pet) => pet.id === after)?.text);
         assert.equal(catalogue.lastId, plain.at(-1)?.id ?? 0n);
-        const matching = plain.filter((pet) => pet.id > after && (wanted === undefined || pet.status === wanted));
+        const matching = plain.filter(
+          (pet) => pet.id > after && (wanted === undefined || pet.status === wanted),
+        );
         const page = catalogue.page({ limit, after, ...(wanted && { status: wanted }) });
         assert.deepEqual(
           page.texts,
@@ -43,13 +49,16 @@ test('a catalogue with gaps between its ids answers as a plain search would', ()
 test('a catalogue grows past the room that it begins with', () => {
   const catalogue = new Catalogue();
   for (let id = 1n; id <= 5000n; id++) catalogue.add(id, 'sold', toByteString(String(id)));
-  assert.deepEqual(catalogue.page({ limit: 2, status: 'sold', after: 4998n }), { texts: ['4999', '5000'] });
+  assert.deepEqual(catalogue.page({ limit: 2, status: 'sold', after: 4998n }), {
+    texts: ['4999', '5000'],
+  });
   assert.deepEqual(catalogue.page({ limit: 1, after: 4998n }), { texts: ['4999'], next: 4999n });
 });
 
 test('an id past the numbers that a double holds is told from its neighbours', () => {
   const catalogue = new Catalogue();
-  for (let id = 2n ** 53n - 2n; id <= 2n ** 53n + 2n; id++) catalogue.add(id, undefined, toByteString(`text ${id}`));
+  for (let id = 2n ** 53n - 2n; id <= 2n ** 53n + 2n; id++)
+    catalogue.add(id, undefined, toByteString(`text ${id}`));
   assert.equal(catalogue.lastId, 2n ** 53n + 2n);
   for (const id of [2n ** 53n, 2n ** 53n + 1n]) assert.equal(catalogue.get(id), `text ${id}`);
   catalogue.add(2n ** 63n - 1n, undefined, toByteString('the last'));
@@ -61,7 +70,11 @@ test('C6 a page of long texts ends before its limit, behind 64 MiB, and says whe
   const catalogue = new Catalogue();
   const long = 'x'.repeat(2 ** 25);
   for (let id = 1n; id <= 5n; id++)
-    catalogue.add(id, id === 2n ? undefined : 'sold', toByteString(id === 1n ? long.slice(1) : long));
+    catalogue.add(
+      id,
+      id === 2n ? undefined : 'sold',
+      toByteString(id === 1n ? long.slice(1) : long),
+    );
   catalogue.add(6n, 'sold', toByteString(`${long}${long}${long}`));
   catalogue.add(7n, 'sold', toByteString('short'));
   const walk = (query: { readonly limit: number; readonly status?: 'sold' }) => {

@@ -6,7 +6,17 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
-import { batches, draft, fileInMemory, namesIn, newPath, petLine, tornTails, unavailable, using } from './scene.js';
+import {
+  batches,
+  draft,
+  fileInMemory,
+  namesIn,
+  newPath,
+  petLine,
+  tornTails,
+  unavailable,
+  using,
+} from './scene.js';
 import { diskWith, systemError, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
@@ -27,7 +37,8 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
     await storage.insert(draft);
     const before = readFileSync(path);
     failing = true;
-    for (let attempt = 0; attempt < 3; attempt++) await assert.rejects(storage.insert(draft), unavailable);
+    for (let attempt = 0; attempt < 3; attempt++)
+      await assert.rejects(storage.insert(draft), unavailable);
     await assert.rejects(async () => storage.ready?.(), unavailable);
     assert.deepEqual(readFileSync(path), before);
     assert.equal((await storage.list({ limit: 5 })).length, 1);
@@ -52,7 +63,10 @@ test('F5 when there is room again the storage is ready again by itself', async (
   });
   const alive = setInterval(() => undefined, 1000);
   atEnd(t, () => clearInterval(alive));
-  const storage = await fileStorage(path, { disk, log: (level) => level === 'info' && ready.open() });
+  const storage = await fileStorage(path, {
+    disk,
+    log: (level) => level === 'info' && ready.open(),
+  });
   await assert.rejects(storage.insert(draft), unavailable);
   failing = false;
   await ready.opened;
@@ -82,7 +96,8 @@ test('F5 an undo that fails is F6', async () => {
 });
 
 /** Takes 20 bytes of a write. */
-const part: Disk['write'] = (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 20));
+const part: Disk['write'] = (descriptor, bytes) =>
+  nodeDisk.write(descriptor, bytes.subarray(0, 20));
 
 /** A write fails as a full disk does, and then nobody knows whether it took anything. */
 function fullAndUnseen(): Partial<Disk> {
@@ -141,7 +156,10 @@ const intruders: readonly (readonly [string, (path: string) => void])[] = [
   ['cut', (path) => truncateSync(path, 10)],
   ['appended to', (path) => appendFileSync(path, '\n')],
   ['moved away', (path) => renameSync(path, `${path}.moved`)],
-  ['replaced by a copy', (path) => (copyFileSync(path, `${path}.copy`), renameSync(`${path}.copy`, path))],
+  [
+    'replaced by a copy',
+    (path) => (copyFileSync(path, `${path}.copy`), renameSync(`${path}.copy`, path)),
+  ],
 ];
 for (const [what, intrude] of intruders) {
   test(`F6 a file ${what} by another program is found by whoever asks whether it is ready`, async () => {
@@ -226,7 +244,9 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
           <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) =>
           (...args: A): Promise<R> => {
             call++;
-            return call === failAt || (forever && call > failAt) ? Promise.reject(systemError(code)) : work(...args);
+            return call === failAt || (forever && call > failAt)
+              ? Promise.reject(systemError(code))
+              : work(...args);
           };
         const steps = { write: fault(nodeDisk.write), datasync: fault(nodeDisk.datasync) };
         const disk: Disk = {
@@ -253,14 +273,20 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
           }
           await storage.close();
         } catch (error) {
-          assert.ok(error instanceof Error && 'code' in error && error.code === 'storage_unusable', String(error));
+          assert.ok(
+            error instanceof Error && 'code' in error && error.code === 'storage_unusable',
+            String(error),
+          );
         }
         calls = call < failAt ? 0 : Infinity;
         assert.equal(open, 0, 'every descriptor is closed');
         const names = await namesIn(path);
-        for (const name of acknowledged) assert.ok(names.includes(name), `${name} after call ${failAt}`);
+        for (const name of acknowledged)
+          assert.ok(names.includes(name), `${name} after call ${failAt}`);
         assert.ok(
-          tornTails(path).every((tail) => isDeepStrictEqual(String(tail), '{"torn') || acknowledged.length < 3),
+          tornTails(path).every(
+            (tail) => isDeepStrictEqual(String(tail), '{"torn') || acknowledged.length < 3,
+          ),
         );
       }
     }
@@ -295,7 +321,8 @@ test('closing does not wait for a disk that hangs for longer than 9 s, and whoev
   const closing = storage.close();
   t.mock.timers.tick(8000);
   await refused;
-  // The last second is a real one, whose timer keeps no process alive; the hung file function would.
+  // The last second is a real one, whose timer keeps no process alive; the hung file function
+  // would.
   const alive = setInterval(() => undefined, 1000);
   atEnd(t, () => clearInterval(alive));
   await closing;

@@ -55,7 +55,10 @@ test('F7 a folder without the right to write is refused', async () => {
   const isRoot = process.geteuid?.() === 0;
   if (isRoot) process.seteuid?.(65534);
   try {
-    await assert.rejects(fileStorage(join(folder, 'new.jsonl')), { ...unusable, message: /right to read and write/ });
+    await assert.rejects(fileStorage(join(folder, 'new.jsonl')), {
+      ...unusable,
+      message: /right to read and write/,
+    });
   } finally {
     if (isRoot) process.seteuid?.(0);
   }

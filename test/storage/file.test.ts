@@ -15,7 +15,10 @@ testRecords('fileStorage', () => fileStorage(newPath()));
 test('fileStorage is durable: what was inserted is there when it is opened again, and C31 ids go on', async () => {
   const path = newPath();
   await using(path, (storage) =>
-    Promise.all([storage.insert(draft), storage.insert({ name: 'Tüm\n', categoryId: -(2n ** 63n) })]),
+    Promise.all([
+      storage.insert(draft),
+      storage.insert({ name: 'Tüm\n', categoryId: -(2n ** 63n) }),
+    ]),
   );
   const before = readFileSync(path);
   await using(path, async (storage) => {
@@ -35,10 +38,14 @@ test('a draft that its owner changes while it waits is kept as it was given, and
     Object.assign(changed, { name: 1, categoryId: 2n ** 70n, status: 'x"' });
     assert.deepEqual(await adding, { id: 1n, ...draft });
     let asked = 0;
-    const twoFaced = Object.defineProperty({ ...draft }, 'status', { get: () => (asked++ === 0 ? 'sold' : 'x"') });
+    const twoFaced = Object.defineProperty({ ...draft }, 'status', {
+      get: () => (asked++ === 0 ? 'sold' : 'x"'),
+    });
     assert.deepEqual(await storage.insert(twoFaced), { id: 2n, ...draft, status: 'sold' });
   });
-  await using(path, async (storage) => assert.deepEqual(await storage.get(1n), { id: 1n, ...draft }));
+  await using(path, async (storage) =>
+    assert.deepEqual(await storage.get(1n), { id: 1n, ...draft }),
+  );
 });
 
 test('onCommit tells of each batch that lasts; a watcher that throws is logged and harms nobody', async () => {
@@ -55,7 +62,8 @@ test('onCommit tells of each batch that lasts; a watcher that throws is logged a
     commits.map(({ count }) => count),
     [2, 1],
   );
-  for (const { syncMilliseconds } of commits) assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
+  for (const { syncMilliseconds } of commits)
+    assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
   assert.equal(logged.length, 2);
   assert.match(JSON.stringify(logged), /not my day/);
   await storage.close();
@@ -66,7 +74,10 @@ test('onCommit tells of each batch that lasts; a watcher that throws is logged a
 test('checkFile says what a file holds, also while a server has it', async () => {
   const path = newPath();
   mkdirSync(dirname(path));
-  writeFileSync(path, Buffer.concat([batches(2, 3), Buffer.from('{"id":9,"name":"","categoryId":1}\n{"torn')]));
+  writeFileSync(
+    path,
+    Buffer.concat([batches(2, 3), Buffer.from('{"id":9,"name":"","categoryId":1}\n{"torn')]),
+  );
   const torn = await checkFile(path);
   const committedBytes = batches(2, 3).length;
   assert.deepEqual(torn, {

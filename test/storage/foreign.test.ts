@@ -1,4 +1,5 @@
-// A storage that somebody else wrote, in animals alone, may answer anything: what is no animal must never become JSON.
+// A storage that somebody else wrote, in animals alone, may answer anything: what is no animal must
+// never become JSON.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPetstore, type Pet, type PetStorage } from '../../dist/index.js';
@@ -75,7 +76,9 @@ test('C49 over HTTP that is a 500, and the log says which rule it breaks', async
   const storage = answering({ id: null, ...rex });
   const petstore = createPetstore({ keys: ['key'], storage, log: (...line) => logged.push(line) });
   for (const path of ['/v1/pets/1', '/v1/pets']) {
-    const request = new Request(`http://localhost${path}`, { headers: { authorization: 'Bearer key' } });
+    const request = new Request(`http://localhost${path}`, {
+      headers: { authorization: 'Bearer key' },
+    });
     const response = await petstore.fetch(request);
     assert.equal(response.status, 500);
     assert.deepEqual(Object.keys(Object(await response.json())), ['code', 'message', 'status']);

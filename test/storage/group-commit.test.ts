@@ -10,7 +10,10 @@ const nextCommit = async (): Promise<void> => {
   for (let turns = 0; turns < 8; turns++) await tick();
 };
 
-/** A group commit of texts whose commits end when `gates` say so; `batches` shows what was committed. */
+/**
+ * A group commit of texts whose commits end when `gates` say so; `batches` shows what was
+ * committed.
+ */
 function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   const batches: (readonly string[])[] = [];
   const gates: ReturnType<typeof gate>[] = [];
@@ -173,7 +176,11 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   await nextCommit();
   gates[1]?.open();
   assert.equal(await next, 'NEXT');
-  assert.deepEqual(batches, [['hangs'], ['next']], 'what was refused while waiting is never committed');
+  assert.deepEqual(
+    batches,
+    [['hangs'], ['next']],
+    'what was refused while waiting is never committed',
+  );
 });
 
 test('what will never be committed is told once each: what was refused, and what waited while a commit hangs', async (t) => {

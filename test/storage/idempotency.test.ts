@@ -28,14 +28,20 @@ test('a key is under way until it is kept or dropped, and then it has its animal
 test('a key that is still under way after 24 hours stays so', () => {
   const keys = new IdempotencyKeys();
   const use = keys.begin(onceOf('a', 'body', 0));
-  for (let count = 0; count < 5; count++) assert.throws(() => keys.begin(onceOf('a', 'body', 2 * dayMs)), inFlight);
+  for (let count = 0; count < 5; count++)
+    assert.throws(() => keys.begin(onceOf('a', 'body', 2 * dayMs)), inFlight);
   keys.keep(use, pet(1));
-  assert.equal(keys.begin(onceOf('a', 'body', 2 * dayMs)).added, undefined, 'its time is that of its first use');
+  assert.equal(
+    keys.begin(onceOf('a', 'body', 2 * dayMs)).added,
+    undefined,
+    'its time is that of its first use',
+  );
 });
 
 test('expired keys go, two for each that comes, and what is kept never grows beyond a day and a little', () => {
   const keys = new IdempotencyKeys();
-  const use = (name: string, at: number): void => keys.keep(keys.begin(onceOf(name, 'body', at)), pet(1));
+  const use = (name: string, at: number): void =>
+    keys.keep(keys.begin(onceOf(name, 'body', at)), pet(1));
   for (let index = 0; index < 1000; index++) use(`first ${index}`, index);
   assert.equal(keys.size, 1000);
   for (let index = 0; index < 100; index++) use(`second ${index}`, dayMs + 999);
@@ -48,7 +54,8 @@ test('expired keys go, two for each that comes, and what is kept never grows bey
 
 test('what has expired by those behind it goes when it is restored too, and the list begins anew when all of it has gone', () => {
   const keys = new IdempotencyKeys();
-  for (let index = 0; index < 4; index++) keys.restore(onceOf(`k${index}`, 'body', index), pet(index));
+  for (let index = 0; index < 4; index++)
+    keys.restore(onceOf(`k${index}`, 'body', index), pet(index));
   assert.equal(keys.size, 4);
   keys.restore(onceOf('k4', 'body', dayMs + 1), pet(4));
   assert.equal(keys.size, 3);
@@ -74,9 +81,11 @@ test('a key of a clock that went wrong by a year keeps none behind it for ever',
 
 test('a key that is used anew does not go with its old use', () => {
   const keys = new IdempotencyKeys();
-  for (let index = 0; index < 6; index++) keys.keep(keys.begin(onceOf(`k${index}`, 'body', 0)), pet(1));
+  for (let index = 0; index < 6; index++)
+    keys.keep(keys.begin(onceOf(`k${index}`, 'body', 0)), pet(1));
   keys.keep(keys.begin(onceOf('k5', 'body', dayMs)), pet(2));
-  for (let index = 0; index < 6; index++) keys.keep(keys.begin(onceOf(`new ${index}`, 'body', dayMs)), pet(1));
+  for (let index = 0; index < 6; index++)
+    keys.keep(keys.begin(onceOf(`new ${index}`, 'body', dayMs)), pet(1));
   assert.equal(keys.begin(onceOf('k5', 'body', dayMs)).added?.id, 2n);
 });
 
@@ -96,7 +105,10 @@ test('a key has its first animal for just its time, in any order of keys and mom
         at += pause;
         const known = plain.get(name);
         const use = keys.begin(onceOf(String(name), 'body', at));
-        assert.equal(use.added?.id, known !== undefined && at - known.at < dayMs ? known.id : undefined);
+        assert.equal(
+          use.added?.id,
+          known !== undefined && at - known.at < dayMs ? known.id : undefined,
+        );
         if (use.added !== undefined) continue;
         keys.keep(use, pet(index + 1));
         plain.set(name, { at, id: BigInt(index + 1) });

@@ -1,9 +1,16 @@
-// F11, F12: what is imported comes whole with its place or not at all, wherever a crash has cut or emptied the file.
+// F11, F12: what is imported comes whole with its place or not at all, wherever a crash has cut or
+// emptied the file.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { checkFile, fileImport, fileStorage, PetstoreError, salvageFile } from '../../dist/index.js';
+import {
+  checkFile,
+  fileImport,
+  fileStorage,
+  PetstoreError,
+  salvageFile,
+} from '../../dist/index.js';
 import { folder } from '../support/process.js';
 
 const source = 'ab'.repeat(32);
@@ -27,7 +34,9 @@ async function imported(
 }
 
 /** How many animals a server would have, and the place of the import. */
-async function reopened(path: string): Promise<readonly [animals: number | undefined, place: number]> {
+async function reopened(
+  path: string,
+): Promise<readonly [animals: number | undefined, place: number]> {
   const storage = await fileStorage(path);
   const { size } = storage;
   await storage.close();
@@ -39,7 +48,10 @@ async function reopened(path: string): Promise<readonly [animals: number | undef
 describe('an import into a file', () => {
   test('F11 it is as a server left it: same lines, sound, and another source has a place of its own', async (t) => {
     const { path, bytes } = await imported(t);
-    assert.match(bytes.toString(), new RegExp(`^{"import":{"source":"${source}","place":400}}\n{"id":1,"name":"1x`));
+    assert.match(
+      bytes.toString(),
+      new RegExp(`^{"import":{"source":"${source}","place":400}}\n{"id":1,"name":"1x`),
+    );
     const { verdict, animals, commits } = await checkFile(path);
     assert.deepEqual([verdict, animals, commits], ['sound', 800, 2]);
     assert.deepEqual(await reopened(path), [800, 800]);
@@ -52,7 +64,23 @@ describe('an import into a file', () => {
 
   test('F12 cut at any byte, each batch is there whole or not at all, and the place says which', async (t) => {
     const { path, bytes, end } = await imported(t);
-    const cuts = [1, 2, 5, 30, 100, 107, 108, 109, 5_000, end - 61, end - 1, end, end + 1, end + 30, end + 9_000];
+    const cuts = [
+      1,
+      2,
+      5,
+      30,
+      100,
+      107,
+      108,
+      109,
+      5_000,
+      end - 61,
+      end - 1,
+      end,
+      end + 1,
+      end + 30,
+      end + 9_000,
+    ];
     for (const cut of [...cuts, bytes.length - 60, bytes.length - 1, bytes.length]) {
       writeFileSync(path, bytes.subarray(0, cut));
       // A commit line that lacks its newline alone is whole.
@@ -74,7 +102,10 @@ describe('an import into a file', () => {
     const { path, bytes, end } = await imported(t);
     const damaged: (readonly [what: string, bytes: Buffer])[] = [
       ['a byte', Buffer.concat([bytes.subarray(0, 500), Buffer.from('\x01'), bytes.subarray(501)])],
-      ['a letter', Buffer.concat([bytes.subarray(0, end + 200), Buffer.from('yy'), bytes.subarray(end + 202)])],
+      [
+        'a letter',
+        Buffer.concat([bytes.subarray(0, end + 200), Buffer.from('yy'), bytes.subarray(end + 202)]),
+      ],
       ['an import in the middle', Buffer.concat([bytes.subarray(0, end).subarray(109), bytes])],
     ];
     for (const [what, other] of damaged) {

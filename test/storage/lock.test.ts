@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, constants, linkSync, openSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  linkSync,
+  openSync,
+  readdirSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
@@ -33,7 +41,10 @@ test('F4 a second process is refused at once with the pid of the first, and kill
     message: new RegExp(`in use by process ${first.pid}\\b`),
   });
   const second = new Writer(path);
-  assert.match((await second.first) ?? '', new RegExp(`^refused .* in use by process ${first.pid}\\b`));
+  assert.match(
+    (await second.first) ?? '',
+    new RegExp(`^refused .* in use by process ${first.pid}\\b`),
+  );
   first.signal('SIGSTOP');
   await assert.rejects(fileStorage(path), inUse);
   first.signal('SIGKILL');
@@ -44,7 +55,10 @@ test('F4 a second process is refused at once with the pid of the first, and kill
 test('F4 a second open in the same process is refused, until the first is closed', async () => {
   const path = newPath();
   const storage = await fileStorage(path);
-  await assert.rejects(fileStorage(path), { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
+  await assert.rejects(fileStorage(path), {
+    ...inUse,
+    message: new RegExp(`process ${process.pid}\\b`),
+  });
   await storage.close();
   const again = await fileStorage(path);
   await again.close();
@@ -92,11 +106,17 @@ test('F4 a file with two names has one owner: a hard link and a symlink are the 
   for (const name of names) {
     const storage = await fileStorage(name);
     for (const other of names)
-      await assert.rejects(fileStorage(other), { ...inUse, message: new RegExp(`process ${process.pid}\\b`) });
+      await assert.rejects(fileStorage(other), {
+        ...inUse,
+        message: new RegExp(`process ${process.pid}\\b`),
+      });
     await storage.insert({ name: 'Rex', categoryId: 1n });
     await storage.close();
   }
-  assert.deepEqual(await checkFile(path).then(({ verdict, animals }) => [verdict, animals]), ['sound', 3]);
+  assert.deepEqual(await checkFile(path).then(({ verdict, animals }) => [verdict, animals]), [
+    'sound',
+    3,
+  ]);
 });
 
 test('F4 a Linux without the program flock is refused in one line that says how to get it, whatever the name of the file', async () => {
@@ -110,7 +130,11 @@ test('F4 a Linux without the program flock is refused in one line that says how 
     });
     closeSync(descriptor);
   }
-  assert.deepEqual(readdirSync(dirname(path)).sort(), ['pets.jsonl', 'pets.jsonl.hard'], 'no lock file of any kind');
+  assert.deepEqual(
+    readdirSync(dirname(path)).sort(),
+    ['pets.jsonl', 'pets.jsonl.hard'],
+    'no lock file of any kind',
+  );
 });
 
 test('F4 as a process it ends with 3 then', {
@@ -124,7 +148,10 @@ test('F4 as a process it ends with 3 then', {
       env: { PATH: '/nowhere', PETSTORE_API_KEYS: 'key' },
     },
   );
-  assert.match(stderr, /^[^\n]*there is no program flock on this system; install the package util-linux[^\n]*\n$/);
+  assert.match(
+    stderr,
+    /^[^\n]*there is no program flock on this system; install the package util-linux[^\n]*\n$/,
+  );
   assert.equal(status, 3);
 });
 
@@ -132,13 +159,18 @@ test('F4 a flock that fails, or cannot be run now, locks nothing: the start is r
   const path = fileWith('');
   const descriptor = openSync(path, 'r+');
   const failing = `${path}.flock`;
-  writeFileSync(failing, '#!/bin/sh\necho "flock: 3: No locks available" >&2\nexit 69\n', { mode: 0o700 });
+  writeFileSync(failing, '#!/bin/sh\necho "flock: 3: No locks available" >&2\nexit 69\n', {
+    mode: 0o700,
+  });
   const refusals = [
     [failing, /cannot be locked: .*disk that has locks \(flock: 3: No locks available\)$/],
     [dirname(path), /cannot be locked: .*EACCES/],
   ] as const;
   for (const [program, message] of refusals)
-    await assert.rejects(lockingOn('linux', program).lock(descriptor, path), { ...unusable, message });
+    await assert.rejects(lockingOn('linux', program).lock(descriptor, path), {
+      ...unusable,
+      message,
+    });
   closeSync(descriptor);
 });
 

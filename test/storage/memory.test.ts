@@ -15,9 +15,13 @@ test('memoryStorage is not durable', () => {
 
 test('a list of animals goes on where a page of texts ends before its limit', async () => {
   const storage = memoryStorage();
-  for (let categoryId = 1n; categoryId <= 5n; categoryId++) await storage.insert({ name: 'Rex', categoryId });
+  for (let categoryId = 1n; categoryId <= 5n; categoryId++)
+    await storage.insert({ name: 'Rex', categoryId });
   const texts = textsOf(storage);
-  const { list } = petsOf({ ...texts, list: (query) => texts.list({ ...query, limit: Math.min(2, query.limit) }) });
+  const { list } = petsOf({
+    ...texts,
+    list: (query) => texts.list({ ...query, limit: Math.min(2, query.limit) }),
+  });
   for (const [limit, after, ids] of [
     [3, 0n, [1n, 2n, 3n]],
     [9, 1n, [2n, 3n, 4n, 5n]],

@@ -1,4 +1,7 @@
-/** Idempotency keys in a file: the record before its animal, through restarts, faults of the disk, torn tails and damage. */
+/**
+ * Idempotency keys in a file: the record before its animal, through restarts, faults of the disk,
+ * torn tails and damage.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -8,7 +11,15 @@ import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { textsOf } from '../../dist/memory/index.js';
 import { commitOf } from './commit-line.js';
-import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf, testInsertOnce } from './once.js';
+import {
+  dayMs,
+  inFlight,
+  insertOnce,
+  insertTextOnce,
+  mismatch,
+  onceOf,
+  testInsertOnce,
+} from './once.js';
 import { fileInMemory, fileWith, newPath, petLine, tornTails, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
@@ -32,7 +43,9 @@ function keyedBatches(...batches: readonly (readonly string[])[]): Buffer {
   let id = 0;
   for (const names of batches) {
     const body = Buffer.from(
-      names.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)).join(''),
+      names
+        .map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name))
+        .join(''),
     );
     file = Buffer.concat([file, body, commitOf(body, file.length)]);
   }
@@ -49,7 +62,12 @@ test('the record stands directly before its animal, in the same batch', async ()
     ]),
   );
   const animal = (id: number): string => `{"id":${id},"name":"Rex","categoryId":5}\n`;
-  const body = animal(1) + recordLine(onceOf('a')) + animal(2) + recordLine(onceOf('b', 'other', 0)) + animal(3);
+  const body =
+    animal(1) +
+    recordLine(onceOf('a')) +
+    animal(2) +
+    recordLine(onceOf('b', 'other', 0)) +
+    animal(3);
   assert.equal(readFileSync(path, 'utf8'), body + commitOf(Buffer.from(body), 0).toString());
 });
 
@@ -65,7 +83,10 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
       path,
       async (storage) => {
         assert.equal((await insertOnce(storage, rex, onceOf('a', 'body', at + dayMs - 1))).id, 1n);
-        await assert.rejects(insertOnce(storage, rex, onceOf('a', 'other', at + dayMs - 1)), mismatch);
+        await assert.rejects(
+          insertOnce(storage, rex, onceOf('a', 'other', at + dayMs - 1)),
+          mismatch,
+        );
         assert.equal((await insertOnce(storage, rex, onceOf('b', 'body', at + dayMs))).id, 2n);
       },
       { clock },
@@ -106,7 +127,9 @@ test('records stand for their animals however long those are, wherever the piece
 });
 
 test('a person may have written the animal behind a record anew', async () => {
-  const path = fileWith(`${recordLine(onceOf('a'))}{ "name": "R\\u0065x", "id": 7, "categoryId": 5.0 }`);
+  const path = fileWith(
+    `${recordLine(onceOf('a'))}{ "name": "R\\u0065x", "id": 7, "categoryId": 5.0 }`,
+  );
   await using(path, async (storage) => {
     assert.deepEqual(await insertOnce(storage, rex, onceOf('a')), { id: 7n, ...rex });
     assert.equal((await storage.insert(rex)).id, 8n);
@@ -114,12 +137,16 @@ test('a person may have written the animal behind a record anew', async () => {
   assert.equal((await checkFile(path)).idempotencyKeys, 1);
 });
 
-/** Which animals a start serves from a file, and which keys have one of them; 'refused' leaves the file untouched. */
+/**
+ * Which animals a start serves from a file, and which keys have one of them; 'refused' leaves the
+ * file untouched.
+ */
 async function outcome(
   file: Uint8Array,
   keys: readonly string[],
 ): Promise<
-  { readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string } | 'refused'
+  | { readonly names: readonly string[]; readonly known: readonly string[]; readonly path: string }
+  | 'refused'
 > {
   const path = fileInMemory(file);
   try {
@@ -128,7 +155,9 @@ async function outcome(
       const known: string[] = [];
       for (const key of keys) {
         // A body that none of them had tells known keys from new ones, and adds nothing to those.
-        const found = await insertOnce(storage, rex, onceOf(key, 'another')).catch((error) => error.code);
+        const found = await insertOnce(storage, rex, onceOf(key, 'another')).catch(
+          (error) => error.code,
+        );
         if (found === mismatch.code) known.push(key);
       }
       return { names, known, path };
@@ -148,12 +177,15 @@ const soundNames = ['a', '-', 'b', 'c', '-', 'd', 'e', '-'];
 test('F2 a file cut anywhere has no animal without its record and no record without its animal', async () => {
   for (let size = 0; size <= sound.length; size++) {
     // Around each line's end, and here and there between; the torture cuts at every byte (R5).
-    if (size % 17 !== 0 && !sound.subarray(Math.max(0, size - 2), size + 2).includes(0x0a)) continue;
+    if (size % 17 !== 0 && !sound.subarray(Math.max(0, size - 2), size + 2).includes(0x0a))
+      continue;
     const file = sound.subarray(0, size);
     const result = await outcome(file, keys);
     assert.ok(result !== 'refused', `cut at ${size}`);
     const text = String(file);
-    const whole = soundNames.filter((name, index) => text.includes(petLine(index + 1, name).trimEnd()));
+    const whole = soundNames.filter((name, index) =>
+      text.includes(petLine(index + 1, name).trimEnd()),
+    );
     assert.deepEqual(result.names, whole, `cut at ${size}`);
     assert.deepEqual(
       result.known,
@@ -175,7 +207,10 @@ test('F2 a record whose animal is torn is set aside with it, and the key is new'
       const path = fileWith(before + torn);
       assert.equal((await checkFile(path)).tornBytes, torn.length);
       await using(path, async (storage) => {
-        assert.equal((await insertOnce(storage, { ...rex, name: 'b' }, onceOf('b', 'another'))).name, 'b');
+        assert.equal(
+          (await insertOnce(storage, { ...rex, name: 'b' }, onceOf('b', 'another'))).name,
+          'b',
+        );
         assert.equal(storage.size, before === '' ? 1 : 2);
       });
       assert.deepEqual(tornTails(path).map(String), [torn]);
@@ -208,7 +243,8 @@ test('F3 a line taken out, doubled or swapped with the next is refused, or no an
     const swapped = [...lines.slice(0, index), next, line, ...lines.slice(index + 2)];
     for (const changed of [without, doubled, ...(next === '' ? [] : [swapped])]) {
       const result = await outcome(Buffer.from(changed.join('')), keys);
-      if (result !== 'refused') assert.deepEqual([result.names, result.known], [soundNames, keys], `line ${index + 1}`);
+      if (result !== 'refused')
+        assert.deepEqual([result.names, result.known], [soundNames, keys], `line ${index + 1}`);
     }
   }
 });
@@ -216,7 +252,11 @@ test('F3 a line taken out, doubled or swapped with the next is refused, or no an
 test('F3 under a sound commit a record counts only in exactly our text and directly before an animal', async () => {
   const record = recordLine(onceOf('a'));
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['no animal before the commit', petLine(1) + record, /line 3, byte \d+: no animal behind an idempotency record/],
+    [
+      'no animal before the commit',
+      petLine(1) + record,
+      /line 3, byte \d+: no animal behind an idempotency record/,
+    ],
     ['alone', record, /line 2, byte \d+: no animal/],
     ['an empty line between', `${record}\n${petLine(1)}`, /line 2, byte \d+: nothing behind/],
     ['a second record', record + record + petLine(1), /line 2, byte \d+: no animal/],
@@ -240,7 +280,11 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
     ],
     ['63 digits', record.replace(/"key":"./, '"key":"') + petLine(1), /line 1/],
     ['65 digits', record.replace('"key":"', '"key":"0') + petLine(1), /line 1/],
-    ['another order', record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1') + petLine(1), /line 1/],
+    [
+      'another order',
+      record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1') + petLine(1),
+      /line 1/,
+    ],
     ['a member more', record.replace(`${at}`, `${at},"x":1`) + petLine(1), /line 1/],
     ['a leading zero', record.replace(`${at}`, `0${at}`) + petLine(1), /line 1/],
     ['a negative time', record.replace(`${at}`, `-${at}`) + petLine(1), /line 1/],
@@ -260,7 +304,10 @@ test('F2 a block that the disk never wrote, in a record or its animal, is a torn
   const file = keyedBatches(['a'], names);
   const blockBytes = 4096;
   for (let from = blockBytes; from + blockBytes < file.length; from += blockBytes) {
-    const result = await outcome(Buffer.from(file).fill(0, from, from + blockBytes), ['a', ...names]);
+    const result = await outcome(Buffer.from(file).fill(0, from, from + blockBytes), [
+      'a',
+      ...names,
+    ]);
     assert.ok(result !== 'refused', `block at ${from}`);
     assert.ok(result.names.length < 81 && result.names.length > 1);
     assert.deepEqual(result.known, result.names);
@@ -284,7 +331,10 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
     return [readFileSync(out, 'utf8'), leftOut.map(({ line }) => line)];
   };
   assert.deepEqual(await saved(file), [file, []], 'a sound file is saved as it is');
-  const damagedBatch = await outcome(Buffer.from((await saved(file.replace('"name":"c"', '"name":"x"')))[0]), keys);
+  const damagedBatch = await outcome(
+    Buffer.from((await saved(file.replace('"name":"c"', '"name":"x"')))[0]),
+    keys,
+  );
   assert.ok(damagedBatch !== 'refused');
   assert.deepEqual(
     [damagedBatch.names, damagedBatch.known],
@@ -333,7 +383,8 @@ for (const [what, fault] of errnos) {
           await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable, 'not in flight');
         assert.equal((await insertOnce(storage, rex, onceOf('before'))).id, 1n);
         Object.assign(disk, nodeDisk);
-        if (what === 'a full disk') assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
+        if (what === 'a full disk')
+          assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 2n);
       },
       { disk },
     );
@@ -363,7 +414,10 @@ test('F10 of an add refused with its write begun the key knows more than its cli
   });
 });
 
-/** A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered 503. */
+/**
+ * A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered
+ * 503.
+ */
 async function hung(t: TestContext): Promise<{
   readonly path: string;
   readonly storage: PetStorage;
@@ -395,7 +449,8 @@ async function hung(t: TestContext): Promise<{
     thawed.open();
     // The commit ends some turns later, and then a new key is taken or the storage is broken.
     while (
-      (await insertOnce(storage, rex, onceOf('probe')).catch((error) => error.message)) === 'The disk does not answer.'
+      (await insertOnce(storage, rex, onceOf('probe')).catch((error) => error.message)) ===
+      'The disk does not answer.'
     )
       await new Promise(setImmediate);
   };
@@ -404,7 +459,8 @@ async function hung(t: TestContext): Promise<{
 
 test('a commit that hangs keeps its key under way though it was answered for, and what only waited leaves its key new', async (t) => {
   const { storage, end } = await hung(t);
-  for (const body of ['body', 'other']) await assert.rejects(insertOnce(storage, rex, onceOf('a', body)), inFlight);
+  for (const body of ['body', 'other'])
+    await assert.rejects(insertOnce(storage, rex, onceOf('a', body)), inFlight);
   await assert.rejects(insertOnce(storage, rex, onceOf('b')), unavailable);
   await end();
   assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 1n, 'the commit ended well');
@@ -418,7 +474,9 @@ test('a commit that hangs and then fails leaves its key new', async (t) => {
   await end(systemError('EIO'));
   await assert.rejects(insertOnce(storage, rex, onceOf('a')), unavailable);
   await storage.close();
-  await using(path, async (again) => assert.equal((await insertOnce(again, rex, onceOf('a'))).id, 1n));
+  await using(path, async (again) =>
+    assert.equal((await insertOnce(again, rex, onceOf('a'))).id, 1n),
+  );
 });
 
 test('a storage that has no insertOnce says so, with and without texts', async () => {
@@ -426,7 +484,14 @@ test('a storage that has no insertOnce says so, with and without texts', async (
   const bare = (texts: boolean): PetStorage => {
     const { insert, get, list } = storage;
     const { insertOnce: _none, ...others } = textsOf(storage);
-    return { durable: false, insert, get, list, close: () => storage.close(), ...(texts && { texts: others }) };
+    return {
+      durable: false,
+      insert,
+      get,
+      list,
+      close: () => storage.close(),
+      ...(texts && { texts: others }),
+    };
   };
   const refused = { code: 'invalid_parameter', message: /keeps no idempotency keys/ };
   for (const one of [bare(false), bare(true)]) {

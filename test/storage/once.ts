@@ -1,4 +1,6 @@
-/** What a storage promises that has `insertOnce`, as a suite beside the one of the whole contract. */
+/**
+ * What a storage promises that has `insertOnce`, as a suite beside the one of the whole contract.
+ */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
@@ -18,12 +20,20 @@ export function onceOf(key: string, body = 'body', at = 1_795_132_800_000): Inse
 }
 
 /** The storage's own `insertOnce`, which it must have. */
-export function insertOnce(storage: PetStorage, draft: PetDraft, once: InsertOnce): ReturnType<PetStorage['insert']> {
+export function insertOnce(
+  storage: PetStorage,
+  draft: PetDraft,
+  once: InsertOnce,
+): ReturnType<PetStorage['insert']> {
   return storage.insertOnce?.(draft, once) ?? assert.fail('it has no insertOnce');
 }
 
 /** The same in texts, which may be answered or refused at once. */
-export async function insertTextOnce(storage: PetStorage, draft: PetDraft, once: InsertOnce): Promise<StoredText> {
+export async function insertTextOnce(
+  storage: PetStorage,
+  draft: PetDraft,
+  once: InsertOnce,
+): Promise<StoredText> {
   return textsOf(storage).insertOnce(draft, once);
 }
 
@@ -46,7 +56,10 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       assert.deepEqual(await insertOnce(storage, rex, onceOf('a')), { id: 1n, ...rex });
       assert.deepEqual(await storage.insert(tom), { id: 2n, ...tom });
       for (const at of [undefined, 1_795_132_800_001])
-        assert.deepEqual(await insertOnce(storage, rex, onceOf('a', 'body', at)), { id: 1n, ...rex });
+        assert.deepEqual(await insertOnce(storage, rex, onceOf('a', 'body', at)), {
+          id: 1n,
+          ...rex,
+        });
       assert.deepEqual(await idsIn(storage), [1n, 2n]);
       assert.equal((await storage.insert(rex)).id, 3n);
     });
@@ -75,7 +88,10 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       assert.equal((await insertOnce(storage, rex, onceOf('a'))).id, 1n);
       assert.equal((await insertOnce(storage, rex, onceOf('b'))).id, 2n);
       assert.deepEqual(
-        [(await insertOnce(storage, rex, onceOf('b'))).id, (await insertOnce(storage, rex, onceOf('a'))).id],
+        [
+          (await insertOnce(storage, rex, onceOf('b'))).id,
+          (await insertOnce(storage, rex, onceOf('a'))).id,
+        ],
         [2n, 1n],
       );
     });
@@ -89,9 +105,15 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
         1n,
         'a repeat does not make it last longer',
       );
-      await assert.rejects(insertOnce(storage, tom, onceOf('a', 'other', at + dayMs - 1)), mismatch);
+      await assert.rejects(
+        insertOnce(storage, tom, onceOf('a', 'other', at + dayMs - 1)),
+        mismatch,
+      );
       assert.equal((await insertOnce(storage, tom, onceOf('a', 'other', at + dayMs))).id, 2n);
-      assert.equal((await insertOnce(storage, tom, onceOf('a', 'other', at + 2 * dayMs - 1))).id, 2n);
+      assert.equal(
+        (await insertOnce(storage, tom, onceOf('a', 'other', at + 2 * dayMs - 1))).id,
+        2n,
+      );
       assert.equal((await insertOnce(storage, rex, onceOf('a', 'one', at + 2 * dayMs))).id, 3n);
     });
 
@@ -119,7 +141,10 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       await Promise.all(plain);
       for (const [index, pet] of first.entries()) {
         assert.equal(pet.name, `k${index}`);
-        assert.deepEqual(await insertOnce(storage, { name: `k${index}`, categoryId: 1n }, onceOf(`k${index}`)), pet);
+        assert.deepEqual(
+          await insertOnce(storage, { name: `k${index}`, categoryId: 1n }, onceOf(`k${index}`)),
+          pet,
+        );
       }
       assert.equal((await idsIn(storage)).length, 200);
     });
@@ -145,7 +170,11 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       ];
       // A caller without types is what the check is for.
       for (const once of bad)
-        await assert.rejects(insertOnce(storage, rex, once as InsertOnce), TypeError, JSON.stringify(once));
+        await assert.rejects(
+          insertOnce(storage, rex, once as InsertOnce),
+          TypeError,
+          JSON.stringify(once),
+        );
       await assert.rejects(insertOnce(storage, { ...rex, name: '\ud800' }, good), TypeError);
       assert.deepEqual(await idsIn(storage), []);
       assert.equal((await insertOnce(storage, rex, onceOf('a', 'other'))).id, 1n);
@@ -154,7 +183,9 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
 
     test('inserts under way when it closes are kept and answered; then new keys and repeats are refused', async () => {
       const storage = await openOne();
-      const inserts = Array.from({ length: 20 }, (_, index) => insertOnce(storage, rex, onceOf(`k${index}`)));
+      const inserts = Array.from({ length: 20 }, (_, index) =>
+        insertOnce(storage, rex, onceOf(`k${index}`)),
+      );
       const closing = storage.close();
       assert.equal((await Promise.all(inserts)).length, 20);
       await closing;

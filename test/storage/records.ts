@@ -20,7 +20,8 @@ export const notes: RecordKind<string> = {
     const value = parseJson(json);
     const [id, text] = value instanceof Map ? [value.get('id'), value.get('text')] : [];
     const number = id instanceof JsonNumber ? int64OfJsonNumber(id.text) : undefined;
-    if (number === undefined || typeof text !== 'string') throw new PetstoreError('invalid_body', 'This is no note.');
+    if (number === undefined || typeof text !== 'string')
+      throw new PetstoreError('invalid_body', 'This is no note.');
     return { id: number, draft: text };
   },
 };
@@ -107,7 +108,8 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
       // As JavaScript may write it, without making bytes of a text.
       const kind: RecordKind<string> = Object({
         ...notes,
-        json: (id: bigint, text: string) => (text === 'fine' ? `{"id":${id},"ok":true}` : text.replace('ID', `${id}`)),
+        json: (id: bigint, text: string) =>
+          text === 'fine' ? `{"id":${id},"ok":true}` : text.replace('ID', `${id}`),
       });
       const odd = records('odd', kind);
       for (const text of [
@@ -153,7 +155,8 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
 
     test('what is refused is refused alone, among others that come at the same moment', async () => {
       const { records } = await openOne();
-      // Texts of ASCII are byte strings as they are. To make one of 128 MiB takes seconds, and what waits waits for two.
+      // Texts of ASCII are byte strings as they are. To make one of 128 MiB takes seconds, and what
+      // waits waits for two.
       const plain: RecordKind<string> = Object({
         ...notes,
         json: (id: bigint, text: string) => `{"id":${id},"text":"${text}"}`,
@@ -164,8 +167,16 @@ export function testRecords(name: string, open: () => Promise<PetStorage>): void
         ['a', 'b\n', 'c', 'x'.repeat(2 ** 27), 'd'].map((text) => kept.insert(text)),
       );
       assert.deepEqual(
-        outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value.json : outcome.reason.name)),
-        ['{"id":1,"text":"a"}', 'TypeError', '{"id":2,"text":"c"}', 'TypeError', '{"id":3,"text":"d"}'],
+        outcomes.map((outcome) =>
+          outcome.status === 'fulfilled' ? outcome.value.json : outcome.reason.name,
+        ),
+        [
+          '{"id":1,"text":"a"}',
+          'TypeError',
+          '{"id":2,"text":"c"}',
+          'TypeError',
+          '{"id":3,"text":"d"}',
+        ],
       );
     });
 

@@ -16,7 +16,10 @@ const sound = batches(1, 3, 2, 4);
 const lastBatchFrom = batches(1, 3, 2).length;
 const allLines = Array.from({ length: 10 }, (_, index) => petLine(index + 1).trimEnd());
 
-/** What opening makes of a file: the texts that a storage would serve, or 'refused', which must leave it untouched. */
+/**
+ * What opening makes of a file: the texts that a storage would serve, or 'refused', which must
+ * leave it untouched.
+ */
 async function outcome(
   file: Uint8Array,
 ): Promise<{ readonly texts: readonly string[]; readonly path: string } | 'refused'> {
@@ -61,7 +64,10 @@ test('F3 a flipped bit is served never: refused, or a torn tail behind every ani
     const result = await outcome(file);
     if (result === 'refused') continue;
     // Only where the last commit line itself is hit is the file served.
-    assert.ok(at >> 3 >= sound.length - commitOf(Buffer.alloc(0), lastBatchFrom).length, `bit ${at}`);
+    assert.ok(
+      at >> 3 >= sound.length - commitOf(Buffer.alloc(0), lastBatchFrom).length,
+      `bit ${at}`,
+    );
     assert.deepEqual(result.texts, allLines, `bit ${at}`);
   }
 });
@@ -71,11 +77,14 @@ test('F2, F3 zeroed sectors and blocks: refused, or a torn tail behind every ani
   const lastFrom = batches(3, 150, 2).length;
   for (const size of [512, 4096]) {
     for (let from = 0; from < file.length; from += size) {
-      const result = await outcome(Buffer.from(file).fill(0, from, Math.min(from + size, file.length)));
+      const result = await outcome(
+        Buffer.from(file).fill(0, from, Math.min(from + size, file.length)),
+      );
       if (result === 'refused') continue;
       assert.ok(from + size > lastFrom, `${size} bytes at ${from}`);
       assert.ok(result.texts.length >= 155);
-      for (const [index, text] of result.texts.entries()) assert.equal(text, petLine(index + 1).trimEnd());
+      for (const [index, text] of result.texts.entries())
+        assert.equal(text, petLine(index + 1).trimEnd());
     }
   }
 });
@@ -96,7 +105,9 @@ test('F3 a line taken out, doubled or swapped with the next is refused, or no an
 
 test('a file longer than one piece, with a line longer than one, is replayed whole', async () => {
   const body = Buffer.from(petLine(1) + petLine(2, 'x'.repeat(3 * 2 ** 20)) + petLine(3));
-  const more = Buffer.from(Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join(''));
+  const more = Buffer.from(
+    Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join(''),
+  );
   const head = Buffer.concat([body, commitOf(body, 0)]);
   const result = await outcome(Buffer.concat([head, more, commitOf(more, head.length)]));
   assert.ok(result !== 'refused');
@@ -105,27 +116,33 @@ test('a file longer than one piece, with a line longer than one, is replayed who
 });
 
 test('a disk that hands over any part of what is asked for makes no difference, not between a record and its animal either', async () => {
-  const record = (id: number) => `{"idempotency":{"key":"${'a'.repeat(63)}${id}","body":"${'b'.repeat(64)}","at":7}}\n`;
+  const record = (id: number) =>
+    `{"idempotency":{"key":"${'a'.repeat(63)}${id}","body":"${'b'.repeat(64)}","at":7}}\n`;
   const body = Buffer.from(record(1) + petLine(1) + petLine(2) + record(3) + petLine(3, 'Ünï'));
-  const path = fileWith(Buffer.concat([body, commitOf(body, 0), Buffer.from(record(4) + petLine(4))]));
+  const path = fileWith(
+    Buffer.concat([body, commitOf(body, 0), Buffer.from(record(4) + petLine(4))]),
+  );
   await (await fileStorage(path)).close();
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 }), async (reads) => {
-      let call = 0;
-      const read: Disk['read'] = (from, into, position) =>
-        nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position);
-      await using(
-        path,
-        async (storage) => {
-          assert.equal(storage.size, 4);
-          for (const id of [1, 3, 4]) {
-            const once = { key: `${'a'.repeat(63)}${id}`, body: 'b'.repeat(64), at: 8 };
-            assert.equal((await storage.insertOnce?.(draft, once))?.id, BigInt(id));
-          }
-        },
-        { disk: { ...unlocked, read } },
-      );
-    }),
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 }),
+      async (reads) => {
+        let call = 0;
+        const read: Disk['read'] = (from, into, position) =>
+          nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position);
+        await using(
+          path,
+          async (storage) => {
+            assert.equal(storage.size, 4);
+            for (const id of [1, 3, 4]) {
+              const once = { key: `${'a'.repeat(63)}${id}`, body: 'b'.repeat(64), at: 8 };
+              assert.equal((await storage.insertOnce?.(draft, once))?.id, BigInt(id));
+            }
+          },
+          { disk: { ...unlocked, read } },
+        );
+      },
+    ),
     { numRuns: 20 },
   );
 });
@@ -134,7 +151,9 @@ test('a disk that hands over any part of what is asked for makes no difference, 
 function viaLines(line: Buffer): unknown {
   let seen: unknown;
   try {
-    petLines((id, status, json) => (seen = { id, status, json }))(asByteString(line.toString('latin1')));
+    petLines((id, status, json) => (seen = { id, status, json }))(
+      asByteString(line.toString('latin1')),
+    );
     return seen;
   } catch (error) {
     assert.ok(error instanceof PetstoreError);
@@ -155,7 +174,10 @@ function viaParse(line: Buffer): unknown {
 
 const anyDraft = fc.record({
   name: anyText(),
-  categoryId: fc.oneof(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), fc.bigInt({ min: -20n, max: 20n })),
+  categoryId: fc.oneof(
+    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    fc.bigInt({ min: -20n, max: 20n }),
+  ),
   status: fc.constantFrom(...petStatuses, undefined),
 });
 const canonical = fc.tuple(
@@ -206,14 +228,22 @@ test('a line changed in any way is read, or refused, as the reader of the contra
     fc.oneof(fc.nat({ max: 255 }), fc.constantFrom(...Buffer.from('"\\,{}:0123456789-.e \t'))),
   );
   fc.assert(
-    fc.property(canonical, fc.array(edit, { minLength: 1, maxLength: 3 }), ([id, { status, ...rest }], edits) => {
-      let line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
-      for (const [where, removed, byte] of edits) {
-        const at = where % (line.length + 1);
-        line = Buffer.concat([line.subarray(0, at), Buffer.from([byte]), line.subarray(at + removed)]);
-      }
-      assert.deepEqual(viaLines(line), viaParse(line));
-    }),
+    fc.property(
+      canonical,
+      fc.array(edit, { minLength: 1, maxLength: 3 }),
+      ([id, { status, ...rest }], edits) => {
+        let line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
+        for (const [where, removed, byte] of edits) {
+          const at = where % (line.length + 1);
+          line = Buffer.concat([
+            line.subarray(0, at),
+            Buffer.from([byte]),
+            line.subarray(at + removed),
+          ]);
+        }
+        assert.deepEqual(viaLines(line), viaParse(line));
+      },
+    ),
     { numRuns: 5000 },
   );
 });
@@ -274,7 +304,12 @@ test('F2 what a first write of ours can leave is set aside: cut at any byte, or 
   const cuts = wholes.flatMap((whole) =>
     Array.from({ length: whole.length - 1 }, (_, index) => whole.slice(0, index + 1)),
   );
-  const gaps = ['\0'.repeat(50), '\0'.repeat(4096), `${'\0'.repeat(4096)}x`, `${first.trimEnd()}${'\0'.repeat(4096)}`];
+  const gaps = [
+    '\0'.repeat(50),
+    '\0'.repeat(4096),
+    `${'\0'.repeat(4096)}x`,
+    `${first.trimEnd()}${'\0'.repeat(4096)}`,
+  ];
   for (const torn of [...cuts, ...gaps]) {
     const result = await outcome(Buffer.from(torn));
     assert.ok(result !== 'refused' && result.texts.length === 0, torn);

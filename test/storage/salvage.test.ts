@@ -16,7 +16,11 @@ const animalsIn = async (path: string): Promise<readonly bigint[]> => {
 
 test('F3 salvage of a sound file is the same file', async () => {
   const out = newOut();
-  assert.deepEqual(await salvageFile(fileWith(sound), out), { animals: 7, missing: [], leftOut: [] });
+  assert.deepEqual(await salvageFile(fileWith(sound), out), {
+    animals: 7,
+    missing: [],
+    leftOut: [],
+  });
   assert.equal(String(readFileSync(out)), sound);
   assert.equal(statSync(out).mode & 0o777, 0o600);
 });
@@ -91,12 +95,18 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
   const hole = fileWith(petLine(1));
   truncateSync(hole, 2 ** 27 + 1_000);
   const { animals, leftOut } = await salvageFile(hole, newOut());
-  assert.deepEqual([animals, leftOut], [1, [{ line: 2, what: 'a line of more than 134217728 bytes' }]]);
+  assert.deepEqual(
+    [animals, leftOut],
+    [1, [{ line: 2, what: 'a line of more than 134217728 bytes' }]],
+  );
 });
 
 test('F3 salvage writes a long batch as several of 1,000, each with its commit, and a record always with its animal', async () => {
   const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const animals = Array.from({ length: 2_001 }, (_, index) => (index === 1_000 ? record : '') + petLine(index + 1));
+  const animals = Array.from(
+    { length: 2_001 },
+    (_, index) => (index === 1_000 ? record : '') + petLine(index + 1),
+  );
   const out = newOut();
   assert.equal((await salvageFile(fileWith(animals.join('')), out)).animals, 2_001);
   let saved = '';
@@ -105,11 +115,17 @@ test('F3 salvage writes a long batch as several of 1,000, each with its commit, 
     saved += `${batch}${String(commitOf(Buffer.from(batch), saved.length))}`;
   }
   assert.equal(String(readFileSync(out)), saved);
-  assert.deepEqual(await checkFile(out).then(({ verdict, commits }) => [verdict, commits]), ['sound', 3]);
+  assert.deepEqual(await checkFile(out).then(({ verdict, commits }) => [verdict, commits]), [
+    'sound',
+    3,
+  ]);
 });
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {
   const there = fileWith(sound);
   await assert.rejects(salvageFile(there, there), { code: 'storage_unusable', message: /already/ });
-  await assert.rejects(salvageFile(newPath(), newOut()), { code: 'storage_unusable', message: /no such file/ });
+  await assert.rejects(salvageFile(newPath(), newOut()), {
+    code: 'storage_unusable',
+    message: /no such file/,
+  });
 });

@@ -30,7 +30,10 @@ export function fileWith(content: string | Uint8Array, within = root): string {
   return path;
 }
 
-/** The same in memory, for tests of hundreds of files: making one on a disk takes longer than its replay. */
+/**
+ * The same in memory, for tests of hundreds of files: making one on a disk takes longer than its
+ * replay.
+ */
 export function fileInMemory(content: Uint8Array): string {
   return fileWith(content, memory);
 }

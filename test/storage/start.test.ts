@@ -29,8 +29,14 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   const copy = `${path}.torn-2026-11-21T07-30-00.000Z`;
   assert.equal(readFileSync(copy, 'utf8'), torn);
   assert.equal(statSync(copy).mode & 0o777, 0o600);
-  assert.match(JSON.stringify(said), new RegExp(`"warn".*"bytes":${torn.length},.*"copy":"${copy}"`));
-  assert.deepEqual(await checkFile(path).then(({ verdict, commits }) => [verdict, commits]), ['sound', 4]);
+  assert.match(
+    JSON.stringify(said),
+    new RegExp(`"warn".*"bytes":${torn.length},.*"copy":"${copy}"`),
+  );
+  assert.deepEqual(await checkFile(path).then(({ verdict, commits }) => [verdict, commits]), [
+    'sound',
+    4,
+  ]);
 });
 
 test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
@@ -108,14 +114,26 @@ test('F2 a block of the last batch that the disk never wrote is a torn tail thou
 test('F3 what no crash explains is refused with file, line and byte, and the file stays as it is', async () => {
   const head = batches(2);
   const cases: readonly (readonly [string, Buffer, RegExp])[] = [
-    ['a changed letter', Buffer.from(String(batches(2, 2)).replace('pet 2', 'pet X')), /line 3, byte 120: .*checksum/],
+    [
+      'a changed letter',
+      Buffer.from(String(batches(2, 2)).replace('pet 2', 'pet X')),
+      /line 3, byte 120: .*checksum/,
+    ],
     [
       'a changed letter of the last batch',
       Buffer.from(String(batches(2)).replace('pet 2', 'pet X')),
       /line 3, byte 120: .*checksum/,
     ],
-    ['no JSON', Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":!')), /line 2, byte 60: .*JSON/],
-    ['a bad field', Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":0')), /line 2, byte 60: id must/],
+    [
+      'no JSON',
+      Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":!')),
+      /line 2, byte 60: .*JSON/,
+    ],
+    [
+      'a bad field',
+      Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":0')),
+      /line 2, byte 60: id must/,
+    ],
     [
       'an id that does not grow',
       Buffer.from(String(batches(2, 2)).replace('"id":2', '"id":1')),
@@ -132,12 +150,20 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
       Buffer.concat([head.subarray(0, 120), batches(2, 2).subarray(161)]),
       /a commit from byte 161/,
     ],
-    ['a missing newline', Buffer.from(String(head).replace('"}\n{"commit', '"} {"commit')), /line 2, byte 60/],
+    [
+      'a missing newline',
+      Buffer.from(String(head).replace('"}\n{"commit', '"} {"commit')),
+      /line 2, byte 60/,
+    ],
   ];
   for (const [what, file, message] of cases) {
     const path = fileWith(file);
     await assert.rejects(fileStorage(path), { ...damaged, message }, what);
-    await assert.rejects(fileStorage(path), { message: new RegExp(`^${path} [^\n]*petstore check [^\n]*$`) }, what);
+    await assert.rejects(
+      fileStorage(path),
+      { message: new RegExp(`^${path} [^\n]*petstore check [^\n]*$`) },
+      what,
+    );
     assert.deepEqual(readFileSync(path), file, what);
     assert.deepEqual(tornTails(path), [], what);
     assert.equal((await checkFile(path)).verdict, 'damaged', what);

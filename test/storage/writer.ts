@@ -1,6 +1,6 @@
 /**
- * A process that adds animals to a file until it is killed, and says on standard output which were acknowledged. Run by
- * the tests of locks and of `kill -9`: `node writer.ts FILE [adders]`.
+ * A process that adds animals to a file until it is killed, and says on standard output which were
+ * acknowledged. Run by the tests of locks and of `kill -9`: `node writer.ts FILE [adders]`.
  */
 import { writeSync } from 'node:fs';
 import { fileStorage } from '../../dist/file/index.js';

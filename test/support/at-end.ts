@@ -1,4 +1,7 @@
-/** Owns what a test leaves to be ended: last begun, first ended, each though another fails, so that no process outlives its test. */
+/**
+ * Owns what a test leaves to be ended: last begun, first ended, each though another fails, so that
+ * no process outlives its test.
+ */
 
 /** A test's context, or what a property's run has in its place. */
 export interface Ending {
@@ -7,7 +10,10 @@ export interface Ending {
 
 const endings = new WeakMap<Ending, (() => unknown)[]>();
 
-/** Runs this behind the test, before what was handed in earlier; a failure of one fails the test once all have run. */
+/**
+ * Runs this behind the test, before what was handed in earlier; a failure of one fails the test
+ * once all have run.
+ */
 export function atEnd(t: Ending, end: () => unknown): void {
   const known = endings.get(t);
   if (known !== undefined) {

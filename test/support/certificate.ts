@@ -1,4 +1,7 @@
-/** Certificates for the tests, signed by themselves, for the name localhost and the address 127.0.0.1. */
+/**
+ * Certificates for the tests, signed by themselves, for the name localhost and the address
+ * 127.0.0.1.
+ */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +11,10 @@ export function newCertificate(): { readonly key: string; readonly cert: string 
   const request =
     'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost ' +
     '-addext subjectAltName=IP:127.0.0.1 -keyout - -out -';
-  const made = execFileSync('openssl', request.split(' '), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const made = execFileSync('openssl', request.split(' '), {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   const at = made.indexOf('-----BEGIN CERTIFICATE');
   return { key: made.slice(0, at), cert: made.slice(at) };
 }

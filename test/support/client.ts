@@ -1,4 +1,7 @@
-/** The one HTTP client of tests and torture, on a bare socket: it sends the very bytes it is given and reads answers by the letter of RFC 9112. */
+/**
+ * The one HTTP client of tests and torture, on a bare socket: it sends the very bytes it is given
+ * and reads answers by the letter of RFC 9112.
+ */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { patienceMs } from './waiting.js';
@@ -35,7 +38,9 @@ export class Client {
 
   static async connect(port: number): Promise<Client> {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-    await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+    await new Promise<void>((resolve, reject) =>
+      socket.once('connect', resolve).once('error', reject),
+    );
     return new Client(socket);
   }
 
@@ -99,18 +104,27 @@ export class Client {
     const head = this.#received.slice(0, headEnd);
     const [statusLine = '', ...lines] = head.split('\r\n');
     const [, version, status] =
-      /^HTTP\/(1\.[01]) ([1-9][0-9]{2}) [ -~]*$/.exec(statusLine) ?? assert.fail(`no status line: ${statusLine}`);
+      /^HTTP\/(1\.[01]) ([1-9][0-9]{2}) [ -~]*$/.exec(statusLine) ??
+      assert.fail(`no status line: ${statusLine}`);
     const headers = new Map<string, string[]>();
     for (const line of lines) {
       const [, name = '', value = ''] =
-        /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t -~]*)$/.exec(line) ?? assert.fail(`no header line: ${line}`);
+        /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t -~]*)$/.exec(line) ??
+        assert.fail(`no header line: ${line}`);
       headers.set(name.toLowerCase(), [...(headers.get(name.toLowerCase()) ?? []), value]);
     }
-    assert.equal(headers.get('transfer-encoding'), undefined, 'an answer of known length is not chunked');
+    assert.equal(
+      headers.get('transfer-encoding'),
+      undefined,
+      'an answer of known length is not chunked',
+    );
     const lengths = headers.get('content-length') ?? [];
     assert.ok(lengths.length <= 1, 'at most one Content-Length');
-    const bodiless = method === 'HEAD' || status?.startsWith('1') || status === '204' || status === '304';
-    const length = bodiless ? 0 : Number(lengths[0] ?? assert.fail('an answer with a body has a Content-Length'));
+    const bodiless =
+      method === 'HEAD' || status?.startsWith('1') || status === '204' || status === '304';
+    const length = bodiless
+      ? 0
+      : Number(lengths[0] ?? assert.fail('an answer with a body has a Content-Length'));
     const bodyAt = headEnd + 4;
     await this.#until(() => (this.#received.length >= bodyAt + length ? 0 : -1), withinMs);
     const body = this.#received.slice(bodyAt, bodyAt + length);
@@ -118,7 +132,10 @@ export class Client {
     return { status: Number(status), version: version ?? '', headers, body, head };
   }
 
-  /** Waits for the server to close its side; answers how long that took, in milliseconds. Nothing more may have come. */
+  /**
+   * Waits for the server to close its side; answers how long that took, in milliseconds. Nothing
+   * more may have come.
+   */
   async closed(withinMs = patienceMs): Promise<number> {
     const since = performance.now();
     await this.#until(() => (this.#ended ? 0 : -1), withinMs, 'the connection to end');
@@ -132,7 +149,9 @@ export class Client {
       const at = found();
       if (at >= 0) return at;
       if (this.#ended)
-        assert.fail(`the connection ended before ${what}; so far: ${this.#soFar()} ${this.failure?.message ?? ''}`);
+        assert.fail(
+          `the connection ended before ${what}; so far: ${this.#soFar()} ${this.failure?.message ?? ''}`,
+        );
       const left = deadline - performance.now();
       if (left <= 0) assert.fail(`${withinMs} ms passed before ${what}; so far: ${this.#soFar()}`);
       await new Promise<void>((resolve) => {
@@ -161,7 +180,10 @@ export class Client {
   }
 }
 
-/** A client that asks one thing after the other, over one connection for as long as the server keeps it. */
+/**
+ * A client that asks one thing after the other, over one connection for as long as the server keeps
+ * it.
+ */
 export class Caller {
   readonly #port: number;
   #client: Client | undefined;
@@ -170,7 +192,10 @@ export class Caller {
     this.#port = port;
   }
 
-  /** The answer to the bytes of a request that is no HEAD; undefined where the server is gone, or goes before it has answered. */
+  /**
+   * The answer to the bytes of a request that is no HEAD; undefined where the server is gone, or
+   * goes before it has answered.
+   */
   async ask(bytes: string, withinMs?: number): Promise<Answer | undefined> {
     if (this.#client?.ended) this.end();
     this.#client ??= await Client.connect(this.#port).catch(() => undefined);
@@ -205,7 +230,12 @@ export function assertError(answer: Answer, status: number, code: string): strin
   assert.equal(header(answer, 'Content-Type'), 'application/json');
   assertCommonHeaders(answer);
   const body: unknown = JSON.parse(Buffer.from(answer.body, 'latin1').toString('utf8'));
-  assert.ok(typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string');
+  assert.ok(
+    typeof body === 'object' &&
+      body !== null &&
+      'message' in body &&
+      typeof body.message === 'string',
+  );
   assert.deepEqual(body, { code, message: body.message, status });
   assert.match(body.message, /^\S[^\n\r]*\.$/);
   return body.message;

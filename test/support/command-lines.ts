@@ -1,4 +1,7 @@
-/** The process behind `command`: takes a command line as a message, runs it within itself, and answers what came of it. */
+/**
+ * The process behind `command`: takes a command line as a message, runs it within itself, and
+ * answers what came of it.
+ */
 import { mock } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -26,7 +29,10 @@ class Exit extends Error {
   }
 }
 
-const [node = '', server = ''] = [process.execPath, fileURLToPath(new URL('../../dist/server.js', import.meta.url))];
+const [node = '', server = ''] = [
+  process.execPath,
+  fileURLToPath(new URL('../../dist/server.js', import.meta.url)),
+];
 const { PATH = '' } = process.env;
 const exit = process.exit.bind(process);
 /** What a process would have taken with it. */

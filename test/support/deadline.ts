@@ -1,6 +1,7 @@
 /**
- * Owns the end of a test file that hangs: the runner bounds each test, but waits for ever on a file whose tests have
- * ended and which something keeps alive. Loaded ahead of every file, by `--import`.
+ * Owns the end of a test file that hangs: the runner bounds each test, but waits for ever on a file
+ * whose tests have ended and which something keeps alive. Loaded ahead of every file, by
+ * `--import`.
  */
 const deadlineSeconds = 540;
 

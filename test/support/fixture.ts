@@ -1,4 +1,7 @@
-/** Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few words. */
+/**
+ * Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few
+ * words.
+ */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from './at-end.js';
 import {
@@ -16,7 +19,10 @@ const onPostgres = beneath === undefined ? undefined : await import('../postgres
 /** And through several servers that share it; `test/postgres/servers.test.ts` does. */
 const onServers = beneath === 'servers' ? await import('../postgres/servers.js') : undefined;
 
-/** Why a test of one event loop, or of one connection's end, is skipped where a balancer comes between; else false. */
+/**
+ * Why a test of one event loop, or of one connection's end, is skipped where a balancer comes
+ * between; else false.
+ */
 export const behindBalancer = onServers === undefined ? false : 'a balancer comes between';
 
 export const key = 'psk_test';
@@ -32,7 +38,10 @@ export async function emptyStorage(): Promise<PetStorage> {
   return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
 }
 
-/** Changes nothing, but gives a test servers that no other test uses; for pages that are asked for again (`emptyProcesses`). */
+/**
+ * Changes nothing, but gives a test servers that no other test uses; for pages that are asked for
+ * again (`emptyProcesses`).
+ */
 export const ofItsOwn: Partial<PetstoreOptions> = { keys: [key] };
 
 /** Starts a petstore for one test. */
@@ -78,7 +87,10 @@ export function bytesOf(
   return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
 }
 
-/** The answer to a request on a connection of its own. What the answer says of the connection must be what happens. */
+/**
+ * The answer to a request on a connection of its own. What the answer says of the connection must
+ * be what happens.
+ */
 export async function ask(
   port: number,
   method: string,
@@ -114,7 +126,9 @@ export async function exchange(
 
 /** Adds an animal by its JSON text; answers the stored animal's. */
 export async function add(port: number, json: string): Promise<string> {
-  const answer = await ask(port, 'POST', '/v1/pets', { body: Buffer.from(json).toString('latin1') });
+  const answer = await ask(port, 'POST', '/v1/pets', {
+    body: Buffer.from(json).toString('latin1'),
+  });
   assert.equal(answer.status, 201, answer.body);
   return answer.body;
 }
@@ -122,5 +136,7 @@ export async function add(port: number, json: string): Promise<string> {
 /** The bodies of all animals that are stored. */
 export async function stored({ petstore }: Running): Promise<readonly string[]> {
   const pets = await petstore.storage.list({ limit: 100_000 });
-  return pets.map(({ id, name, categoryId, status }) => `${id} ${name} ${categoryId} ${status ?? '-'}`);
+  return pets.map(
+    ({ id, name, categoryId, status }) => `${id} ${name} ${categoryId} ${status ?? '-'}`,
+  );
 }

@@ -1,4 +1,5 @@
-// The one runner of processes, and dist/server.js as a stranger would run it: what it prints and how it ends.
+// The one runner of processes, and dist/server.js as a stranger would run it: what it prints and
+// how it ends.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -14,7 +15,10 @@ import { until } from './waiting.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const serverFile = join(root, 'dist/server.js');
-/** What tests are written in here, `.js` where they were built, and what Node needs to run a file of it. */
+/**
+ * What tests are written in here, `.js` where they were built, and what Node needs to run a file of
+ * it.
+ */
 export const extension = extname(import.meta.filename);
 export const extensionArgs: readonly string[] = extension === '.ts' ? ['--import', 'tsx'] : [];
 export const apiKey = 'test-key';
@@ -53,7 +57,11 @@ export class Running {
   #isOver = false;
   #wake: (() => void)[] = [];
 
-  constructor(command: string, args: readonly string[], { cwd, env = {}, isGroup = false }: RunOptions) {
+  constructor(
+    command: string,
+    args: readonly string[],
+    { cwd, env = {}, isGroup = false }: RunOptions,
+  ) {
     const { PATH = '', NODE_V8_COVERAGE } = process.env;
     this.child = spawn(command, args, {
       cwd,
@@ -92,7 +100,10 @@ export class Running {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** What is found in its first line of standard output that has it; undefined where it ends without one. */
+  /**
+   * What is found in its first line of standard output that has it; undefined where it ends without
+   * one.
+   */
   async found<Value>(find: (line: string) => Value | undefined): Promise<Value | undefined> {
     for (let seen = 0; ; ) {
       const { lines } = this;
@@ -141,7 +152,9 @@ export class RunningServer extends Running {
 
   /** The first line of the log with this message, once there is one. */
   async said(msg: string): Promise<Record<string, unknown>> {
-    return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () => this.log.find((line) => line['msg'] === msg));
+    return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () =>
+      this.log.find((line) => line['msg'] === msg),
+    );
   }
 
   get(path: string, key = apiKey): Promise<Response> {
@@ -150,7 +163,11 @@ export class RunningServer extends Running {
 
   add(name: string, key = apiKey): Promise<Response> {
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-    return fetch(`${this.url}/v1/pets`, { method: 'POST', headers, body: JSON.stringify({ name, categoryId: 1 }) });
+    return fetch(`${this.url}/v1/pets`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ name, categoryId: 1 }),
+    });
   }
 }
 
@@ -159,19 +176,30 @@ export function run(args: readonly string[], options: RunOptions): Promise<Ended
   return new Running(process.execPath, [serverFile, ...args], options).ended;
 }
 
-/** Starts a server on a free port, with the key {@link apiKey} unless the environment says otherwise; waits until it listens. */
-export async function start(t: TestContext, args: readonly string[], { cwd, env }: RunOptions): Promise<RunningServer> {
+/**
+ * Starts a server on a free port, with the key {@link apiKey} unless the environment says
+ * otherwise; waits until it listens.
+ */
+export async function start(
+  t: TestContext,
+  args: readonly string[],
+  { cwd, env }: RunOptions,
+): Promise<RunningServer> {
   const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
   const server = new RunningServer(process.execPath, [serverFile, ...args], { cwd, env: full });
   atEnd(t, async () => server.end('SIGKILL'));
-  const ended = server.ended.then(({ code, stderr }) => assert.fail(`ended with ${code}: ${stderr}`));
+  const ended = server.ended.then(({ code, stderr }) =>
+    assert.fail(`ended with ${code}: ${stderr}`),
+  );
   // Lost by the time the server ends on purpose.
   ended.catch(() => undefined);
   await Promise.race([server.said('listening'), ended]);
   return server;
 }
 
-/** Asserts an end with this exit code and one line on standard error that matches, no stack trace. */
+/**
+ * Asserts an end with this exit code and one line on standard error that matches, no stack trace.
+ */
 export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.equal(ended.code, code, ended.stderr);
   assert.match(ended.stderr, /^[^\n]+\n$/);
@@ -179,8 +207,8 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
 }
 
 /**
- * A port of 127.0.0.1 that is free, below those that Linux gives to whoever asks for any (from 32768): no connection of
- * another test takes it before it is used.
+ * A port of 127.0.0.1 that is free, below those that Linux gives to whoever asks for any (from
+ * 32768): no connection of another test takes it before it is used.
  */
 export async function freePort(): Promise<string> {
   for (;;) {

@@ -9,11 +9,15 @@ const character = fc
 /** For texts that fast-check takes from a list of its own, such as `__proto__`. */
 function codeOf(text: unknown): number {
   const code = typeof text === 'string' ? text.codePointAt(0) : undefined;
-  if (code === undefined || String.fromCodePoint(code) !== text) throw new TypeError('not one character');
+  if (code === undefined || String.fromCodePoint(code) !== text)
+    throw new TypeError('not one character');
   return code;
 }
 
-/** Any text that is well-formed; what fast-check has for it, the unit `binary`, takes a second to make. */
+/**
+ * Any text that is well-formed; what fast-check has for it, the unit `binary`, takes a second to
+ * make.
+ */
 export function anyText(maxLength?: number): fc.Arbitrary<string> {
   return fc.string({ unit: character, ...(maxLength !== undefined && { maxLength }) });
 }

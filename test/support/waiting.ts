@@ -1,4 +1,7 @@
-/** Waiting for what another process, or another turn, brings about. No time limit depends on a fast machine. */
+/**
+ * Waiting for what another process, or another turn, brings about. No time limit depends on a fast
+ * machine.
+ */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 
@@ -6,8 +9,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 export const patienceMs = 30_000;
 
 /**
- * Asks again and again until there is an answer, the less often the longer it takes; fails after {@link patienceMs}, or a
- * time of one's own.
+ * Asks again and again until there is an answer, the less often the longer it takes; fails after
+ * {@link patienceMs}, or a time of one's own.
  */
 export async function until<Value>(
   what: string,

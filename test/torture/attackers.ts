@@ -1,4 +1,7 @@
-/** Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no server's inside. */
+/**
+ * Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no
+ * server's inside.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { assertError, Client as BareClient } from '../support/client.js';
 import { hold, Violation, type Share } from './row.js';
@@ -18,13 +21,18 @@ export interface Kind {
   readonly name: string;
   /** How many of them there are among those of the other kinds. */
   readonly part: number;
-  /** How many there may be at all: more pages of 6 MB that nobody reads would fill the 64 MiB of C55, and end sooner. */
+  /**
+   * How many there may be at all: more pages of 6 MB that nobody reads would fill the 64 MiB of
+   * C55, and end sooner.
+   */
   readonly most?: number;
   /** How long C44 leaves it in peace, in milliseconds. */
   readonly keptMs: number;
   /** When C44 has it gone, in milliseconds. */
   readonly goneMs: number;
-  /** What it does once connected; resolves when it did all that it ever will, which may be never. */
+  /**
+   * What it does once connected; resolves when it did all that it ever will, which may be never.
+   */
   readonly act: (client: BareClient) => Promise<void> | void;
   /** What it is told before the end. */
   readonly told?: readonly [status: number, code: string];
@@ -34,7 +42,9 @@ const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] 
 const largePage = requestBytes('GET', '/v1/pets?limit=100');
 const late = [408, 'request_timeout'] as const;
 
-/** All kinds. One page of the server that they meet must be more than the buffers of a socket hold. */
+/**
+ * All kinds. One page of the server that they meet must be more than the buffers of a socket hold.
+ */
 export const allKinds: readonly Kind[] = [
   { name: 'silent', part: 20, keptMs: headMs, goneMs: 11_000, act: () => undefined },
   {
@@ -69,7 +79,13 @@ export const allKinds: readonly Kind[] = [
     told: [400, 'bad_request'],
     act: (client) => void client.send(`${half}{"name"`).half(),
   },
-  { name: 'silent half-closes', part: 5, keptMs: 0, goneMs: 0, act: (client) => void client.half() },
+  {
+    name: 'silent half-closes',
+    part: 5,
+    keptMs: 0,
+    goneMs: 0,
+    act: (client) => void client.half(),
+  },
   {
     name: 'resets in mid-body',
     part: 10,
@@ -89,7 +105,14 @@ export const allKinds: readonly Kind[] = [
     goneMs: unreadMs,
     act: stopReading,
   },
-  { name: 'readers that go on', part: 1, most: 3, keptMs: justInTimeMs, goneMs: justInTimeMs, act: readOnInTime },
+  {
+    name: 'readers that go on',
+    part: 1,
+    most: 3,
+    keptMs: justInTimeMs,
+    goneMs: justInTimeMs,
+    act: readOnInTime,
+  },
   {
     name: 'idle',
     part: 5,
@@ -107,7 +130,10 @@ async function trickle(client: BareClient, start: string): Promise<void> {
   for (client.send(start); !client.ended; client.send('x')) await wait(700);
 }
 
-/** Asks for more than the kernel takes in, and reads none of it until the server must have let go: then it ends too early. */
+/**
+ * Asks for more than the kernel takes in, and reads none of it until the server must have let go:
+ * then it ends too early.
+ */
 async function stopReading(client: BareClient): Promise<void> {
   client.pause();
   client.send(largePage);
@@ -116,8 +142,8 @@ async function stopReading(client: BareClient): Promise<void> {
 }
 
 /**
- * As one that stops, but reads while there is time: then it gets all of its answer, and the next. What stops can't see how
- * early it was dropped, as the kernel still hands over what it holds.
+ * As one that stops, but reads while there is time: then it gets all of its answer, and the next.
+ * What stops can't see how early it was dropped, as the kernel still hands over what it holds.
  */
 async function readOnInTime(client: BareClient): Promise<void> {
   client.pause();
@@ -126,12 +152,19 @@ async function readOnInTime(client: BareClient): Promise<void> {
   client.resume();
   hold((await client.answer()).status === 200, 'a page is not answered 200');
   client.send(requestBytes('GET', '/v1/pets?limit=1'));
-  hold((await client.answer()).status === 200, 'behind a page that is read late nothing more is answered');
+  hold(
+    (await client.answer()).status === 200,
+    'behind a page that is read late nothing more is answered',
+  );
   client.half();
 }
 
 /** Lets one at a server; answers after how many milliseconds the server let go of it. */
-export async function attack(share: Share, port: number, { name, goneMs, act, told }: Kind): Promise<number> {
+export async function attack(
+  share: Share,
+  port: number,
+  { name, goneMs, act, told }: Kind,
+): Promise<number> {
   // Not all in one moment.
   await wait(share.random.below(1_000));
   const client = await BareClient.connect(port);

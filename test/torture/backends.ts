@@ -1,4 +1,7 @@
-/** The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and let fail. */
+/**
+ * The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and
+ * let fail.
+ */
 import { fileStorage } from '../../dist/file/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
 import { clock } from '../support/disk.js';
@@ -19,7 +22,10 @@ export interface Backend {
   readonly isTroubled: boolean;
   /** Closes and opens again. */
   restart(): Promise<void>;
-  /** Ends the process before its call `calls` from now, and resolves then; what waits for it waits forever. */
+  /**
+   * Ends the process before its call `calls` from now, and resolves then; what waits for it waits
+   * forever.
+   */
   killAfter(calls: number): Promise<void>;
   /** Opens what a kill left, or a power cut. */
   revive(powerCut: boolean): Promise<void>;
@@ -59,7 +65,9 @@ export class FileBackend implements Backend {
   #failAt = Infinity;
   #errno = '';
   #failed = false;
-  /** Whether memory holds what the disk never took, because a sync failed and was not undone yet. */
+  /**
+   * Whether memory holds what the disk never took, because a sync failed and was not undone yet.
+   */
   #isStale = false;
 
   private constructor(random: Random) {
@@ -101,7 +109,8 @@ export class FileBackend implements Backend {
 
   async revive(powerCut: boolean): Promise<void> {
     this.#process.kill();
-    // A kill between a failed sync and its undoing is three faults at once: there the disk is mounted anew.
+    // A kill between a failed sync and its undoing is three faults at once: there the disk is
+    // mounted anew.
     if (powerCut || this.#isStale) this.#machine = this.#machine.cutPower(this.#random);
     await this.#open();
   }
@@ -111,7 +120,10 @@ export class FileBackend implements Backend {
     this.#errno = errno;
   }
 
-  /** Opens; where the call that fails is one of opening, the operator mounts the disk anew and starts again. */
+  /**
+   * Opens; where the call that fails is one of opening, the operator mounts the disk anew and
+   * starts again.
+   */
   async #open(): Promise<void> {
     const left = this.#failAt - this.#process.calls;
     this.#process = this.#machine.process();
@@ -132,7 +144,11 @@ export class FileBackend implements Backend {
       return this.#errno;
     };
     try {
-      this.#storage = await inTime(fileStorage(path, { disk: this.#process.disk, clock }), hangMs, 'opening');
+      this.#storage = await inTime(
+        fileStorage(path, { disk: this.#process.disk, clock }),
+        hangMs,
+        'opening',
+      );
     } catch (error) {
       hold(this.#failed, `opening rejects with ${String(error)}`);
       this.#machine = this.#machine.cutPower(this.#random);

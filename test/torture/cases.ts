@@ -1,4 +1,7 @@
-/** Bad inputs by the thousand, as bytes: good requests with each byte damaged, and every mix of parts that are odd. */
+/**
+ * Bad inputs by the thousand, as bytes: good requests with each byte damaged, and every mix of
+ * parts that are odd.
+ */
 // biome-ignore-all format: lists by the dozen, a line for each would hide what is made of them.
 import { bytesOf, type Words } from '../support/fixture.js';
 import type { Random } from './random.js';
@@ -47,7 +50,8 @@ function* framings(): Generator<string> {
       for (const length of lengths) {
         for (const coding of codings) {
           const lines = [`POST /v1/pets HTTP/${version}`, host, length, coding, `Authorization: Bearer ${apiKey}`].filter((line) => line !== '');
-          // A body that no length announces would be the next request, which the first two say enough of.
+          // A body that no length announces would be the next request, which the first two say
+          // enough of.
           const isChunked = coding !== '' && length === '';
           for (const body of isChunked ? bodies : bodies.slice(0, 1)) yield `${lines.join('\r\n')}\r\n\r\n${body}`;
         }
@@ -60,7 +64,9 @@ const badUtf8 = ['\x80', '\xbf', '\xc0\x80', '\xc1\xbf', '\xc3', '\xc3\x28', '\x
 const goodUtf8 = ['\xc3\xa9', '\xe7\x8c\xab', '\xf0\x9f\x90\x88', '\xef\xbf\xbf', '\xf4\x8f\xbf\xbf', '\x7f'];
 const atoms = ['', ' ', 'null', 'true', 'false', 'nul', '0', '-0', '1', '01', '1.', '.5', '+1', '-', '1.0', '1.5', '1e2', '1E+2', '10e-1', '1e-1', '1e400', '-1e400', '1e', '9223372036854775807', '9223372036854775808', '-9223372036854775808', '-9223372036854775809', '9007199254740993', '92233720368547758.07e2', '100000000000000000000e-2', `1${'0'.repeat(400)}e-400`, '0e999999999', 'NaN', 'Infinity', '0x1', '""', '"a"', '"\\u0041"', '"\\x"', '"\\u12"', '"\n"', '"\t"', '"\\ud83d\\udc08"', '"\\ud83d"', '"\\udc08"', "'a'", '"a', '"sold"', '"pending"', '"SOLD"', '[]', '[1]', '[1,]', '[,1]', '[', ']', '{}', '{"a":1}', '{"a":1,}', '{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{a:1}', '{"a"}', '{"a":}', '{', '}', '//', '/**/1', '{"__proto__":1,"__proto__":1}', `${'['.repeat(63)}${']'.repeat(63)}`, `${'['.repeat(64)}${']'.repeat(64)}`];
 
-/** Texts of a body: what JSON is made of in every place, and random damage to a text that is right. */
+/**
+ * Texts of a body: what JSON is made of in every place, and random damage to a text that is right.
+ */
 function texts(random: Random): readonly string[] {
   const all = [...atoms, '\xef\xbb\xbf{}', `\xef\xbb\xbf${animal}`, `\xef\xbb\xbf\xef\xbb\xbf${animal}`, `\xff\xfe${animal}`, ` \t\r\n${animal} \n`, `\x0b${animal}`, `\xa0${animal}`, `${animal}${animal}`, ' '.repeat(65_536 - animal.length) + animal, ' '.repeat(65_537 - animal.length) + animal];
   for (const atom of atoms) {

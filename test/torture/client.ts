@@ -19,7 +19,10 @@ export function monotonicS(): number {
 /** Long enough for a disk that stands still: rows have their own limits. */
 const patienceMs = 600_000;
 
-/** Speaks to one port of 127.0.0.1, over as many connections as it has requests under way. One that breaks rejects. */
+/**
+ * Speaks to one port of 127.0.0.1, over as many connections as it has requests under way. One that
+ * breaks rejects.
+ */
 export class Client {
   readonly port: number;
   readonly #authorization: string;
@@ -46,11 +49,19 @@ export class Client {
   async #send(method: string, path: string, body?: string): Promise<Answer> {
     const sentAtS = monotonicS();
     const caller = this.#idle.pop() ?? new Caller(this.port);
-    const bytes = bytesOf(method, path, { authorization: this.#authorization, ...(body && { body }) });
+    const bytes = bytesOf(method, path, {
+      authorization: this.#authorization,
+      ...(body && { body }),
+    });
     const answer = await caller.ask(bytes, patienceMs);
     if (answer === undefined) throw new Error(`${method} ${path}: the server is gone`);
     this.#idle.push(caller);
     const ms = 1000 * (monotonicS() - sentAtS);
-    return { status: answer.status, body: Buffer.from(answer.body, 'latin1').toString(), ms, sentAtS };
+    return {
+      status: answer.status,
+      body: Buffer.from(answer.body, 'latin1').toString(),
+      ms,
+      sentAtS,
+    };
   }
 }

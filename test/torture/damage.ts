@@ -1,4 +1,7 @@
-/** R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a torn tail aside; never an animal without its record. */
+/**
+ * R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a
+ * torn tail aside; never an animal without its record.
+ */
 import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
@@ -42,7 +45,8 @@ interface Damage {
 }
 
 function* cuts({ bytes }: Made): Generator<Damage> {
-  for (let size = 0; size <= bytes.length; size++) yield { what: `cut at ${size}`, bytes: bytes.subarray(0, size) };
+  for (let size = 0; size <= bytes.length; size++)
+    yield { what: `cut at ${size}`, bytes: bytes.subarray(0, size) };
 }
 
 function* flips({ bytes }: Made): Generator<Damage> {
@@ -75,7 +79,11 @@ function* lines({ bytes }: Made): Generator<Damage> {
     for (const [other, theirs] of behind.entries()) {
       const swapped = [...behind];
       swapped[other] = line;
-      yield of(`lines ${index + 1} and ${index + 2 + other} swapped`, [...before, theirs, ...swapped]);
+      yield of(`lines ${index + 1} and ${index + 2 + other} swapped`, [
+        ...before,
+        theirs,
+        ...swapped,
+      ]);
     }
   }
 }
@@ -95,7 +103,10 @@ function pageOf4096(): Made {
 interface Tally {
   exact: number;
   refused: number;
-  /** By its bytes a write that a crash cut short: animals that were whole behind the damage are set aside (F2). */
+  /**
+   * By its bytes a write that a crash cut short: animals that were whole behind the damage are set
+   * aside (F2).
+   */
   torn: number;
 }
 
@@ -109,18 +120,33 @@ async function tallyOf(whole: Made, damages: Iterable<Damage>): Promise<Tally> {
     try {
       texts = await startTexts(disk, path);
     } catch (error) {
-      hold(error instanceof PetstoreError && error.code === 'storage_damaged', `${what}: ${String(error)}`);
-      hold(machine.file(path)?.equals(bytes) === true && machine.paths.length === 1, `${what}: refused, but changed`);
+      hold(
+        error instanceof PetstoreError && error.code === 'storage_damaged',
+        `${what}: ${String(error)}`,
+      );
+      hold(
+        machine.file(path)?.equals(bytes) === true && machine.paths.length === 1,
+        `${what}: refused, but changed`,
+      );
       hold(!isPrefix(bytes, whole.bytes), `${what}: refused, though a crash leaves just this`);
       tally.refused++;
       continue;
     }
-    hold(same(await startTexts(disk, path), texts), `${what}: the second start serves something else`);
+    hold(
+      same(await startTexts(disk, path), texts),
+      `${what}: the second start serves something else`,
+    );
     hold(setAside(machine, bytes), `${what}: bytes are gone that no copy holds`);
     if (same(texts, whole.texts)) tally.exact++;
     else {
-      hold(same(texts, whole.texts.slice(0, texts.length)), `${what}: served are animals that were never stored`);
-      hold(texts.length >= wholeBefore(whole, bytes), `${what}: an animal before the damage is lost`);
+      hold(
+        same(texts, whole.texts.slice(0, texts.length)),
+        `${what}: served are animals that were never stored`,
+      );
+      hold(
+        texts.length >= wholeBefore(whole, bytes),
+        `${what}: an animal before the damage is lost`,
+      );
       hold(
         isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes),
         `${what}: an acknowledged animal is dropped in silence`,
@@ -134,7 +160,9 @@ async function tallyOf(whole: Made, damages: Iterable<Damage>): Promise<Tally> {
 /** Whether what the start cut off stands in the copy beside the file, byte for byte. */
 function setAside(machine: Machine, before: Buffer): boolean {
   const after = machine.file(path) ?? Buffer.alloc(0);
-  const copies = machine.paths.filter((name) => name !== path).map((name) => machine.file(name) ?? Buffer.alloc(0));
+  const copies = machine.paths
+    .filter((name) => name !== path)
+    .map((name) => machine.file(name) ?? Buffer.alloc(0));
   const kept = before.length - copies.reduce((sum, copy) => sum + copy.length, 0);
   return copies.length <= 1 && Buffer.concat([after.subarray(0, kept), ...copies]).equals(before);
 }
@@ -148,8 +176,9 @@ function wholeBefore(whole: Made, bytes: Buffer): number {
 }
 
 /**
- * Whether a file is by the letter of F2 what a crash in the last batch may leave: all before that batch unchanged, and in
- * it no commit line, or its own at the very end with a missing block of the disk, which reads as zeros, before it.
+ * Whether a file is by the letter of F2 what a crash in the last batch may leave: all before that
+ * batch unchanged, and in it no commit line, or its own at the very end with a missing block of the
+ * disk, which reads as zeros, before it.
  */
 function isUnfinished({ bytes: whole, lastFrom }: Made, bytes: Buffer): boolean {
   if (!bytes.subarray(0, lastFrom).equals(whole.subarray(0, lastFrom))) return false;

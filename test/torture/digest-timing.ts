@@ -1,4 +1,7 @@
-/** Whether the time of a comparison tells how much of a digest is right. Knows no place where a key may be found. */
+/**
+ * Whether the time of a comparison tells how much of a digest is right. Knows no place where a key
+ * may be found.
+ */
 import { randomBytes } from 'node:crypto';
 import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
 import { medianOf, medianRangeOf } from './figures.js';
@@ -7,21 +10,33 @@ import { hold, number, Skip, type Share } from './row.js';
 const fullRounds = 20_000;
 /** From the first on; of the other digest none is right. */
 const equalBytes = 31;
-/** So many entries alike in a ring make a trend so many times as long, while the token is hashed once. */
+/**
+ * So many entries alike in a ring make a trend so many times as long, while the token is hashed
+ * once.
+ */
 const entries = 32;
 const verifiesEach = 15;
 /** What interrupts us only ever adds time, so that the least of some is the truest. */
 const passes = 3;
 /** The median lies within its range by so many standard deviations. */
 const sureness = 6;
-/** A trend is what is more than such a part of the control's: a third of what one byte in its loop takes. */
+/**
+ * A trend is what is more than such a part of the control's: a third of what one byte in its loop
+ * takes.
+ */
 const part = 1 / 100;
-/** The control, and a ring that is sound, show what they are in a second or two; on a busy machine in some more. */
+/**
+ * The control, and a ring that is sound, show what they are in a second or two; on a busy machine
+ * in some more.
+ */
 const patienceMs = 60_000;
 
 type Verify = (token: string) => string | undefined;
 
-/** By how many nanoseconds a comparison takes longer with {@link equalBytes} than with none, round by round. */
+/**
+ * By how many nanoseconds a comparison takes longer with {@link equalBytes} than with none, round
+ * by round.
+ */
 class Trend {
   readonly #verifyWith: (entries: readonly KeyEntry[]) => Verify;
   readonly #ns: number[] = [];
@@ -30,7 +45,10 @@ class Trend {
     this.#verifyWith = verifyWith;
   }
 
-  /** One round has keys, a token and an order of its own, so that no place in memory can look like a trend. */
+  /**
+   * One round has keys, a token and an order of its own, so that no place in memory can look like a
+   * trend.
+   */
   add(share: Share): void {
     const token = `psk_${randomBytes(32).toString('base64url')}`;
     const [first, second] = share.random.pick([
@@ -65,9 +83,9 @@ class Trend {
 }
 
 /**
- * Compares tokens with digests that begin as theirs do, in rings of the server's and, in the same rounds, by a loop that
- * ends at the first byte that differs. What is measured counts only where that loop is caught; then the ring's trend must
- * surely be less than a small part of the loop's.
+ * Compares tokens with digests that begin as theirs do, in rings of the server's and, in the same
+ * rounds, by a loop that ends at the first byte that differs. What is measured counts only where
+ * that loop is caught; then the ring's trend must surely be less than a small part of the loop's.
  */
 export async function timeDigests(share: Share): Promise<string> {
   const ring = new Trend((keys) => {
@@ -78,7 +96,10 @@ export async function timeDigests(share: Share): Promise<string> {
   const startedAt = performance.now();
   let verdict: 'open' | 'no trend' | 'a trend' = 'open';
   let round = 0;
-  while (share.goOn(round, fullRounds) || (verdict === 'open' && performance.now() - startedAt < patienceMs)) {
+  while (
+    share.goOn(round, fullRounds) ||
+    (verdict === 'open' && performance.now() - startedAt < patienceMs)
+  ) {
     ring.add(share);
     control.add(share);
     if (++round % 200 > 0) continue;
@@ -92,7 +113,10 @@ export async function timeDigests(share: Share): Promise<string> {
   return `${words}: no trend`;
 }
 
-/** Open as long as the noise hides the control, or whether the ring is below the bound that the control gives. */
+/**
+ * Open as long as the noise hides the control, or whether the ring is below the bound that the
+ * control gives.
+ */
 function verdictOf(
   [low, high]: readonly [number, number],
   [controlLow]: readonly [number, number],

@@ -1,4 +1,7 @@
-/** R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is lost by it. */
+/**
+ * R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is
+ * lost by it.
+ */
 import { errnos } from '../support/disk.js';
 import { made, openTexts, petText, startTexts } from './files.js';
 import { Machine } from './machine.js';
@@ -69,14 +72,23 @@ interface Kind {
 const kinds: readonly Kind[] = [
   ...errnos.flatMap((errno): Kind[] => [
     { name: `${errno} once`, fault: (_call, number, at) => (number === at ? errno : undefined) },
-    { name: `${errno} from then on`, fault: (_call, number, at) => (number >= at ? errno : undefined) },
+    {
+      name: `${errno} from then on`,
+      fault: (_call, number, at) => (number >= at ? errno : undefined),
+    },
   ]),
-  { name: 'a write of 1 byte', fault: (call, number, at) => (call === 'write' && number === at ? 1 : undefined) },
+  {
+    name: 'a write of 1 byte',
+    fault: (call, number, at) => (call === 'write' && number === at ? 1 : undefined),
+  },
   {
     name: 'writes of 7 bytes from then on',
     fault: (call, number, at) => (call === 'write' && number >= at ? 7 : undefined),
   },
-  { name: 'a write of no byte', fault: (call, number, at) => (call === 'write' && number === at ? 0 : undefined) },
+  {
+    name: 'a write of no byte',
+    fault: (call, number, at) => (call === 'write' && number === at ? 0 : undefined),
+  },
   ...(['ENOSPC', 'EIO'] as const).map(
     (errno): Kind => ({
       name: `a write of 10 bytes and then ${errno}`,
@@ -91,12 +103,18 @@ export const failingCalls: Row = {
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
   run: async (share) => {
-    const cases: { readonly scene: Scene; readonly kind: Kind; readonly at: number; readonly order: number }[] = [];
+    const cases: {
+      readonly scene: Scene;
+      readonly kind: Kind;
+      readonly at: number;
+      readonly order: number;
+    }[] = [];
     for (const scene of scenes) {
       // Without a fault it tells how many calls there are.
       const last = await tryCase(share, scene, { name: 'no fault', fault: () => undefined }, 1);
       for (let at = 1; at <= last; at++)
-        for (const kind of kinds) cases.push({ scene, kind, at, order: share.random.below(2 ** 32) });
+        for (const kind of kinds)
+          cases.push({ scene, kind, at, order: share.random.below(2 ** 32) });
     }
     // In any order, so that a short run tries some of each.
     cases.sort((one, other) => one.order - other.order);
@@ -110,10 +128,15 @@ export const failingCalls: Row = {
   },
 };
 
-/** Plays a scene, and then starts again after a kill and after power cuts; answers how many calls the scene made. */
+/**
+ * Plays a scene, and then starts again after a kill and after power cuts; answers how many calls
+ * the scene made.
+ */
 async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Promise<number> {
   const what = `${scene.name}, call ${at}, ${kind.name}`;
-  const machine = new Machine(scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes });
+  const machine = new Machine(
+    scene.file && { '/data': undefined, '/data/deep': undefined, [path]: scene.file.bytes },
+  );
   const disk = { isFull: false };
   // A disk that fills up takes a part first.
   const full = (call: CallName, before: CallName | undefined): Fault =>
@@ -127,16 +150,21 @@ async function tryCase(share: Share, scene: Scene, kind: Kind, at: number): Prom
   try {
     await inTime(scene.play(session, disk), 15_000, 'hangs');
     session.process.kill();
-    // A file system that neither syncs nor undoes serves again only once it is mounted anew, without its memory.
+    // A file system that neither syncs nor undoes serves again only once it is mounted anew,
+    // without its memory.
     if (!session.isStale) await startAgain(share, machine.clone(), scene, session);
-    for (let cut = 0; cut < 3; cut++) await startAgain(share, machine.cutPower(share.random), scene, session);
+    for (let cut = 0; cut < 3; cut++)
+      await startAgain(share, machine.cutPower(share.random), scene, session);
   } catch (error) {
     throw new Violation(`${what}: ${reasonOf(error)}`);
   }
   return session.process.calls;
 }
 
-/** A start without faults serves all that was acknowledged, and what it serves outlasts the next power cut. */
+/**
+ * A start without faults serves all that was acknowledged, and what it serves outlasts the next
+ * power cut.
+ */
 async function startAgain(
   share: Share,
   machine: Machine,
@@ -144,7 +172,10 @@ async function startAgain(
   { acknowledged, refused }: Session,
 ): Promise<void> {
   const { texts, journal } = await openTexts(machine.process().disk, path);
-  hold(isPrefix(acknowledged, texts), `${acknowledged.length} animals were acknowledged, ${texts.length} are there`);
+  hold(
+    isPrefix(acknowledged, texts),
+    `${acknowledged.length} animals were acknowledged, ${texts.length} are there`,
+  );
   const extra = texts.slice(acknowledged.length);
   hold(
     extra.every((text) => refused.includes(text)),
@@ -155,7 +186,10 @@ async function startAgain(
   const served = await startTexts(machine.cutPower(share.random).process().disk, path);
   hold(isPrefix([...texts, later], served), 'what a start served is gone after the next power cut');
   const isThere = machine.paths.some((name) => machine.file(name)?.toString().endsWith(torn));
-  hold(scene.file?.bytes.toString().endsWith(torn) !== true || isThere, 'the torn tail is gone without a copy');
+  hold(
+    scene.file?.bytes.toString().endsWith(torn) !== true || isThere,
+    'the torn tail is gone without a copy',
+  );
 }
 
 function isPrefix(these: readonly string[], of: readonly string[]): boolean {

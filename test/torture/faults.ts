@@ -1,5 +1,16 @@
-/** R6: faults that are real: a disk full, limited, read-only or frozen, and other programs at the file. */
-import { appendFileSync, copyFileSync, existsSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+/**
+ * R6: faults that are real: a disk full, limited, read-only or frozen, and other programs at the
+ * file.
+ */
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileSystem } from './file-system.js';
@@ -32,7 +43,9 @@ export const faults: Row = {
       }
     }
     if (skipped.length > 0)
-      throw new Skip(`${[...new Set(skipped)].join('; ')} (the other ${slowest.length} faults hold)`);
+      throw new Skip(
+        `${[...new Set(skipped)].join('; ')} (the other ${slowest.length} faults hold)`,
+      );
     const hungS = (slowest.pop() ?? 0) / 1000;
     return `${slowest.length + 1} faults: GETs 200 throughout; slowest 503 ${Math.ceil(Math.max(...slowest))} ms, of a frozen disk ${hungS.toFixed(1)} s; recovery as F5 and F6 say, 0 acknowledged animals lost`;
   },
@@ -53,7 +66,10 @@ async function full(share: Share): Promise<number> {
   return ms;
 }
 
-/** Fills the disk of a folder, sees every add refused, and gives the room back; answers how long the slowest refusal took. */
+/**
+ * Fills the disk of a folder, sees every add refused, and gives the room back; answers how long the
+ * slowest refusal took.
+ */
 async function refusesWhileFull(watched: Watched, folder: string): Promise<number> {
   const filler = join(folder, 'filler');
   writeFileSync(filler, '');
@@ -78,7 +94,9 @@ async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const path = join(share.folder(), 'pets.jsonl');
   const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger, { under: ['prlimit', '--fsize=200000:unlimited'] });
+  const watched = await Watched.start(share, path, ledger, {
+    under: ['prlimit', '--fsize=200000:unlimited'],
+  });
   const ms = await watched.refuses(refusalMs, adds);
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
   await recoversForGood(share, path, ledger, watched);
@@ -89,7 +107,10 @@ async function limited(share: Share): Promise<number> {
 const intruders = (
   [
     [(path) => renameSync(path, `${path}.moved`), (path) => renameSync(`${path}.moved`, path)],
-    [(path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path)), () => undefined],
+    [
+      (path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path)),
+      () => undefined,
+    ],
     [
       (path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)),
       (path) => renameSync(`${path}.copy`, path),
@@ -110,8 +131,9 @@ const intruders = (
 });
 
 /**
- * F6: a disk that promised more than it has, as thin ones do. The file system takes the write, and only its sync finds that
- * there is no room: the same errno as of a full disk, but what is on the disk then nobody knows. Room changes nothing.
+ * F6: a disk that promised more than it has, as thin ones do. The file system takes the write, and
+ * only its sync finds that there is no room: the same errno as of a full disk, but what is on the
+ * disk then nobody knows. Room changes nothing.
  */
 async function unsynced(share: Share): Promise<number> {
   needRoot();
@@ -130,7 +152,8 @@ async function unsynced(share: Share): Promise<number> {
   );
   const behind = await watched.refuses(refusalMs, adds);
   await watched.end();
-  // Nothing is claimed of a next start: mounted again, this file system lacks what it synced before, by fdatasync as well.
+  // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
+  // before, by fdatasync as well.
   await fileSystem.unmount();
   return Math.max(ms, behind);
 }
@@ -147,7 +170,10 @@ async function readOnly(share: Share): Promise<number> {
   const ms = await watched.refuses(refusalMs, adds);
   await watched.end();
   const { code, stderr } = await new Server(share, path).ended;
-  hold(code === 3 && /read-only/.test(stderr), `on a read-only disk a start ends with ${code}: ${stderr}`);
+  hold(
+    code === 3 && /read-only/.test(stderr),
+    `on a read-only disk a start ends with ${code}: ${stderr}`,
+  );
   await fileSystem.unmount();
   fileSystem.mount('rw');
   await startsAgain(share, path, ledger);
@@ -155,7 +181,10 @@ async function readOnly(share: Share): Promise<number> {
   return ms;
 }
 
-/** A disk that hangs: whoever adds is told in time, which is the answer here, whoever comes later at once, and when it goes on so do we. */
+/**
+ * A disk that hangs: whoever adds is told in time, which is the answer here, whoever comes later at
+ * once, and when it goes on so do we.
+ */
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');
   const fileSystem = FileSystem.create(share, 'rw');
@@ -180,7 +209,12 @@ async function frozen(share: Share): Promise<number> {
 }
 
 /** With the fault gone it adds again by itself, and what it added outlasts it. */
-async function recoversForGood(share: Share, path: string, ledger: Ledger, watched: Watched): Promise<void> {
+async function recoversForGood(
+  share: Share,
+  path: string,
+  ledger: Ledger,
+  watched: Watched,
+): Promise<void> {
   await watched.recovers();
   await watched.end();
   await startsAgain(share, path, ledger);

@@ -33,7 +33,8 @@ export class FileSystem {
   }
 
   /**
-   * A new one, mounted; its image is in `scratch`, and made with the features of mkfs.ext4 that are named.
+   * A new one, mounted; its image is in `scratch`, and made with the features of mkfs.ext4 that are
+   * named.
    * @throws Skip where this machine lets nobody mount it.
    */
   static create(
@@ -76,18 +77,29 @@ export class FileSystem {
   }
 
   /**
-   * As if the power went; it stays mounted, and fails whatever asks for the disk. Answers when that began and had ended,
-   * in seconds of the monotonic clock: an fdatasync that is under way in between may be told by Linux that all is well,
-   * and its bytes are gone; one that begins behind the end fails.
+   * As if the power went; it stays mounted, and fails whatever asks for the disk. Answers when that
+   * began and had ended, in seconds of the monotonic clock: an fdatasync that is under way in
+   * between may be told by Linux that all is well, and its bytes are gone; one that begins behind
+   * the end fails.
    */
-  async cutPower(flag: (typeof shutdownFlags)[number]): Promise<{ readonly beganS: number; readonly endedS: number }> {
-    const { stdout } = await run('perl', ['-e', shutdownScript, this.folder, String(shutdownIoctl), String(flag)]);
+  async cutPower(
+    flag: (typeof shutdownFlags)[number],
+  ): Promise<{ readonly beganS: number; readonly endedS: number }> {
+    const { stdout } = await run('perl', [
+      '-e',
+      shutdownScript,
+      this.folder,
+      String(shutdownIoctl),
+      String(flag),
+    ]);
     const [beganS = Number.NaN, endedS = Number.NaN] = stdout.split(' ').map(Number);
     return { beganS, endedS };
   }
 
   /** The name of its device, as in /sys. */
   get device(): string {
-    return tool('findmnt', '--noheadings', '--output', 'SOURCE', this.folder).trim().replace('/dev/', '');
+    return tool('findmnt', '--noheadings', '--output', 'SOURCE', this.folder)
+      .trim()
+      .replace('/dev/', '');
   }
 }

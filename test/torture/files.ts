@@ -1,4 +1,7 @@
-/** Storage files as the contract writes them, made here by hand, so that the code does not prove itself. */
+/**
+ * Storage files as the contract writes them, made here by hand, so that the code does not prove
+ * itself.
+ */
 import { hash } from 'node:crypto';
 import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
@@ -48,7 +51,11 @@ export function petText(id: number, name: string): string {
 
 /** What makes an animal of a name count once. */
 export function onceOf(name: string): InsertOnce {
-  return { key: hash('sha256', `key of ${name}`), body: hash('sha256', `body of ${name}`), at: 1_795_132_800_000 };
+  return {
+    key: hash('sha256', `key of ${name}`),
+    body: hash('sha256', `body of ${name}`),
+    at: 1_795_132_800_000,
+  };
 }
 
 /** An animal's text behind its idempotency record. */
@@ -57,11 +64,17 @@ export function keyedText(id: number, name: string): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
-/** Opens a journal as a start does, with the texts that it would serve, each behind its record as it was read. */
+/**
+ * Opens a journal as a start does, with the texts that it would serve, each behind its record as it
+ * was read.
+ */
 export async function openTexts(
   disk: Disk,
   path: string,
-): Promise<{ readonly texts: readonly string[]; readonly journal: Awaited<ReturnType<typeof openJournal>> }> {
+): Promise<{
+  readonly texts: readonly string[];
+  readonly journal: Awaited<ReturnType<typeof openJournal>>;
+}> {
   const texts: string[] = [];
   const keep = petLines((_id, _status, json, once) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;

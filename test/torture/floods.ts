@@ -1,4 +1,7 @@
-/** R15: clients that send all they can and read nothing take a bounded memory, and a good client is answered meanwhile. */
+/**
+ * R15: clients that send all they can and read nothing take a bounded memory, and a good client is
+ * answered meanwhile.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -9,7 +12,9 @@ import { count, hold, number, until, type Row, type Share } from './row.js';
 import { apiKey, started } from './server.js';
 import { requestBytes } from './wire.js';
 
-/** What a whole process may hold: Node's heap as the row bounds it, and so much for each connection. */
+/**
+ * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
+ */
 const heapMiB = 256;
 const connectionMiB = 64 / 1_024;
 const healthyMs = 500;
@@ -36,13 +41,21 @@ const floods: readonly Flood[] = [
     connections: 1_000,
     bytes: heads('GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n'),
   },
-  { name: '64 KiB of heads with a key', connections: 1_000, bytes: heads(requestBytes('GET', '/v1/pets/1')) },
+  {
+    name: '64 KiB of heads with a key',
+    connections: 1_000,
+    bytes: heads(requestBytes('GET', '/v1/pets/1')),
+  },
   {
     name: 'as many heads as may wait',
     connections: 1_000,
     bytes: 'GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(257),
   },
-  { name: '32 pages of 6 MB', connections: 200, bytes: requestBytes('GET', '/v1/pets?limit=100').repeat(32) },
+  {
+    name: '32 pages of 6 MB',
+    connections: 200,
+    bytes: requestBytes('GET', '/v1/pets?limit=100').repeat(32),
+  },
   {
     name: '32 pages without a key',
     connections: 200,
@@ -54,7 +67,12 @@ const floods: readonly Flood[] = [
     bytes: 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(32),
   },
   { name: 'a body in one-byte chunks', connections: 200, bytes: chunks(withKey), isCostly: true },
-  { name: 'a body in one-byte chunks without a key', connections: 200, bytes: chunks(''), isCostly: true },
+  {
+    name: 'a body in one-byte chunks without a key',
+    connections: 200,
+    bytes: chunks(''),
+    isCostly: true,
+  },
 ];
 
 export const flooding: Row = {
@@ -103,7 +121,11 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
     `${name}: GET /healthz took ${Math.round(slowest)} ms, stretched ${stretched.toFixed(1)} times`,
   );
   flooder.kill('SIGKILL');
-  await until(`${name}: the server is calm again`, 30_000, async () => (await healthy(client, name)) < 50);
+  await until(
+    `${name}: the server is calm again`,
+    30_000,
+    async () => (await healthy(client, name)) < 50,
+  );
   server.holdNoError();
   await server.end('SIGKILL');
   return `${number(connections)} with ${name}: ${Math.round(beforeMiB)} to ${Math.round(peakMiB)} MiB, healthz at most ${Math.round(slowest)} ms`;
@@ -115,7 +137,10 @@ async function healthy(client: Client, name: string): Promise<number> {
   return ms;
 }
 
-/** A program of its own, so that its work delays no answer to the good client: connections that never read. */
+/**
+ * A program of its own, so that its work delays no answer to the good client: connections that
+ * never read.
+ */
 const flooderScript = `
 import { connect } from 'node:net';
 const [port, connections] = process.argv.slice(1).map(Number);
@@ -134,7 +159,12 @@ process.once('SIGUSR2', () => sockets.forEach((socket) => socket.write(packet)))
 setInterval(() => undefined, 1_000);
 `;
 
-async function flooderOf(share: Share, port: number, connections: number, bytes: string): Promise<ChildProcess> {
+async function flooderOf(
+  share: Share,
+  port: number,
+  connections: number,
+  bytes: string,
+): Promise<ChildProcess> {
   const args = ['--input-type=module', '--eval', flooderScript, String(port), String(connections)];
   const flooder = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   share.onEnd(() => flooder.kill('SIGKILL'));

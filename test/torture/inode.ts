@@ -1,4 +1,6 @@
-/** A file or folder of the simulated machine: what is in the cache, and what of it is on the medium. */
+/**
+ * A file or folder of the simulated machine: what is in the cache, and what of it is on the medium.
+ */
 
 export const blockBytes = 4096;
 
@@ -15,7 +17,9 @@ export class Inode {
     this.isFolder = isFolder;
   }
 
-  /** Changes the cache from an offset on; the block in which the change begins is written again too. */
+  /**
+   * Changes the cache from an offset on; the block in which the change begins is written again too.
+   */
   put(from: number, bytes: Uint8Array): void {
     this.cache = Buffer.concat([this.cache.subarray(0, from), bytes]);
     const blocks = Math.ceil(this.cache.length / blockBytes);

@@ -1,6 +1,14 @@
-/** R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored without a 201. */
+/**
+ * R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored
+ * without a 201.
+ */
 import { join } from 'node:path';
-import { assertCommonHeaders, assertError, Client as BareClient, type Answer } from '../support/client.js';
+import {
+  assertCommonHeaders,
+  assertError,
+  Client as BareClient,
+  type Answer,
+} from '../support/client.js';
 import { badInputs } from './cases.js';
 import type { Client } from './client.js';
 import { expectedAnswers, type Expected } from './oracle.js';
@@ -34,14 +42,19 @@ export const inputs: Row = {
         const good = await BareClient.connect(client.port);
         share.onEnd(() => good.destroy());
         while (share.goOn(begun, full)) {
-          const [bytes = '', way = 'whole'] = [cases[Math.floor(begun / ways.length)], ways[begun % ways.length]];
+          const [bytes = '', way = 'whole'] = [
+            cases[Math.floor(begun / ways.length)],
+            ways[begun % ways.length],
+          ];
           begun++;
           try {
             await tryCase(client.port, bytes, way, stored, statuses);
             good.send(requestBytes('GET', '/v1/pets/1'));
             hold((await good.answer()).body === first.body, 'the next good request does not work');
           } catch (error) {
-            throw new Violation(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${reasonOf(error)}`);
+            throw new Violation(
+              `${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${reasonOf(error)}`,
+            );
           }
         }
         good.destroy();
@@ -64,7 +77,8 @@ async function tryCase(
   stored: Map<string, string>,
   statuses: Map<string, number>,
 ): Promise<void> {
-  const all = way === 'behind a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
+  const all =
+    way === 'behind a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
   const client = await BareClient.connect(port);
   try {
     // Long ones come in pieces too, but not by the byte.
@@ -74,7 +88,8 @@ async function tryCase(
     for (const expected of expectedAnswers(all, (id) => id === 1n)) {
       const answer = await client.answer(expected.isHead === true ? 'HEAD' : 'GET');
       const words = holdAnswer(answer, expected, stored);
-      if (words !== '100') statuses.set(words.slice(0, 3), (statuses.get(words.slice(0, 3)) ?? 0) + 1);
+      if (words !== '100')
+        statuses.set(words.slice(0, 3), (statuses.get(words.slice(0, 3)) ?? 0) + 1);
       const closes = answer.headers.get('connection')?.includes('close') ?? false;
       hold(
         expected.closes === 'maybe' || closes === expected.closes,
@@ -91,9 +106,14 @@ async function tryCase(
 }
 
 /** What an answer is, as `400 invalid_json`. */
-function holdAnswer(answer: Answer, { words, isHead, animal }: Expected, stored: Map<string, string>): string {
+function holdAnswer(
+  answer: Answer,
+  { words, isHead, animal }: Expected,
+  stored: Map<string, string>,
+): string {
   const { status } = answer;
-  const code = status >= 400 && isHead !== true ? String(JSON.parse(textOf(answer.body)).code) : undefined;
+  const code =
+    status >= 400 && isHead !== true ? String(JSON.parse(textOf(answer.body)).code) : undefined;
   const is = code === undefined ? String(status) : `${status} ${code}`;
   const fits = words.some((each) => each === is || (isHead === true && each.startsWith(is)));
   hold(fits, `answered ${is}, not ${words.join(' or ')}: ${answer.body.slice(0, 200)}`);

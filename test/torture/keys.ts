@@ -1,4 +1,7 @@
-/** R13: a key is nowhere but in the client's hand, and the time of a comparison tells nothing about a digest. */
+/**
+ * R13: a key is nowhere but in the client's hand, and the time of a comparison tells nothing about
+ * a digest.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +23,10 @@ export const keys: Row = {
   },
 };
 
-/** Lets a server meet its keys in every way that a client or operator may show them, and looks for them everywhere. */
+/**
+ * Lets a server meet its keys in every way that a client or operator may show them, and looks for
+ * them everywhere.
+ */
 async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
   const keysFile = join(folder, 'keys.json');
@@ -46,9 +52,15 @@ async function searchPlaces(share: Share): Promise<string> {
   const proc = (name: string): string => readFileSync(`/proc/${server.pid}/${name}`, 'latin1');
   const ofProcess = [proc('cmdline'), proc('comm'), proc('environ')];
   hold(ofProcess[0]?.includes('server.js') === true, 'this is another process');
-  execFileSync(process.execPath, [serverFile, 'keys', 'revoke', 'bob', '--keys-file', keysFile], { stdio: 'ignore' });
+  execFileSync(process.execPath, [serverFile, 'keys', 'revoke', 'bob', '--keys-file', keysFile], {
+    stdio: 'ignore',
+  });
   server.signal('SIGHUP');
-  await until('the key that was revoked', 5_000, async () => (await statusFor(client.port, revoked)) === 401);
+  await until(
+    'the key that was revoked',
+    5_000,
+    async () => (await statusFor(client.port, revoked)) === 401,
+  );
   // A file that is none, with a key in it where one was pasted by mistake.
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);
@@ -66,14 +78,20 @@ async function searchPlaces(share: Share): Promise<string> {
     ['standard error', [stderr]],
     ['an answer', answers],
     ['/proc', ofProcess],
-    ['the data folder', [...files, ...files.map((name) => readFileSync(join(folder, name), 'latin1'))]],
+    [
+      'the data folder',
+      [...files, ...files.map((name) => readFileSync(join(folder, name), 'latin1'))],
+    ],
   ];
   for (const [what, texts] of places) {
     for (const text of texts) {
       for (const secret of [key, revoked]) {
         // Eleven characters of a key are no accident.
         for (let at = 4; at + 11 <= secret.length; at++)
-          hold(!text.includes(secret.slice(at, at + 11)), () => `${what} holds a part of a key: ${text.slice(0, 200)}`);
+          hold(
+            !text.includes(secret.slice(at, at + 11)),
+            () => `${what} holds a part of a key: ${text.slice(0, 200)}`,
+          );
       }
     }
   }
@@ -131,7 +149,9 @@ async function showEverywhere(port: number, key: string): Promise<readonly strin
 }
 
 async function statusFor(port: number, key: string): Promise<number> {
-  const client = (await BareClient.connect(port)).send(bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key}` }));
+  const client = (await BareClient.connect(port)).send(
+    bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key}` }),
+  );
   const { status } = await client.answer();
   client.destroy();
   return status;

@@ -1,4 +1,7 @@
-/** R1: `kill -9` at any moment, under many writers and in the middle of a start, loses nothing that was acknowledged. */
+/**
+ * R1: `kill -9` at any moment, under many writers and in the middle of a start, loses nothing that
+ * was acknowledged.
+ */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -41,7 +44,9 @@ export const kill: Row = {
 async function killUnderWriters(share: Share, path: string, ledger: Ledger): Promise<void> {
   const { server, client } = await started(share, path);
   await ledger.check(client, share.random);
-  const writing = Promise.all(Array.from({ length: writers }, () => write(client, ledger, share.random)));
+  const writing = Promise.all(
+    Array.from({ length: writers }, () => write(client, ledger, share.random)),
+  );
   await Promise.race([writing, wait(share.random.below(150))]);
   await server.end('SIGKILL');
   const others = (await writing).flat();
@@ -49,7 +54,9 @@ async function killUnderWriters(share: Share, path: string, ledger: Ledger): Pro
   client.close();
 }
 
-/** Sometimes kills a start or two, from before its first instruction to just behind its first word. */
+/**
+ * Sometimes kills a start or two, from before its first instruction to just behind its first word.
+ */
 async function killStarts(share: Share, path: string): Promise<number> {
   const starts = Math.max(0, share.random.below(4) - 1);
   for (let start = 0; start < starts; start++) {

@@ -1,4 +1,7 @@
-/** R7: of all who start at the same file one has it at a time, and the next has it at once when that one is gone. */
+/**
+ * R7: of all who start at the same file one has it at a time, and the next has it at once when that
+ * one is gone.
+ */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Ledger } from './ledger.js';
@@ -44,28 +47,37 @@ interface Owner {
 }
 
 /**
- * Lets all start at once, at a random moment of which the owner until then is killed: before nobody else may listen, and
- * exactly one may then, for whoever was refused before that kill has ended.
+ * Lets all start at once, at a random moment of which the owner until then is killed: before nobody
+ * else may listen, and exactly one may then, for whoever was refused before that kill has ended.
  */
 async function race(share: Share, path: string, before: Server | undefined): Promise<Owner> {
   const servers = Array.from({ length: starters }, () => new Server(share, path));
   await wait(share.random.below(raceMs));
   if (before !== undefined) {
-    // Behind another turn of the event loop all that they have said is read, and their owner is still alive.
+    // Behind another turn of the event loop all that they have said is read, and their owner is
+    // still alive.
     await new Promise(setImmediate);
-    hold(!servers.some(({ hasListened }) => hasListened), 'a starter has the file while its owner lives');
+    hold(
+      !servers.some(({ hasListened }) => hasListened),
+      'a starter has the file while its owner lives',
+    );
     await before.end('SIGKILL');
   }
   let owner = await onlyOwner(servers);
   // All came before the owner was gone, and were refused as they should be.
-  if (owner === undefined && before !== undefined) owner = await onlyOwner([new Server(share, path)]);
+  if (owner === undefined && before !== undefined)
+    owner = await onlyOwner([new Server(share, path)]);
   hold(owner !== undefined, 'nobody has the file');
   return owner;
 }
 
 /** The one that listens; the others must be refused by name. */
 async function onlyOwner(servers: readonly Server[]): Promise<Owner | undefined> {
-  const clients = await inTime(Promise.all(servers.map((server) => server.listening)), 30_000, 'the starters');
+  const clients = await inTime(
+    Promise.all(servers.map((server) => server.listening)),
+    30_000,
+    'the starters',
+  );
   const owners: Owner[] = [];
   for (const [index, server] of servers.entries()) {
     const client = clients[index];
@@ -78,7 +90,10 @@ async function onlyOwner(servers: readonly Server[]): Promise<Owner | undefined>
 
 async function refused(server: Server): Promise<void> {
   const { code, stderr } = await inTime(server.ended, 10_000, 'a refusal');
-  hold(code === 3 && /^[^\n]* is in use by [^\n]*\n$/.test(stderr), `a starter ends with ${code}: ${stderr}`);
+  hold(
+    code === 3 && /^[^\n]* is in use by [^\n]*\n$/.test(stderr),
+    `a starter ends with ${code}: ${stderr}`,
+  );
 }
 
 async function stopAndContinue(share: Share, path: string, owner: Server): Promise<void> {
@@ -86,11 +101,17 @@ async function stopAndContinue(share: Share, path: string, owner: Server): Promi
   const late = new Server(share, path);
   await refused(late);
   const { stderr } = await late.ended;
-  hold(stderr.includes(`process ${owner.pid}:`), `the owner, ${owner.pid}, is not named: ${stderr}`);
+  hold(
+    stderr.includes(`process ${owner.pid}:`),
+    `the owner, ${owner.pid}, is not named: ${stderr}`,
+  );
   owner.signal('SIGCONT');
 }
 
-/** Kills the owner and starts the next at once, which may meet it as it dies; what starts behind its end is never refused. */
+/**
+ * Kills the owner and starts the next at once, which may meet it as it dies; what starts behind its
+ * end is never refused.
+ */
 async function takeOver(
   share: Share,
   path: string,

@@ -1,6 +1,7 @@
 /**
- * A machine with a disk in memory that fails as Linux does: what is written stands in a cache, a sync brings it to the
- * medium, a sync that fails forgets what it should have written, and a power cut leaves any part of the rest.
+ * A machine with a disk in memory that fails as Linux does: what is written stands in a cache, a
+ * sync brings it to the medium, a sync that fails forgets what it should have written, and a power
+ * cut leaves any part of the rest.
  */
 import { dirname } from 'node:path';
 import { Inode } from './inode.js';
@@ -37,17 +38,26 @@ export class Machine {
     const copies = new Map<Inode, Inode>();
     const copyOf = (inode: Inode): Inode => {
       const copy = copies.get(inode) ?? new Inode(inode.isFolder);
-      Object.assign(copy, { cache: inode.cache, medium: inode.medium, dirty: new Set(inode.dirty) });
+      Object.assign(copy, {
+        cache: inode.cache,
+        medium: inode.medium,
+        dirty: new Set(inode.dirty),
+      });
       copies.set(inode, copy);
       return copy;
     };
     const clone = new Machine();
     clone.#names = new Map([...this.#names].map(([path, inode]) => [path, copyOf(inode)]));
-    clone.#mediumNames = new Map([...this.#mediumNames].map(([path, inode]) => [path, copyOf(inode)]));
+    clone.#mediumNames = new Map(
+      [...this.#mediumNames].map(([path, inode]) => [path, copyOf(inode)]),
+    );
     return clone;
   }
 
-  /** What a power cut may leave: of each file what was synced, and any blocks of the rest, or a part of its length. */
+  /**
+   * What a power cut may leave: of each file what was synced, and any blocks of the rest, or a part
+   * of its length.
+   */
   cutPower({ below }: Random): Machine {
     const after = this.clone();
     after.#names = after.#mediumNames;
@@ -58,7 +68,9 @@ export class Machine {
         const left = file.written([...file.dirty].filter(() => chance === 1 || below(2) === 0));
         // The length may have stopped anywhere on its way from the synced one.
         const length =
-          chance === 3 ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1) : left.length;
+          chance === 3
+            ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1)
+            : left.length;
         file.medium = left.subarray(0, Math.max(length, Math.min(file.medium.length, left.length)));
       }
       file.cache = Buffer.from(file.medium);

@@ -1,4 +1,7 @@
-/** R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what a plain map would. */
+/**
+ * R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what
+ * a plain map would.
+ */
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { errnos } from '../support/disk.js';
@@ -8,7 +11,14 @@ import { FileBackend, MemoryBackend, type Backend } from './backends.js';
 import { PlainMap, type Sent } from './plain-map.js';
 import { randomOf } from './random.js';
 import { count, hold, inTime, Violation, type Row } from './row.js';
-import { type Pet, type PetDraft, petStatuses, type PetStorage, PetstoreError, reasonOf } from '../../dist/index.js';
+import {
+  type Pet,
+  type PetDraft,
+  petStatuses,
+  type PetStorage,
+  PetstoreError,
+  reasonOf,
+} from '../../dist/index.js';
 
 const fullSequences = 1000;
 const steps = 30;
@@ -17,7 +27,12 @@ type Step =
   | { readonly do: 'add'; readonly drafts: readonly PetDraft[] }
   | { readonly do: 'once'; readonly key: number; readonly body: number; readonly draft: PetDraft }
   | { readonly do: 'get'; readonly id: number }
-  | { readonly do: 'page'; readonly limit: number; readonly status: PetDraft['status']; readonly after: number }
+  | {
+      readonly do: 'page';
+      readonly limit: number;
+      readonly status: PetDraft['status'];
+      readonly after: number;
+    }
   | { readonly do: 'restart' }
   | {
       readonly do: 'kill';
@@ -44,9 +59,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('add' as const), drafts }) },
   {
     weight: 6,
-    arbitrary: fc.record({ do: fc.constant('once' as const), key, body: fc.integer({ min: 0, max: 1 }), draft }),
+    arbitrary: fc.record({
+      do: fc.constant('once' as const),
+      key,
+      body: fc.integer({ min: 0, max: 1 }),
+      draft,
+    }),
   },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -57,8 +80,24 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('kill' as const), key, drafts, calls, powerCut: fc.boolean() }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('fail' as const), calls, errno: fc.constantFrom(...errnos) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('kill' as const),
+      key,
+      drafts,
+      calls,
+      powerCut: fc.boolean(),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('fail' as const),
+      calls,
+      errno: fc.constantFrom(...errnos),
+    }),
+  },
 );
 
 export const model: Row = {
@@ -68,12 +107,20 @@ export const model: Row = {
   fullS: 75,
   run: async (share) => {
     let done = 0;
-    // Each from a seed of its own, the first from that of the row: so TORTURE_SEED repeats any of them alone.
-    for (let { seed } = share; share.goOn(done, fullSequences); seed = share.random.below(2 ** 32)) {
-      const property = fc.asyncProperty(fc.array(step, { minLength: steps, maxLength: steps }), async (sequence) => {
-        await play(new MemoryBackend(), sequence);
-        await play(await FileBackend.open(randomOf(seed)), sequence);
-      });
+    // Each from a seed of its own, the first from that of the row: so TORTURE_SEED repeats any of
+    // them alone.
+    for (
+      let { seed } = share;
+      share.goOn(done, fullSequences);
+      seed = share.random.below(2 ** 32)
+    ) {
+      const property = fc.asyncProperty(
+        fc.array(step, { minLength: steps, maxLength: steps }),
+        async (sequence) => {
+          await play(new MemoryBackend(), sequence);
+          await play(await FileBackend.open(randomOf(seed)), sequence);
+        },
+      );
       const details = await fc.check(property, { numRuns: 1, seed });
       if (details.failed) {
         const how = `\`TORTURE_SEED=${seed} BUDGET_S=0 make torture ROWS=R12\` repeats this sequence alone`;
@@ -103,20 +150,26 @@ async function play(backend: Backend, sequence: readonly Step[]): Promise<void> 
   }
   await backend.restart();
   await adopt(backend, model);
-  for (const [key, { body, pet }] of model.keys) equal(await send(backend.storage, model.keyed(key, body, pet)), pet);
+  for (const [key, { body, pet }] of model.keys)
+    equal(await send(backend.storage, model.keyed(key, body, pet)), pet);
 }
 
 async function take(backend: Backend, model: PlainMap, each: Step): Promise<void> {
   const { storage } = backend;
   if (each.do === 'add') return add(backend, model, each.drafts);
   if (each.do === 'once') return addOnce(backend, model, each);
-  if (each.do === 'get') return equal(await storage.get(BigInt(each.id)), model.pets.get(BigInt(each.id)));
+  if (each.do === 'get')
+    return equal(await storage.get(BigInt(each.id)), model.pets.get(BigInt(each.id)));
   if (each.do === 'fail') return backend.failAfter(each.calls, each.errno);
   if (each.do === 'page') {
     const matching = [...model.pets.values()].filter(
       (pet) => pet.id > each.after && (each.status === undefined || pet.status === each.status),
     );
-    const query = { limit: each.limit, after: BigInt(each.after), ...(each.status && { status: each.status }) };
+    const query = {
+      limit: each.limit,
+      after: BigInt(each.after),
+      ...(each.status && { status: each.status }),
+    };
     return equal(await storage.list(query), matching.slice(0, each.limit));
   }
   if (each.do === 'restart') await backend.restart();
@@ -144,7 +197,10 @@ async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[
   }
 }
 
-/** Adds by a key: an animal of its own for a new one, the first again for a known one unless the body is another. */
+/**
+ * Adds by a key: an animal of its own for a new one, the first again for a known one unless the
+ * body is another.
+ */
 async function addOnce(
   backend: Backend,
   model: PlainMap,
@@ -190,7 +246,9 @@ async function kill(
   const answered = new Map<Sent, Pet>();
   const isNew = !model.keys.has(key);
   // The first by a key, if that is new.
-  const all = drafts.map((draft, index) => (index === 0 && isNew ? model.keyed(key, 0, draft) : { draft }));
+  const all = drafts.map((draft, index) =>
+    index === 0 && isNew ? model.keyed(key, 0, draft) : { draft },
+  );
   const adding = all.map((sent) =>
     send(backend.storage, sent).then(
       (pet) => void answered.set(sent, pet),
@@ -207,7 +265,10 @@ async function kill(
   await backend.revive(powerCut);
 }
 
-/** Behind a start all that was acknowledged is there, and of what was not only what was once sent; from now on that too. */
+/**
+ * Behind a start all that was acknowledged is there, and of what was not only what was once sent;
+ * from now on that too.
+ */
 async function adopt({ storage }: Backend, model: PlainMap): Promise<void> {
   if (!storage.durable) {
     model.pets.clear();
@@ -218,12 +279,18 @@ async function adopt({ storage }: Backend, model: PlainMap): Promise<void> {
   for (const pet of found.slice(model.pets.size)) {
     const { id, ...rest } = pet;
     const sent = model.maybe.find(({ draft }) => isDeepStrictEqual(draft, rest));
-    hold(id === model.lastId + 1n && sent !== undefined, `there is an animal that nobody sent: ${id}`);
+    hold(
+      id === model.lastId + 1n && sent !== undefined,
+      `there is an animal that nobody sent: ${id}`,
+    );
     model.keep(sent, pet);
   }
   model.maybe.length = 0;
 }
 
 function equal(actual: unknown, expected: unknown): void {
-  hold(isDeepStrictEqual(actual, expected), () => `answered is ${inspect(actual)}, the map has ${inspect(expected)}`);
+  hold(
+    isDeepStrictEqual(actual, expected),
+    () => `answered is ${inspect(actual)}, the map has ${inspect(expected)}`,
+  );
 }

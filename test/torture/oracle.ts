@@ -1,4 +1,7 @@
-/** What the contract says to any bytes on a connection that is then half-closed: written a second time, the slow and plain way. */
+/**
+ * What the contract says to any bytes on a connection that is then half-closed: written a second
+ * time, the slow and plain way.
+ */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { apiKey } from './server.js';
@@ -6,12 +9,18 @@ import { petStatuses } from '../../dist/index.js';
 
 /** One answer as it must be. */
 export interface Expected {
-  /** `201`, or `400 invalid_json`; more than one only where the answer may leave before or behind a bad body. */
+  /**
+   * `201`, or `400 invalid_json`; more than one only where the answer may leave before or behind a
+   * bad body.
+   */
   readonly words: readonly string[];
   readonly isHead?: boolean;
   /** Of a 201, all behind its id. */
   readonly animal?: string;
-  /** Whether the connection must end behind it, must not, or may, as the answer may leave before the body was read. */
+  /**
+   * Whether the connection must end behind it, must not, or may, as the answer may leave before the
+   * body was read.
+   */
   readonly closes: boolean | 'maybe';
 }
 
@@ -35,7 +44,10 @@ function afterLineEnds(bytes: string): string {
   return bytes.replace(/^[\r\n]+/, '');
 }
 
-/** Of one request: its answers, and how many bytes it has; undefined where nothing behind it is a request. */
+/**
+ * Of one request: its answers, and how many bytes it has; undefined where nothing behind it is a
+ * request.
+ */
 interface Answered {
   readonly answers: readonly Expected[];
   readonly size?: number;
@@ -51,11 +63,15 @@ function last(...words: readonly string[]): Answered {
 function answersTo(bytes: string, hasPet: HasPet): Answered {
   const lineEnd = bytes.indexOf('\r\n');
   const line = lineEnd < 0 ? '' : bytes.slice(0, lineEnd);
-  const [, method = '', target = '', minor = ''] = /^([^ ]+) +([\x21-\x7e]+) +HTTP\/1\.([01])$/.exec(line) ?? [];
+  const [, method = '', target = '', minor = ''] =
+    /^([^ ]+) +([\x21-\x7e]+) +HTTP\/1\.([01])$/.exec(line) ?? [];
   if (!token.test(method)) return noHttp;
-  // RFC 9112 section 3 lets more spaces pass; where the method is unknown there is no need to. In pieces it is garbage.
-  if (!METHODS.includes(method)) return / {2}/.test(line) ? noHttp : last('501 not_implemented', '400 bad_request');
-  if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target) || /^https?:\/\/(?:[/?:]|$)/i.test(target)) return noHttp;
+  // RFC 9112 section 3 lets more spaces pass; where the method is unknown there is no need to. In
+  // pieces it is garbage.
+  if (!METHODS.includes(method))
+    return / {2}/.test(line) ? noHttp : last('501 not_implemented', '400 bad_request');
+  if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target) || /^https?:\/\/(?:[/?:]|$)/i.test(target))
+    return noHttp;
   const headEnd = bytes.indexOf('\r\n\r\n', lineEnd);
   if (headEnd < 0) return noHttp;
   const lines = headEnd === lineEnd ? [] : bytes.slice(lineEnd + 2, headEnd).split('\r\n');
@@ -64,15 +80,24 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const framing = framingOf(headers, minor);
   if (framing === undefined) return noHttp;
   const tooLarge =
-    target.length > 16_384 || lines.length > 100 || lines.reduce((sum, each) => sum + each.length + 2, 0) > 16_384;
+    target.length > 16_384 ||
+    lines.length > 100 ||
+    lines.reduce((sum, each) => sum + each.length + 2, 0) > 16_384;
   if (tooLarge) return last('431 headers_too_large');
   const hosts = headers.get('host') ?? [];
-  if (hosts.length > 1 || hosts.some((host) => !isHost(host)) || (hosts.length === 0 && minor === '1')) return noHttp;
+  if (
+    hosts.length > 1 ||
+    hosts.some((host) => !isHost(host)) ||
+    (hosts.length === 0 && minor === '1')
+  )
+    return noHttp;
 
   const request = { method, target, headers, minor };
   const early = answerToHead(request, hasPet);
   const body =
-    framing === 'chunked' ? readChunks(bytes.slice(headEnd + 4)) : bytes.slice(headEnd + 4, headEnd + 4 + framing);
+    framing === 'chunked'
+      ? readChunks(bytes.slice(headEnd + 4))
+      : bytes.slice(headEnd + 4, headEnd + 4 + framing);
   const isWhole = body !== undefined && (typeof body !== 'string' || body.length === framing);
   if (!isWhole) return early === undefined ? noHttp : last(early.words, '400 bad_request');
   const text = typeof body === 'string' ? body : body.text;
@@ -80,7 +105,8 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const reply = early ?? answerToBody(target, headers, text);
   const asksToClose = headers.get('connection')?.some((value) => /\bclose\b/i.test(value)) ?? false;
   const staysOpen =
-    minor === '1' || (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
+    minor === '1' ||
+    (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
   const closes =
     asksToClose ||
     headers.has('upgrade') ||
@@ -94,7 +120,10 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
     closes: closes || (early !== undefined && text !== '' ? 'maybe' : false),
   };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
-  return { answers: awaits ? [{ words: ['100'], closes: false }, answer] : [answer], ...(!closes && { size }) };
+  return {
+    answers: awaits ? [{ words: ['100'], closes: false }, answer] : [answer],
+    ...(!closes && { size }),
+  };
 }
 
 function readHeaders(lines: readonly string[]): ReadonlyMap<string, readonly string[]> | undefined {
@@ -109,7 +138,10 @@ function readHeaders(lines: readonly string[]): ReadonlyMap<string, readonly str
 }
 
 /** How long the body is; undefined where that is not to be told (C42). */
-function framingOf(headers: ReadonlyMap<string, readonly string[]>, minor: string): number | 'chunked' | undefined {
+function framingOf(
+  headers: ReadonlyMap<string, readonly string[]>,
+  minor: string,
+): number | 'chunked' | undefined {
   const lengths = headers.get('content-length') ?? [];
   const codings = headers.get('transfer-encoding');
   if (codings !== undefined)
@@ -117,7 +149,9 @@ function framingOf(headers: ReadonlyMap<string, readonly string[]>, minor: strin
       ? 'chunked'
       : undefined;
   const [length = '0'] = lengths;
-  return lengths.length > 1 || !/^[0-9]+$/.test(length) || BigInt(length) >= 2n ** 64n ? undefined : Number(length);
+  return lengths.length > 1 || !/^[0-9]+$/.test(length) || BigInt(length) >= 2n ** 64n
+    ? undefined
+    : Number(length);
 }
 
 const chunkHead =
@@ -132,7 +166,9 @@ function readChunks(bytes: string): { readonly text: string; readonly size: numb
     const length = Number.parseInt(digits, 16);
     at += head.length;
     if (length === 0) {
-      const [trailer] = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n/.exec(bytes.slice(at)) ?? [];
+      const [trailer] =
+        /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n/.exec(bytes.slice(at)) ??
+        [];
       return trailer === undefined || /^(?:content-length|transfer-encoding):/im.test(trailer)
         ? undefined
         : { text, size: at + trailer.length };
@@ -144,13 +180,13 @@ function readChunks(bytes: string): { readonly text: string; readonly size: numb
 }
 
 function isHost(value: string): boolean {
-  const [, brackets, name = '', port = ''] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(value) ?? [
-    undefined,
-    undefined,
-    '/',
-  ];
+  const [, brackets, name = '', port = ''] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(
+    value,
+  ) ?? [undefined, undefined, '/'];
   if (!/^[0-9]*$/.test(port)) return false;
-  return brackets === undefined ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$/.test(name) : isIPv6(brackets);
+  return brackets === undefined
+    ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$/.test(name)
+    : isIPv6(brackets);
 }
 
 interface Request {
@@ -167,14 +203,19 @@ interface Verdict {
 }
 
 /** The answer that the head alone decides; undefined where a body must be read for it. */
-function answerToHead({ method, target, headers, minor }: Request, hasPet: HasPet): Verdict | undefined {
+function answerToHead(
+  { method, target, headers, minor }: Request,
+  hasPet: HasPet,
+): Verdict | undefined {
   const isHead = method === 'HEAD';
   const of = (words: string): Verdict => ({ words, isHead });
-  const [, path = '', query = ''] = /^(?:https?:\/\/[^/?]*)?([^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
+  const [, path = '', query = ''] =
+    /^(?:https?:\/\/[^/?]*)?([^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
   if (path === '*') return of(method === 'OPTIONS' ? '204' : '404 not_found');
   const segments = path.startsWith('/') ? path.slice(1).split('/').map(decoded) : [];
   const [version, pets, id, ...others] = segments;
-  const isProbe = segments.length === 1 && ['healthz', 'readyz', 'openapi.json'].includes(version ?? '');
+  const isProbe =
+    segments.length === 1 && ['healthz', 'readyz', 'openapi.json'].includes(version ?? '');
   const isPets =
     version === 'v1' &&
     pets === 'pets' &&
@@ -185,7 +226,10 @@ function answerToHead({ method, target, headers, minor }: Request, hasPet: HasPe
   const isAdding = method === 'POST' && isPets && segments.length === 2;
   if (!isAdding && method !== 'GET' && !isHead) return of('405 method_not_allowed');
   const [authorization, second] = headers.get('authorization') ?? [];
-  if (isPets && (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== apiKey))
+  if (
+    isPets &&
+    (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== apiKey)
+  )
     return of('401 unauthorized');
   const expects = headers.get('expect');
   if (minor === '1' && expects !== undefined && expects.join(', ').toLowerCase() !== '100-continue')
@@ -211,17 +255,28 @@ function isAddable(headers: ReadonlyMap<string, readonly string[]>): Verdict | u
       type,
     );
   const codings = headers.get('content-encoding')?.join(', ').toLowerCase() ?? 'identity';
-  if (!isJson || !/^identity(, identity)*$/.test(codings)) return { words: '415 unsupported_media_type' };
-  return Number(headers.get('content-length')?.[0] ?? 0) > 65_536 ? { words: '413 content_too_large' } : undefined;
+  if (!isJson || !/^identity(, identity)*$/.test(codings))
+    return { words: '415 unsupported_media_type' };
+  return Number(headers.get('content-length')?.[0] ?? 0) > 65_536
+    ? { words: '413 content_too_large' }
+    : undefined;
 }
 
-function answerToBody(target: string, headers: ReadonlyMap<string, readonly string[]>, body: string): Verdict {
+function answerToBody(
+  target: string,
+  headers: ReadonlyMap<string, readonly string[]>,
+  body: string,
+): Verdict {
   if (body.length > 65_536) return { words: '413 content_too_large' };
-  if (queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined) return { words: '400 invalid_parameter' };
+  if (queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined)
+    return { words: '400 invalid_parameter' };
   const [idempotencyKey = 'none', second] = headers.get('idempotency-key') ?? [];
-  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) return { words: '400 invalid_parameter' };
+  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey))
+    return { words: '400 invalid_parameter' };
   const pet = readPet(body);
-  return pet === 'invalid_json' || pet === 'invalid_body' ? { words: `400 ${pet}` } : { words: '201', animal: pet };
+  return pet === 'invalid_json' || pet === 'invalid_body'
+    ? { words: `400 ${pet}` }
+    : { words: '201', animal: pet };
 }
 
 function decoded(text: string): string | undefined {
@@ -251,7 +306,8 @@ function isPetQuery(query: string): boolean {
     const [value, second] = values.get(name) ?? [];
     return value === undefined || (second === undefined && rule(value));
   };
-  const isLimit = (value: string): boolean => isInt64(value) && BigInt(value) >= 1n && BigInt(value) <= 100n;
+  const isLimit = (value: string): boolean =>
+    isInt64(value) && BigInt(value) >= 1n && BigInt(value) <= 100n;
   return (
     holds('limit', isLimit) &&
     holds('status', (value) => petStatuses.some((status) => status === value)) &&
@@ -261,7 +317,11 @@ function isPetQuery(query: string): boolean {
 
 /** Whether a text is the one spelling of an int64. */
 function isInt64(text: string): boolean {
-  return /^-?[0-9]+$/.test(text) && String(BigInt(text)) === text && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
+  return (
+    /^-?[0-9]+$/.test(text) &&
+    String(BigInt(text)) === text &&
+    BigInt.asIntN(64, BigInt(text)) === BigInt(text)
+  );
 }
 
 /** Of the body of an add, what a 201 says behind the id; or why it is refused. */
@@ -284,12 +344,17 @@ function readPet(bytes: string): string {
   return `"name":${JSON.stringify(name)},"categoryId":${categoryId}${members.has('status') ? `,"status":"${status}"` : ''}}`;
 }
 
-/** Of valid JSON, the first token of each member of the outermost object; undefined where it is not strict (C26). */
+/**
+ * Of valid JSON, the first token of each member of the outermost object; undefined where it is not
+ * strict (C26).
+ */
 function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
   const outermost = new Map<string, string>();
   const open: (Set<string> | undefined)[] = [];
   let name: string | undefined;
-  for (const [piece] of text.matchAll(/"(?:[^"\\]|\\.)*"(?:[ \t\r\n]*:)?|[{}[\]]|[^{}[\]",: \t\r\n\ufeff]+/gs)) {
+  for (const [piece] of text.matchAll(
+    /"(?:[^"\\]|\\.)*"(?:[ \t\r\n]*:)?|[{}[\]]|[^{}[\]",: \t\r\n\ufeff]+/gs,
+  )) {
     if (piece.startsWith('"')) {
       const string: string = JSON.parse(piece.replace(/[ \t\r\n]*:$/, ''));
       if (!string.isWellFormed()) return undefined;

@@ -1,4 +1,7 @@
-/** R10: whoever is served under too much load is served in time, the others hear 503, and nothing grows without bound. */
+/**
+ * R10: whoever is served under too much load is served in time, the others hear 503, and nothing
+ * grows without bound.
+ */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Client } from './client.js';
@@ -12,7 +15,10 @@ const fullMs = 20_000;
 const times = 5;
 const acceptedMs = 1_000;
 const normalMs = 2_000;
-/** What an answer may take at normal times on a machine that also does other work, beyond twice what it took before. */
+/**
+ * What an answer may take at normal times on a machine that also does other work, beyond twice what
+ * it took before.
+ */
 const floorMs = 50;
 /** Beyond what the animals themselves take, which is no more than so many bytes each. */
 const spareMiB = 512;
@@ -49,8 +55,12 @@ export const overload: Row = {
     const beforeMiB = residentMiB(server.pid);
     const before = await normalP99(client);
 
-    // A client asks for one thing at a time, and what finds all of them waiting is not asked at all: a tenth of a second of work.
-    const connections = Math.max(100, Math.min(5_000, Math.floor(perSecond / 10), descriptorLimit() - 200));
+    // A client asks for one thing at a time, and what finds all of them waiting is not asked at
+    // all: a tenth of a second of work.
+    const connections = Math.max(
+      100,
+      Math.min(5_000, Math.floor(perSecond / 10), descriptorLimit() - 200),
+    );
     const ms = Math.max(5_000, Math.min(fullMs, (share.leftS - 5) * 1_000));
     const many = await crowd({ connections, depth: 1, requests: [add, get] });
     const stretch = stretchSince([server.pid, process.pid]);
@@ -62,9 +72,15 @@ export const overload: Row = {
 
     clearInterval(watching);
 
-    const adds = [calm, many].reduce((sum, { tally }) => sum + (tally.waits.get(201)?.length ?? 0), 0);
+    const adds = [calm, many].reduce(
+      (sum, { tally }) => sum + (tally.waits.get(201)?.length ?? 0),
+      0,
+    );
     const mostMiB = beforeMiB + spareMiB + (adds * animalBytes) / 2 ** 20;
-    hold(peakMiB <= mostMiB, `memory grows to ${Math.round(peakMiB)} MiB, from ${Math.round(beforeMiB)}`);
+    hold(
+      peakMiB <= mostMiB,
+      `memory grows to ${Math.round(peakMiB)} MiB, from ${Math.round(beforeMiB)}`,
+    );
     hold(
       server.log.every((line) => !line.includes('"level":"error"')),
       () => `the log tells of an error: ${server.log.join('\n')}`,
@@ -78,7 +94,10 @@ export const overload: Row = {
   },
 };
 
-/** Whoever is not refused is served in time; what others on this machine take of it is not the server's doing. */
+/**
+ * Whoever is not refused is served in time; what others on this machine take of it is not the
+ * server's doing.
+ */
 function holdAccepted({ tally }: Pressure, stretched: number): void {
   const accepted = [200, 201].flatMap((status) => tally.waits.get(status) ?? []);
   const p99 = quantileOf(accepted, 0.99);
@@ -88,7 +107,10 @@ function holdAccepted({ tally }: Pressure, stretched: number): void {
   );
 }
 
-/** A client that still waits for its answer does not ask again: what found all of them so was not sent. */
+/**
+ * A client that still waits for its answer does not ask again: what found all of them so was not
+ * sent.
+ */
 function offered({ sent, tally }: Pressure, ms: number, perSecond: number): string {
   const timesOf = (requests: number): string => ((requests * 1_000) / ms / perSecond).toFixed(1);
   return `${(ms / 1_000).toFixed(0)} s of ${timesOf(sent + tally.unsent)} times that, ${timesOf(sent)} of it sent while all others waited for their answers`;
@@ -116,7 +138,8 @@ async function backToNormal(
   const { waits, lost } = pressure.tally;
   hold(lost === 0, `${lost} connections are gone`);
   for (const status of waits.keys()) hold(allowed.has(status), `some are answered ${status}`);
-  const isNormal = async (): Promise<boolean> => (await normalP99(client)) <= (2 * before + floorMs) * stretch();
+  const isNormal = async (): Promise<boolean> =>
+    (await normalP99(client)) <= (2 * before + floorMs) * stretch();
   let normal = await isNormal();
   while (!normal && isInTime()) normal = await isNormal();
   hold(
@@ -125,7 +148,10 @@ async function backToNormal(
   );
   const words = [...waits]
     .sort(([a], [b]) => a - b)
-    .map(([status, times]) => `${number(times.length)} ${status} (p99 ${Math.round(quantileOf(times, 0.99))} ms)`);
+    .map(
+      ([status, times]) =>
+        `${number(times.length)} ${status} (p99 ${Math.round(quantileOf(times, 0.99))} ms)`,
+    );
   return `${words.join(', ')}, all answered ${Math.round(settledMs)} ms behind the end`;
 }
 
@@ -134,7 +160,9 @@ async function normalP99(client: Client): Promise<number> {
   const waits: number[] = [];
   for (let index = 0; index < 30; index++) {
     const { status, ms } =
-      index % 2 === 0 ? await client.get('/v1/pets') : await client.add({ name: 'normal', categoryId: 1 });
+      index % 2 === 0
+        ? await client.get('/v1/pets')
+        : await client.add({ name: 'normal', categoryId: 1 });
     hold(status === 200 || status === 201, `at normal times an answer is ${status}`);
     waits.push(ms);
   }

@@ -1,10 +1,15 @@
-/** Reads the list of animals to its end as the exact texts that are served. Knows no book to hold it against. */
+/**
+ * Reads the list of animals to its end as the exact texts that are served. Knows no book to hold it
+ * against.
+ */
 import type { Client } from './client.js';
 import { hold } from './row.js';
 
 const limit = 100;
 
-/** The exact text of every animal by its id, ascending; read page by page behind the last id seen. */
+/**
+ * The exact text of every animal by its id, ascending; read page by page behind the last id seen.
+ */
 export async function readAllPages(client: Client): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   let last = 0n;

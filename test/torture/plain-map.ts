@@ -1,4 +1,7 @@
-/** What a storage must show, as plain maps: the animals, the first use of each key, and what nobody knows of (F10). */
+/**
+ * What a storage must show, as plain maps: the animals, the first use of each key, and what nobody
+ * knows of (F10).
+ */
 import { hold } from './row.js';
 import type { Pet, PetDraft } from '../../dist/index.js';
 
@@ -24,7 +27,10 @@ export class PlainMap {
 
   /** An animal by a key, which its name tells apart from that of every other attempt. */
   keyed(key: number, body: number, draft: PetDraft): Sent {
-    return { draft: { ...draft, name: `key ${key}, attempt ${++this.#attempts}` }, by: { key, body } };
+    return {
+      draft: { ...draft, name: `key ${key}, attempt ${++this.#attempts}` },
+      by: { key, body },
+    };
   }
 
   keep({ by }: Sent, pet: Pet): void {

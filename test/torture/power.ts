@@ -1,4 +1,7 @@
-/** R2: the power goes while 8 add. What no `kill -9` shows: whether an acknowledged animal was on the disk. */
+/**
+ * R2: the power goes while 8 add. What no `kill -9` shows: whether an acknowledged animal was on
+ * the disk.
+ */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileSystem, shutdownFlags } from './file-system.js';
@@ -10,13 +13,16 @@ const fullCuts = 60;
 const writers = 8;
 /** Until they are refused, those who write try so often behind the cut. */
 const addsBehind = 40;
-/** Each file system begins empty, so that a cut also meets a file and folders that are just made. */
+/**
+ * Each file system begins empty, so that a cut also meets a file and folders that are just made.
+ */
 const cutsAFileSystem = 6;
 const mountOptions = ['rw', 'data=writeback', 'data=journal', 'nodelalloc'];
 
 export const power: Row = {
   id: 'R2',
-  title: 'power cut of a loop-mounted ext4 (shutdown ioctl, flags 0, 1, 2) under 8 writers, ledger outside',
+  title:
+    'power cut of a loop-mounted ext4 (shutdown ioctl, flags 0, 1, 2) under 8 writers, ledger outside',
   fullS: 25,
   run: async (share) => {
     let cuts = 0;
@@ -34,7 +40,10 @@ export const power: Row = {
         const { server, client } = await started(share, path);
         await ledger.check(client, share.random);
         client.close();
-        hold((await server.end('SIGTERM')).code === 0, 'the start behind a cut does not end with 0');
+        hold(
+          (await server.end('SIGTERM')).code === 0,
+          'the start behind a cut does not end with 0',
+        );
       }
       acknowledged += ledger.size;
       await fileSystem.unmount();
@@ -44,19 +53,29 @@ export const power: Row = {
 };
 
 /**
- * Cuts at a random moment: in the start, in the first batch, or later; what is sent from then on may not be answered 201.
- * Answers how many 201s came while the power went, which no client would have heard.
+ * Cuts at a random moment: in the start, in the first batch, or later; what is sent from then on
+ * may not be answered 201. Answers how many 201s came while the power went, which no client would
+ * have heard.
  */
-async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: string, ledger: Ledger): Promise<number> {
+async function cutUnderWriters(
+  share: Share,
+  fileSystem: FileSystem,
+  path: string,
+  ledger: Ledger,
+): Promise<number> {
   const server = new Server(share, path);
-  const cutting = wait(share.random.below(400)).then(() => fileSystem.cutPower(share.random.pick(shutdownFlags)));
+  const cutting = wait(share.random.below(400)).then(() =>
+    fileSystem.cutPower(share.random.pick(shutdownFlags)),
+  );
   cutting.catch(() => undefined);
   const client = await inTime(server.listening, 30_000, 'a start');
   if (client !== undefined) {
     let isCut = false;
     let more = addsBehind;
     const goOn = (refused: number): boolean => !isCut || (refused === 0 && more-- > 0);
-    const writing = Promise.all(Array.from({ length: writers }, () => write(client, ledger, share.random, goOn)));
+    const writing = Promise.all(
+      Array.from({ length: writers }, () => write(client, ledger, share.random, goOn)),
+    );
     await Promise.race([writing, cutting]);
     isCut = true;
     await Promise.all([writing, cutting]);
@@ -68,6 +87,9 @@ async function cutUnderWriters(share: Share, fileSystem: FileSystem, path: strin
   const unheard = ledger.forgetCut(await cutting);
   const { code, stderr } = await server.end(share.random.pick(['SIGKILL', 'SIGTERM']));
   // One that met the cut in its start may have refused.
-  hold(code === null || code === 0 || (client === undefined && code === 3), `the server ends with ${code}: ${stderr}`);
+  hold(
+    code === null || code === 0 || (client === undefined && code === 3),
+    `the server ends with ${code}: ${stderr}`,
+  );
   return unheard;
 }

@@ -50,15 +50,21 @@ export class Pressure {
 
   static async open(options: PressureOptions): Promise<Pressure> {
     const lanes: Lane[] = [];
-    // Not all at once: a full queue of connections would make some of them wait for seconds, whatever the server does.
+    // Not all at once: a full queue of connections would make some of them wait for seconds,
+    // whatever the server does.
     while (lanes.length < options.connections) {
       const some = Math.min(200, options.connections - lanes.length);
-      lanes.push(...(await Promise.all(Array.from({ length: some }, () => openLane(options.port)))));
+      lanes.push(
+        ...(await Promise.all(Array.from({ length: some }, () => openLane(options.port)))),
+      );
     }
     return new Pressure(lanes, options);
   }
 
-  /** Asks as fast as it is answered, one request a connection; answers how many answers a second came. */
+  /**
+   * Asks as fast as it is answered, one request a connection; answers how many answers a second
+   * came.
+   */
   async follow(ms: number): Promise<number> {
     let answers = 0;
     let goesOn = true;
@@ -169,7 +175,9 @@ export class Pressure {
 
 async function openLane(port: number): Promise<Lane> {
   const socket = connect({ port, host: '127.0.0.1' });
-  await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+  await new Promise<void>((resolve, reject) =>
+    socket.once('connect', resolve).once('error', reject),
+  );
   return { socket, sentAt: [], received: '' };
 }
 

@@ -1,4 +1,7 @@
-/** The simulated machine's disk as one process sees it, where any call may fail, and the process die, as a row wants it. */
+/**
+ * The simulated machine's disk as one process sees it, where any call may fail, and the process
+ * die, as a row wants it.
+ */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { appendInSteps, type Disk } from '../../dist/journal/index.js';
@@ -95,12 +98,15 @@ export class Process {
         inode.put(inode.cache.length, taken);
         return taken.length;
       },
-      // To whoever appends, one call whose write fails or whose sync: each may, and the process may die between them.
+      // To whoever appends, one call whose write fails or whose sync: each may, and the process may
+      // die between them.
       appendFlags: 0,
       append: (descriptor, bytes) => appendInSteps(this.disk)(descriptor, bytes),
       datasync: step('datasync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
       sync: step('sync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
-      truncate: step('truncate', (descriptor: number, size: number) => of(descriptor).inode.put(size, Buffer.alloc(0))),
+      truncate: step('truncate', (descriptor: number, size: number) =>
+        of(descriptor).inode.put(size, Buffer.alloc(0)),
+      ),
       factsOf: step('factsOf', (descriptor: number) => facts(of(descriptor).inode)),
       factsAt: step('factsAt', (path: string) => facts(at(path))),
       makeFolder: step('makeFolder', (path: string) => void create(path, true)),

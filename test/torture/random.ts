@@ -28,7 +28,19 @@ export interface SentDraft {
   readonly status?: PetStatus;
 }
 
-const pieces = ['Rex', 'Tüm', '猫', '🐈', '"', '\\', '\n', '\u0000', '{"id":1}', '{"commit":{"from":0,', ' '];
+const pieces = [
+  'Rex',
+  'Tüm',
+  '猫',
+  '🐈',
+  '"',
+  '\\',
+  '\n',
+  '\u0000',
+  '{"id":1}',
+  '{"commit":{"from":0,',
+  ' ',
+];
 
 /** Mostly a short animal, now and then one of many kilobytes, so that a write can be cut inside. */
 export function randomDraft({ below, pick }: Random): SentDraft {

@@ -1,4 +1,7 @@
-/** What a row of the torture is: one claim, tried for as long as its share of the budget lasts. Knows no fault. */
+/**
+ * What a row of the torture is: one claim, tried for as long as its share of the budget lasts.
+ * Knows no fault.
+ */
 import { AssertionError } from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -57,7 +60,10 @@ export class Share {
     return Math.max(0, (this.#endsAt - performance.now()) / 1000);
   }
 
-  /** Runs at the row's end, however it ends, the last first; at once where that is past, for a row that is interrupted. */
+  /**
+   * Runs at the row's end, however it ends, the last first; at once where that is past, for a row
+   * that is interrupted.
+   */
   onEnd(work: () => unknown): void {
     this.#ends.push(work);
     if (this.#isOver) void this.end();
@@ -107,7 +113,8 @@ export async function inTime<Value>(
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new Violation(`${typeof what === 'string' ? what : what()}: nothing in ${ms} ms`)),
+      () =>
+        reject(new Violation(`${typeof what === 'string' ? what : what()}: nothing in ${ms} ms`)),
       ms,
     );
   });
@@ -119,7 +126,11 @@ export async function inTime<Value>(
 }
 
 /** Asks again and again until the answer is true; fails after a time. */
-export async function until(what: string, ms: number, ask: () => boolean | Promise<boolean>): Promise<number> {
+export async function until(
+  what: string,
+  ms: number,
+  ask: () => boolean | Promise<boolean>,
+): Promise<number> {
   const startedAt = performance.now();
   await untilTrue(what, ask, ms).catch((error: unknown) => {
     throw error instanceof AssertionError ? new Violation(error.message) : error;

@@ -1,4 +1,7 @@
-/** Runs the rows of the torture that its arguments name, all without any, each within its share of BUDGET_S seconds. */
+/**
+ * Runs the rows of the torture that its arguments name, all without any, each within its share of
+ * BUDGET_S seconds.
+ */
 import { damage } from './damage.js';
 import { failingCalls } from './failing-calls.js';
 import { faults } from './faults.js';
@@ -38,10 +41,13 @@ const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((id) => !rows.some((row) => row.id === id));
 if (unknown.length > 0)
-  throw new RangeError(`no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`);
+  throw new RangeError(
+    `no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`,
+  );
 const chosen = wanted.length === 0 ? rows : rows.filter((row) => wanted.includes(row.id));
 
-const seed = TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);
+const seed =
+  TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);
 const endsAt = performance.now() + 1000 * Number(BUDGET_S ?? Infinity);
 let running: Share | undefined;
 
@@ -65,7 +71,10 @@ interface Outcome {
   readonly figure: string;
 }
 
-/** A row's share is its part of the time that is left, so that what one leaves over goes to those behind it. */
+/**
+ * A row's share is its part of the time that is left, so that what one leaves over goes to those
+ * behind it.
+ */
 async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
   const left = Math.max(0, endsAt - performance.now()) / 1000;
   const share = new Share(left === Infinity ? left : (left * row.fullS) / weightLeft, seed);
@@ -74,7 +83,11 @@ async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
     return { row, word: 'ok', figure: await row.run(share) };
   } catch (error) {
     if (error instanceof Skip) return { row, word: 'skipped', figure: error.message };
-    return { row, word: 'FAILED', figure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+    return {
+      row,
+      word: 'FAILED',
+      figure: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    };
   } finally {
     // What an interruption makes of the row is no figure.
     if (isLeaving) await new Promise(() => undefined);
@@ -84,7 +97,9 @@ async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
 
 process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
 const outcomes: Outcome[] = [];
-const inTurn = chosen.toSorted((one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false));
+const inTurn = chosen.toSorted(
+  (one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false),
+);
 for (const [index, row] of inTurn.entries()) {
   const startedAt = performance.now();
   const outcome = await outcomeOf(
@@ -99,7 +114,11 @@ for (const [index, row] of inTurn.entries()) {
 process.stdout.write('\n| # | what | figure |\n|---|---|---|\n');
 outcomes.sort((one, other) => rows.indexOf(one.row) - rows.indexOf(other.row));
 for (const { row, word, figure } of outcomes) {
-  process.stdout.write(`| ${row.id} | ${row.title} | ${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]} |\n`);
+  process.stdout.write(
+    `| ${row.id} | ${row.title} | ${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]} |\n`,
+  );
 }
-const isGood = outcomes.every(({ word }) => word === 'ok' || (word === 'skipped' && TORTURE_NO_SKIP !== '1'));
+const isGood = outcomes.every(
+  ({ word }) => word === 'ok' || (word === 'skipped' && TORTURE_NO_SKIP !== '1'),
+);
 process.exit(isGood ? 0 : 1);

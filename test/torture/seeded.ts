@@ -1,4 +1,7 @@
-/** R14, ourselves: faults put into a copy of src one at a time, each of which a named test must catch. Knows no figure but theirs. */
+/**
+ * R14, ourselves: faults put into a copy of src one at a time, each of which a named test must
+ * catch. Knows no figure but theirs.
+ */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -190,12 +193,18 @@ function build(folder: string): void {
 /** What became of the tests of a name. */
 interface Outcome {
   readonly passed: number;
-  /** By what they hold, not by a crash, by an error that nobody caught, or by a hang that the runner cut short. */
+  /**
+   * By what they hold, not by a crash, by an error that nobody caught, or by a hang that the runner
+   * cut short.
+   */
   readonly failed: number;
   readonly printed: string;
 }
 
-/** Runs the tests of a fault's name; an end before they come to their own is neither passed nor failed. */
+/**
+ * Runs the tests of a fault's name; an end before they come to their own is neither passed nor
+ * failed.
+ */
 function outcomeOf(folder: string, { test, caughtBy }: Fault): Outcome {
   const name = caughtBy.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const args = [
@@ -208,16 +217,24 @@ function outcomeOf(folder: string, { test, caughtBy }: Fault): Outcome {
     '--test',
     join('test', test),
   ];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8', timeout: 60_000 });
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: folder,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   // A line of TAP and the YAML behind it; other tests of the file stand there as skipped.
   const results = [
     ...stdout.matchAll(
-      new RegExp(`^( *)(not ok|ok) [0-9]+ - ${name}(?!.* # SKIP).*\\n\\1  ---\\n([^]*?)^\\1  \\.\\.\\.$`, 'gm'),
+      new RegExp(
+        `^( *)(not ok|ok) [0-9]+ - ${name}(?!.* # SKIP).*\\n\\1  ---\\n([^]*?)^\\1  \\.\\.\\.$`,
+        'gm',
+      ),
     ),
   ];
   const passed = results.filter(([, , word]) => word === 'ok').length;
   const failed = results.filter(
-    ([, , word, details = '']) => word === 'not ok' && details.includes("failureType: 'testCodeFailure'"),
+    ([, , word, details = '']) =>
+      word === 'not ok' && details.includes("failureType: 'testCodeFailure'"),
   ).length;
   return { passed, failed, printed: `${stdout}\n${stderr}` };
 }
@@ -235,7 +252,10 @@ export const seeded: Row = {
     for (const fault of faults) {
       const path = join(folder, 'src', fault.file);
       const source = readFileSync(path, 'utf8');
-      hold(source.includes(fault.text), `${fault.name}: ${fault.file} no longer says ${fault.text}`);
+      hold(
+        source.includes(fault.text),
+        `${fault.name}: ${fault.file} no longer says ${fault.text}`,
+      );
       const sound = outcomeOf(folder, fault);
       hold(
         sound.passed > 0 && sound.failed === 0,
@@ -247,7 +267,10 @@ export const seeded: Row = {
       );
       build(folder);
       const spoilt = outcomeOf(folder, fault);
-      hold(spoilt.failed > 0, `${fault.name}: no \`not ok\` of ${fault.caughtBy} in ${fault.test}\n${spoilt.printed}`);
+      hold(
+        spoilt.failed > 0,
+        `${fault.name}: no \`not ok\` of ${fault.caughtBy} in ${fault.test}\n${spoilt.printed}`,
+      );
       writeFileSync(path, source);
       build(folder);
     }

@@ -1,4 +1,7 @@
-/** Runs dist/server.js as a stranger would, from its start to its end. Knows what it prints and nothing of its inside. */
+/**
+ * Runs dist/server.js as a stranger would, from its start to its end. Knows what it prints and
+ * nothing of its inside.
+ */
 import { Running, serverFile } from '../support/process.js';
 import { Client } from './client.js';
 import { hold, inTime, Violation, type Share } from './row.js';
@@ -27,7 +30,9 @@ export class Server extends Running {
     const storage = ['--storage', `file:${path}`, '--port', '0'];
     const [command = '', ...all] = [...under, process.execPath, serverFile, ...storage, ...args];
     super(command, all, { cwd: share.workFolder, env });
-    this.listening = this.found(portIn).then((port) => (port === undefined ? undefined : new Client(port, apiKey)));
+    this.listening = this.found(portIn).then((port) =>
+      port === undefined ? undefined : new Client(port, apiKey),
+    );
     share.onEnd(() => this.end('SIGKILL'));
   }
 

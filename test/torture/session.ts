@@ -1,4 +1,7 @@
-/** A file storage at work on a machine whose calls fail; after each step it must be in the state that F5 and F6 name. */
+/**
+ * A file storage at work on a machine whose calls fail; after each step it must be in the state
+ * that F5 and F6 name.
+ */
 import { type PetStorage, PetstoreError } from '../../dist/index.js';
 import { fileStorage } from '../../dist/file/index.js';
 import { clock } from '../support/disk.js';
@@ -21,7 +24,10 @@ const fullErrnos: readonly Fault[] = ['ENOSPC', 'EDQUOT'];
 /** One life of a storage, from opening to closing. */
 export class Session {
   readonly process: Process;
-  /** What must be there from now on, as texts by ascending id, behind its idempotency record where it has one. */
+  /**
+   * What must be there from now on, as texts by ascending id, behind its idempotency record where
+   * it has one.
+   */
   readonly acknowledged: string[];
   /** What was refused; it may be there after a restart (F10). */
   readonly refused: string[] = [];
@@ -47,18 +53,26 @@ export class Session {
       const happens = fault(name, number);
       this.#calls.push({ name, fault: happens });
       // While opening nothing is undone: what stands there may have been acknowledged.
-      if (typeof happens === 'string' && (name === 'truncate' || (name === 'datasync' && this.#storage === undefined)))
+      if (
+        typeof happens === 'string' &&
+        (name === 'truncate' || (name === 'datasync' && this.#storage === undefined))
+      )
         this.#isStale = true;
       return happens;
     };
   }
 
-  /** Whether memory holds what the disk never took, because a sync failed at the start, or one later and then its undoing too. */
+  /**
+   * Whether memory holds what the disk never took, because a sync failed at the start, or one later
+   * and then its undoing too.
+   */
   get isStale(): boolean {
     return this.#isStale;
   }
 
-  /** Whether it opened; it may refuse only for a call that failed, and then lets go of everything. */
+  /**
+   * Whether it opened; it may refuse only for a call that failed, and then lets go of everything.
+   */
   async open(): Promise<boolean> {
     this.#calls = [];
     try {
@@ -86,8 +100,12 @@ export class Session {
     const storage = this.#storage;
     const names = Array.from({ length: many }, () => `added ${++this.#named}`);
     const firstId = this.acknowledged.length + 1;
-    const outcomes = await Promise.allSettled(names.map((name, index) => addOne(storage, firstId + index, name)));
-    const texts = names.map((name, index) => (isKeyed(name) ? keyedText : petText)(firstId + index, name));
+    const outcomes = await Promise.allSettled(
+      names.map((name, index) => addOne(storage, firstId + index, name)),
+    );
+    const texts = names.map((name, index) =>
+      (isKeyed(name) ? keyedText : petText)(firstId + index, name),
+    );
     const isAdded = outcomes.every(({ status }) => status === 'fulfilled');
     if (isAdded) {
       hold(before !== 'broken', 'a broken storage adds');
@@ -104,10 +122,13 @@ export class Session {
       }
       this.refused.push(...texts);
       this.#state = this.#stateAfter(before);
-      const touches = this.#calls.some(({ name }) => name === 'write' || name === 'datasync' || name === 'truncate');
+      const touches = this.#calls.some(
+        ({ name }) => name === 'write' || name === 'datasync' || name === 'truncate',
+      );
       hold(before !== 'broken' || !touches, 'a broken storage touches its file');
       hold(
-        this.#state !== 'full' || file?.equals(this.#machine.file(this.#path) ?? Buffer.alloc(0)) === true,
+        this.#state !== 'full' ||
+          file?.equals(this.#machine.file(this.#path) ?? Buffer.alloc(0)) === true,
         'a full disk is not undone to the last commit',
       );
     }
@@ -127,14 +148,18 @@ export class Session {
 
   /** A write that takes nothing is a failure too. */
   #failed(): readonly Call[] {
-    return this.#calls.filter(({ name, fault }) => typeof fault === 'string' || (name === 'write' && fault === 0));
+    return this.#calls.filter(
+      ({ name, fault }) => typeof fault === 'string' || (name === 'write' && fault === 0),
+    );
   }
 
   #stateAfter(before: State): State {
     const [first, ...more] = this.#failed();
     if (before === 'broken') return 'broken';
     hold(first !== undefined, 'refused though no call failed');
-    return first.name === 'write' && fullErrnos.includes(first.fault) && more.length === 0 ? 'full' : 'broken';
+    return first.name === 'write' && fullErrnos.includes(first.fault) && more.length === 0
+      ? 'full'
+      : 'broken';
   }
 
   /** Readers see exactly what was acknowledged, whatever the state; readiness tells the state. */
@@ -165,5 +190,7 @@ function isKeyed(name: string): boolean {
 async function addOne(storage: PetStorage | undefined, id: number, name: string): Promise<unknown> {
   const { status } = JSON.parse(petText(id, name));
   const draft = { name, categoryId: 5n, ...(status && { status }) };
-  return isKeyed(name) ? storage?.texts?.insertOnce?.(draft, onceOf(name)) : storage?.texts?.insert(draft);
+  return isKeyed(name)
+    ? storage?.texts?.insertOnce?.(draft, onceOf(name))
+    : storage?.texts?.insert(draft);
 }

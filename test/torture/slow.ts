@@ -1,4 +1,7 @@
-/** R9: clients that are slow, silent or gone cost neither the good ones their time nor the server its memory. */
+/**
+ * R9: clients that are slow, silent or gone cost neither the good ones their time nor the server
+ * its memory.
+ */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { allKinds, attack } from './attackers.js';
@@ -18,7 +21,10 @@ const longS = 90;
 const floorMs = 25;
 /** By how much memory may stay above what it was, as a heap is never the same twice. */
 const spareMiB = 64;
-/** How much later than C44 says one may go, and how much sooner as clocks tick, besides the lateness of our own timers. */
+/**
+ * How much later than C44 says one may go, and how much sooner as clocks tick, besides the lateness
+ * of our own timers.
+ */
 const slackMs = 2_000;
 const soonerMs = 100;
 
@@ -31,13 +37,19 @@ export const slow: Row = {
     const attacked = await prepare(share);
     // The same work on a server without the others, at the same time: a busy machine slows both.
     const calm = await prepare(share);
-    const before = { descriptors: descriptorsOf(attacked.server.pid), MiB: residentMiB(attacked.server.pid) };
+    const before = {
+      descriptors: descriptorsOf(attacked.server.pid),
+      MiB: residentMiB(attacked.server.pid),
+    };
     const working = { goOn: true };
     const clients = Promise.all([work(share, attacked, working), work(share, calm, working)]);
     clients.catch(() => undefined);
     const lag = lateness(share);
     let peakMiB = 0;
-    const watching = setInterval(() => (peakMiB = Math.max(peakMiB, residentMiB(attacked.server.pid))), 200);
+    const watching = setInterval(
+      () => (peakMiB = Math.max(peakMiB, residentMiB(attacked.server.pid))),
+      200,
+    );
     share.onEnd(() => clearInterval(watching));
 
     const kinds = allKinds.filter(({ goneMs }) => isLong || goneMs < 40_000);
@@ -46,7 +58,9 @@ export const slow: Row = {
     const figures = await Promise.all(
       kinds.map(async (kind) => {
         const many = Math.min(kind.most ?? sockets, Math.round((sockets * kind.part) / parts));
-        const times = await Promise.all(Array.from({ length: many }, () => attack(share, attacked.client.port, kind)));
+        const times = await Promise.all(
+          Array.from({ length: many }, () => attack(share, attacked.client.port, kind)),
+        );
         const [fastest, slowest] = [quantileOf(times, 0), quantileOf(times, 1)];
         hold(
           fastest >= kind.keptMs - soonerMs - lag.ms,
@@ -65,14 +79,21 @@ export const slow: Row = {
     attacked.server.holdNoError();
     for (const { ledger, client } of [attacked, calm]) await ledger.check(client, share.random);
     const stored = (await readAllPages(attacked.client)).size;
-    hold(stored === attacked.ledger.size, `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`);
+    hold(
+      stored === attacked.ledger.size,
+      `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`,
+    );
 
     const [p99, calmP99] = [quantileOf(theirs, 0.99), quantileOf(ours, 0.99)];
     hold(
       p99 <= Math.max(2 * calmP99, calmP99 + floorMs),
       `good clients wait: p99 ${p99.toFixed(1)} ms, on a calm server ${calmP99.toFixed(1)} ms`,
     );
-    await until('the descriptors to go', 10_000, () => descriptorsOf(attacked.server.pid) <= before.descriptors);
+    await until(
+      'the descriptors to go',
+      10_000,
+      () => descriptorsOf(attacked.server.pid) <= before.descriptors,
+    );
     await until('memory to come back', 60_000, async () => {
       // A heap is swept when somebody works.
       await churn(attacked.client);

@@ -1,4 +1,7 @@
-/** Clients of a server that is told to stop: at work, asking for nothing, half-sent, or late; and what each of them may see. */
+/**
+ * Clients of a server that is told to stop: at work, asking for nothing, half-sent, or late; and
+ * what each of them may see.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client as BareClient, type Answer } from '../support/client.js';
 import { waitedMs } from './figures.js';
@@ -7,7 +10,10 @@ import { randomDraft } from './random.js';
 import { hold, type Share } from './row.js';
 import { addBytes, requestBytes, textOf } from './wire.js';
 
-/** How long the server keeps idle connections for a request that is on its way, and how much of that we leave to chance. */
+/**
+ * How long the server keeps idle connections for a request that is on its way, and how much of that
+ * we leave to chance.
+ */
 export const lastWordMs = 250;
 const spareMs = 50;
 /** Of each kind of connection that asks for nothing just then. */
@@ -58,7 +64,10 @@ export async function openIdle(port: number): Promise<readonly BareClient[]> {
   return opened;
 }
 
-/** Adds over an idle connection so long behind now, which is when the server is told to stop: that must be answered. */
+/**
+ * Adds over an idle connection so long behind now, which is when the server is told to stop: that
+ * must be answered.
+ */
 export async function askAtTheEnd(
   share: Share,
   client: BareClient,
@@ -74,7 +83,8 @@ export async function askAtTheEnd(
   const sent = randomDraft(share.random);
   client.send(addBytes(sent));
   const answer = await answerOrEnd(client);
-  // The process still waits for those that are half-sent, so that the kernel can still be asked what held it up.
+  // The process still waits for those that are half-sent, so that the kernel can still be asked
+  // what held it up.
   const readMs = sentMs + waitedMs(pid) - waitedBefore;
   if (answer !== undefined) {
     book(ledger, tally, sent, answer);
@@ -89,7 +99,12 @@ export async function askAtTheEnd(
 }
 
 /** Adds over one connection until the server ends it. */
-export async function keepAdding(share: Share, port: number, ledger: Ledger, tally: Tally): Promise<void> {
+export async function keepAdding(
+  share: Share,
+  port: number,
+  ledger: Ledger,
+  tally: Tally,
+): Promise<void> {
   const client = await BareClient.connect(port);
   share.onEnd(() => client.destroy());
   for (let isNew = true; !client.ended; isNew = false) {
@@ -104,7 +119,12 @@ export async function keepAdding(share: Share, port: number, ledger: Ledger, tal
 }
 
 /** Adds over a connection of its own each time, until there is none to be had. */
-export async function comeAndAdd(share: Share, port: number, ledger: Ledger, tally: Tally): Promise<void> {
+export async function comeAndAdd(
+  share: Share,
+  port: number,
+  ledger: Ledger,
+  tally: Tally,
+): Promise<void> {
   for (;;) {
     const client = await BareClient.connect(port).catch(() => undefined);
     if (client === undefined) return;
@@ -117,13 +137,19 @@ export async function comeAndAdd(share: Share, port: number, ledger: Ledger, tal
   }
 }
 
-/** Undefined where the connection ended in peace before an answer began; one that was never taken may also be reset. */
+/**
+ * Undefined where the connection ended in peace before an answer began; one that was never taken
+ * may also be reset.
+ */
 async function answerOrEnd(client: BareClient, isNew = false): Promise<Answer | undefined> {
   try {
     return await client.answer('POST', patienceMs);
   } catch (error) {
     hold(client.ended && client.rest === '', () => `an answer breaks off: ${String(error)}`);
-    hold(isNew || client.failure === undefined, () => `a client that behaves is cut off: ${client.failure?.message}`);
+    hold(
+      isNew || client.failure === undefined,
+      () => `a client that behaves is cut off: ${client.failure?.message}`,
+    );
     return undefined;
   }
 }
@@ -134,7 +160,12 @@ function countUnanswered({ failure }: BareClient, tally: Tally): void {
   else tally.unaccepted++;
 }
 
-function book(ledger: Ledger, tally: Tally, sent: ReturnType<typeof randomDraft>, { status, body }: Answer): void {
+function book(
+  ledger: Ledger,
+  tally: Tally,
+  sent: ReturnType<typeof randomDraft>,
+  { status, body }: Answer,
+): void {
   if (status === 201) ledger.acknowledge(sent, { body: textOf(body) });
   else {
     hold(status === 503, `an add is answered ${status}: ${body}`);

@@ -1,4 +1,7 @@
-/** R11: SIGTERM in the middle of work loses nothing, cuts nobody off who behaves, and is over in time. */
+/**
+ * R11: SIGTERM in the middle of work loses nothing, cuts nobody off who behaves, and is over in
+ * time.
+ */
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { quantileOf } from './figures.js';
@@ -16,7 +19,9 @@ import {
 } from './stop-clients.js';
 
 const fullRounds = 50;
-/** A round mostly waits for the grace of half-sent requests, so that several fit beside each other. */
+/**
+ * A round mostly waits for the grace of half-sent requests, so that several fit beside each other.
+ */
 const lanes = 10;
 const keepers = 8;
 const comers = 2;
@@ -65,15 +70,27 @@ async function round(share: Share, ends: Ends, tally: Tally): Promise<void> {
   // It fails while we wait for something else, and is asked for below.
   working.catch(() => undefined);
   await Promise.race([working, wait(50 + share.random.below(400))]);
-  // The first asks before the signal, which finds its request on the way; the others while idle connections are kept.
+  // The first asks before the signal, which finds its request on the way; the others while idle
+  // connections are kept.
   const asking = Promise.all(
     askers.map((asker, index) =>
-      askAtTheEnd(share, asker, server.pid, index * share.random.below(lastWordMs / askers.length), ledger, tally),
+      askAtTheEnd(
+        share,
+        asker,
+        server.pid,
+        index * share.random.below(lastWordMs / askers.length),
+        ledger,
+        tally,
+      ),
     ),
   );
   asking.catch(() => undefined);
   const sentAt = performance.now();
-  const { code, signal, stderr } = await inTime(server.end('SIGTERM'), endMs + 5_000, 'the end behind SIGTERM');
+  const { code, signal, stderr } = await inTime(
+    server.end('SIGTERM'),
+    endMs + 5_000,
+    'the end behind SIGTERM',
+  );
   const tookMs = performance.now() - sentAt;
   hold(code === 0, `SIGTERM ends it with ${code ?? signal}: ${stderr}`);
   hold(tookMs <= endMs, `SIGTERM takes ${Math.round(tookMs)} ms`);

@@ -1,4 +1,7 @@
-/** R3: the order of the system calls themselves: bytes and their sync, then the 201; and nothing more behind a failed sync. */
+/**
+ * R3: the order of the system calls themselves: bytes and their sync, then the 201; and nothing
+ * more behind a failed sync.
+ */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -62,7 +65,10 @@ async function traceSound(share: Share): Promise<number> {
   return ledger.size;
 }
 
-/** Lets the sync of the `when`th write fail: no 201 from then on, readers served, nothing synced or written again. */
+/**
+ * Lets the sync of the `when`th write fail: no 201 from then on, readers served, nothing synced or
+ * written again.
+ */
 async function traceFailingSync(share: Share, errno: string, when: number): Promise<number> {
   const trace = new Trace(share);
   const { server, client } = await trace.start({ failingSync: [when, errno] });
@@ -75,20 +81,28 @@ async function traceFailingSync(share: Share, errno: string, when: number): Prom
   return trace.failedSyncs;
 }
 
-/** Lets the `when`th write of some thread fail: cut off and broken too, but a full disk that took nothing is undone and tried again. */
+/**
+ * Lets the `when`th write of some thread fail: cut off and broken too, but a full disk that took
+ * nothing is undone and tried again.
+ */
 async function traceFailingWrite(share: Share, errno: string, when: number): Promise<number> {
   const trace = new Trace(share);
-  const { server, client } = await trace.start({ failingWrite: `inject=write:error=${errno}:when=${when}` });
+  const { server, client } = await trace.start({
+    failingWrite: `inject=write:error=${errno}:when=${when}`,
+  });
   const ids = await addUntilRefused(client);
   if (errno === 'EIO') for (let again = 0; again < 5; again++) await holdBroken(client, 'write');
   else ids.push(await holdRecovered(client));
   client.close();
   await server.end('SIGTERM');
   const calls = (await trace.onFile()).filter(({ name }) => name !== 'openat');
-  const names = calls.map(({ name, result }) => (result.startsWith('-1') ? `failed ${name}` : name));
+  const names = calls.map(({ name, result }) =>
+    result.startsWith('-1') ? `failed ${name}` : name,
+  );
   hold(names.includes('failed write'), 'no write failed');
   const order = names.slice(names.indexOf('failed write')).join(', ');
-  const expected = errno === 'EIO' ? /^failed write, ftruncate$/ : /^(failed write, ftruncate, )+write$/;
+  const expected =
+    errno === 'EIO' ? /^failed write, ftruncate$/ : /^(failed write, ftruncate, )+write$/;
   hold(expected.test(order), `a write that fails by ${errno} is followed so: ${order}`);
   const written = new Set(calls.filter(isWhole).flatMap(({ args }) => idsIn(args)));
   hold(
@@ -113,19 +127,31 @@ async function addUntilRefused(client: Client): Promise<string[]> {
 }
 
 async function holdBroken(client: Client, failed: string): Promise<void> {
-  hold((await client.get('/v1/pets')).status === 200, `behind a failed ${failed} readers are not served`);
-  hold((await client.get('/readyz')).status === 503, `behind a failed ${failed} it says that it is ready`);
+  hold(
+    (await client.get('/v1/pets')).status === 200,
+    `behind a failed ${failed} readers are not served`,
+  );
+  hold(
+    (await client.get('/readyz')).status === 503,
+    `behind a failed ${failed} it says that it is ready`,
+  );
   const { status } = await client.add({ name: 'animal', categoryId: 1 });
   hold(status === 503, `behind a failed ${failed} an add is answered ${status}`);
 }
 
-/** Readers are served, and adding goes on, at the latest once each of the threads has failed; answers the id. */
+/**
+ * Readers are served, and adding goes on, at the latest once each of the threads has failed;
+ * answers the id.
+ */
 async function holdRecovered(client: Client): Promise<string> {
   for (let tried = 0; ; tried++) {
     hold((await client.get('/v1/pets')).status === 200, 'on a full disk readers are not served');
     const answer = await client.add({ name: 'animal', categoryId: 1 });
     if (answer.status === 201) return String(JSON.parse(answer.body).id);
-    hold(answer.status === 503 && tried < threads, `behind a full disk an add is answered ${answer.status}`);
+    hold(
+      answer.status === 503 && tried < threads,
+      `behind a full disk an add is answered ${answer.status}`,
+    );
   }
 }
 
@@ -144,7 +170,10 @@ class Trace {
     this.#file = join(folder, 'trace');
   }
 
-  /** `failingSync` says which write's sync fails and how; `failingWrite` is for strace, which then tells of this file alone. */
+  /**
+   * `failingSync` says which write's sync fails and how; `failingWrite` is for strace, which then
+   * tells of this file alone.
+   */
   async start({
     failingSync,
     failingWrite,
@@ -154,12 +183,27 @@ class Trace {
   } = {}): ReturnType<typeof started> {
     const more = failingWrite === undefined ? [] : ['-e', failingWrite, '-P', this.#path];
     // -D: the server is our own child, so that it hears our signals.
-    const under = ['strace', '-f', '-D', '-y', '-s', '1000000', '-e', `trace=${traced}`, '-o', this.#file, ...more];
+    const under = [
+      'strace',
+      '-f',
+      '-D',
+      '-y',
+      '-s',
+      '1000000',
+      '-e',
+      `trace=${traced}`,
+      '-o',
+      this.#file,
+      ...more,
+    ];
     const failing = failingSync && {
       NODE_OPTIONS: `--import=${failingSyncModule}`,
       FAILING_SYNC: JSON.stringify([this.#path, ...failingSync]),
     };
-    const running = await started(this.#share, this.#path, { under, env: { PETSTORE_API_KEYS: apiKey, ...failing } });
+    const running = await started(this.#share, this.#path, {
+      under,
+      env: { PETSTORE_API_KEYS: apiKey, ...failing },
+    });
     this.#pid = running.server.pid;
     return running;
   }
@@ -173,15 +217,20 @@ class Trace {
   async check(): Promise<number> {
     const calls = await this.#calls();
     const onFile = calls.filter(({ args }) => descriptorOf(args) === this.#path);
-    const failed = calls.find(({ name, args }) => name === 'openat' && args.includes('.sync-failed"'));
+    const failed = calls.find(
+      ({ name, args }) => name === 'openat' && args.includes('.sync-failed"'),
+    );
     if (failed !== undefined) {
       this.failedSyncs++;
-      const touched = onFile.find(({ began, name }) => began > failed.began && name !== 'ftruncate');
+      const touched = onFile.find(
+        ({ began, name }) => began > failed.began && name !== 'ftruncate',
+      );
       hold(touched === undefined, `behind a failed sync there is a ${touched?.name}`);
     }
 
     const opened = calls.filter(
-      ({ name, args, result }) => name === 'openat' && args.includes(`"${this.#path}"`) && !result.startsWith('-1'),
+      ({ name, args, result }) =>
+        name === 'openat' && args.includes(`"${this.#path}"`) && !result.startsWith('-1'),
     );
     hold(
       opened.length > 0 && opened.every(({ args }) => args.includes('O_DSYNC')),
@@ -196,7 +245,10 @@ class Trace {
     let seen = 0;
     for (const reply of replies) {
       const ids = idsIn(reply.args);
-      hold(ids.length === reply.args.split('HTTP/1.1 201').length - 1, 'a 201 whose body is not in the same write');
+      hold(
+        ids.length === reply.args.split('HTTP/1.1 201').length - 1,
+        'a 201 whose body is not in the same write',
+      );
       for (const id of ids) {
         seen++;
         const write = written.get(id);
@@ -210,7 +262,8 @@ class Trace {
   }
 
   async #calls(): Promise<readonly SystemCall[]> {
-    // strace writes on for a moment after its child is gone; short process ids it fills up with spaces.
+    // strace writes on for a moment after its child is gone; short process ids it fills up with
+    // spaces.
     const end = new RegExp(`^${this.#pid} +\\+\\+\\+ (exited|killed)`, 'm');
     await until('the end of the trace', 10_000, () => end.test(readFileSync(this.#file, 'utf8')));
     return readTrace(readFileSync(this.#file, 'utf8'));
@@ -220,17 +273,27 @@ class Trace {
   #checkFolder(calls: readonly SystemCall[], firstReply: number): void {
     const made = calls.find(
       ({ name, args, result }) =>
-        name === 'openat' && args.includes(`"${this.#path}"`) && args.includes('O_CREAT') && !result.startsWith('-1'),
+        name === 'openat' &&
+        args.includes(`"${this.#path}"`) &&
+        args.includes('O_CREAT') &&
+        !result.startsWith('-1'),
     );
     hold(made !== undefined, 'the file is never made');
     const folder = dirname(this.#path);
     const isSynced = (path: string, from: number, to: number): boolean =>
       calls.some(
         ({ name, args, result, began, ended }) =>
-          name === 'fsync' && descriptorOf(args) === path && result === '0' && began > from && ended < to,
+          name === 'fsync' &&
+          descriptorOf(args) === path &&
+          result === '0' &&
+          began > from &&
+          ended < to,
       );
     hold(isSynced(folder, made.ended, firstReply), 'the folder is not synced before the first 201');
-    hold(isSynced(dirname(folder), 0, firstReply), 'the folder above the new one is not synced before the first 201');
+    hold(
+      isSynced(dirname(folder), 0, firstReply),
+      'the folder above the new one is not synced before the first 201',
+    );
   }
 }
 

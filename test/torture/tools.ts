@@ -9,7 +9,9 @@ export function tool(command: string, ...args: readonly string[]): string {
 
 /** @throws Skip that names the program that is missing. */
 export function needPrograms(...programs: readonly string[]): void {
-  const missing = programs.filter((program) => spawnSync('sh', ['-c', 'command -v "$1"', 'sh', program]).status !== 0);
+  const missing = programs.filter(
+    (program) => spawnSync('sh', ['-c', 'command -v "$1"', 'sh', program]).status !== 0,
+  );
   if (missing.length > 0) throw new Skip(`needs ${missing.join(', ')}`);
 }
 

@@ -1,4 +1,7 @@
-/** Reads what strace wrote: which call began and ended when, in the order of all threads. Knows no petstore. */
+/**
+ * Reads what strace wrote: which call began and ended when, in the order of all threads. Knows no
+ * petstore.
+ */
 
 /** A system call; `began` and `ended` are line numbers, which order all calls of all threads. */
 export interface SystemCall {
@@ -20,7 +23,8 @@ export function readTrace(text: string): readonly SystemCall[] {
   const calls: SystemCall[] = [];
   const underWay = new Map<string, SystemCall>();
   for (const [index, line] of text.split('\n').entries()) {
-    const [, pid = '', name = '', args = '', result = ''] = whole.exec(line) ?? begun.exec(line) ?? [];
+    const [, pid = '', name = '', args = '', result = ''] =
+      whole.exec(line) ?? begun.exec(line) ?? [];
     if (name !== '') {
       const call = { name, args, began: index, ended: result === '' ? Infinity : index, result };
       calls.push(call);

@@ -1,4 +1,7 @@
-/** A server watched while something is wrong: readers must be served throughout, adding must be refused in time. */
+/**
+ * A server watched while something is wrong: readers must be served throughout, adding must be
+ * refused in time.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Answer, Client } from './client.js';
 import type { Ledger } from './ledger.js';
@@ -14,7 +17,10 @@ const probeMs = 10_000;
 /** By how much a busy machine may make one answer of ten later than it would be. */
 const busyMs = 1_000;
 
-/** A server with some animals, one reader that never pauses for long, and the book of what was acknowledged. */
+/**
+ * A server with some animals, one reader that never pauses for long, and the book of what was
+ * acknowledged.
+ */
 export class Watched {
   readonly server: Server;
   readonly client: Client;
@@ -33,21 +39,33 @@ export class Watched {
   }
 
   /** Starts a server, holds its file against the ledger, and adds a few animals. */
-  static async start(share: Share, path: string, ledger: Ledger, options?: StartOptions): Promise<Watched> {
+  static async start(
+    share: Share,
+    path: string,
+    ledger: Ledger,
+    options?: StartOptions,
+  ): Promise<Watched> {
     const { server, client } = await started(share, path, options);
     await ledger.check(client, share.random);
     let adds = 0;
     const others = await write(client, ledger, share.random, () => adds++ < 20);
-    hold(others.length === 0, () => `an add is answered ${others[0]?.status} while nothing is wrong`);
+    hold(
+      others.length === 0,
+      () => `an add is answered ${others[0]?.status} while nothing is wrong`,
+    );
     return new Watched(share, ledger, server, client);
   }
 
-  /** Adds until the fault is met, and so many more; answers how many milliseconds the slowest refusal took. */
+  /**
+   * Adds until the fault is met, and so many more; answers how many milliseconds the slowest
+   * refusal took.
+   */
   async refuses(withinMs: number, adds: number): Promise<number> {
     const { client } = this;
     const adder = () => write(client, this.#ledger, this.#share.random, (refused) => refused === 0);
     const met: Answer[] = (await Promise.all(Array.from({ length: adders }, adder))).flat();
-    // What was too long for a disk that is nearly full tells nothing of what is shorter; but longer than a page is too long.
+    // What was too long for a disk that is nearly full tells nothing of what is shorter; but longer
+    // than a page is too long.
     const page = { name: 'x'.repeat(5000), categoryId: 1 };
     for (let refused = 0; refused <= adds; ) {
       const answer = await client.add(page);
@@ -72,7 +90,11 @@ export class Watched {
 
   /** Waits until it is ready by itself, and adds again. */
   async recovers(): Promise<void> {
-    await until('it is ready again by itself', 5000, async () => (await this.client.get('/readyz')).status === 200);
+    await until(
+      'it is ready again by itself',
+      5000,
+      async () => (await this.client.get('/readyz')).status === 200,
+    );
     let adds = 0;
     const others = await write(this.client, this.#ledger, this.#share.random, () => adds++ < 20);
     hold(others.length === 0, () => `once it is ready an add is answered ${others[0]?.status}`);

@@ -10,7 +10,10 @@ export function requestBytes(method: string, target: string, words: Words = {}):
 
 /** The bytes that add an animal. */
 export function addBytes(draft: SentDraft, words: Words = {}): string {
-  return requestBytes('POST', '/v1/pets', { ...words, body: Buffer.from(JSON.stringify(draft)).toString('latin1') });
+  return requestBytes('POST', '/v1/pets', {
+    ...words,
+    body: Buffer.from(JSON.stringify(draft)).toString('latin1'),
+  });
 }
 
 /** A body as it came over the wire, as text. */

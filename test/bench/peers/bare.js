@@ -9,5 +9,7 @@ const server = createServer((_request, response) => {
   response.end(body);
 });
 server.listen(0, '127.0.0.1', () => {
-  console.log(JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${server.address().port}` }));
+  console.log(
+    JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${server.address().port}` }),
+  );
 });

@@ -1,5 +1,15 @@
 // Bun.serve with its routes; run by Bun, not by Node.
-import { add, animalOf, animalsOf, host, isAllowed, isDraft, pageOf, problems, say } from './catalogue.js';
+import {
+  add,
+  animalOf,
+  animalsOf,
+  host,
+  isAllowed,
+  isDraft,
+  pageOf,
+  problems,
+  say,
+} from './catalogue.js';
 
 const refused = (status) => Response.json(problems[status], { status });
 
@@ -28,6 +38,9 @@ async function create(request) {
 const server = Bun.serve({
   port: 0,
   hostname: host,
-  routes: { '/v1/pets': { GET: withKey(list), POST: withKey(create) }, '/v1/pets/:petId': { GET: withKey(get) } },
+  routes: {
+    '/v1/pets': { GET: withKey(list), POST: withKey(create) },
+    '/v1/pets/:petId': { GET: withKey(get) },
+  },
 });
 say(server.port);

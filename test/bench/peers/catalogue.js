@@ -43,7 +43,8 @@ export function isDraft(body) {
 
 /** The limit and status of a query's texts, or undefined where they are against the rules. */
 export function pageOf({ limit = '20', status }) {
-  const isFine = /^[1-9][0-9]?$|^100$/.test(limit) && (status === undefined || statuses.includes(status));
+  const isFine =
+    /^[1-9][0-9]?$|^100$/.test(limit) && (status === undefined || statuses.includes(status));
   return isFine ? { limit: Number(limit), status } : undefined;
 }
 
@@ -59,7 +60,11 @@ export const schemas = {
   draft: {
     type: 'object',
     required: ['name', 'categoryId'],
-    properties: { name: { type: 'string' }, categoryId: { type: 'integer' }, status: { enum: statuses } },
+    properties: {
+      name: { type: 'string' },
+      categoryId: { type: 'integer' },
+      status: { enum: statuses },
+    },
   },
   animal: {
     type: 'object',
@@ -72,11 +77,18 @@ export const schemas = {
   },
   query: {
     type: 'object',
-    properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }, status: { enum: statuses } },
+    properties: {
+      limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+      status: { enum: statuses },
+    },
   },
   problem: {
     type: 'object',
-    properties: { code: { type: 'string' }, message: { type: 'string' }, status: { type: 'integer' } },
+    properties: {
+      code: { type: 'string' },
+      message: { type: 'string' },
+      status: { type: 'integer' },
+    },
   },
 };
 

@@ -1,6 +1,16 @@
 // express 5: express.json() and a router.
 import express from 'express';
-import { add, animalOf, animalsOf, host, isAllowed, isDraft, pageOf, problems, say } from './catalogue.js';
+import {
+  add,
+  animalOf,
+  animalsOf,
+  host,
+  isAllowed,
+  isDraft,
+  pageOf,
+  problems,
+  say,
+} from './catalogue.js';
 
 const app = express();
 

@@ -17,21 +17,34 @@ app.setErrorHandler((error, _request, reply) => {
 
 app.get(
   '/v1/pets',
-  { schema: { querystring: query, response: { 200: { type: 'array', items: animal }, '4xx': problem } } },
+  {
+    schema: {
+      querystring: query,
+      response: { 200: { type: 'array', items: animal }, '4xx': problem },
+    },
+  },
   (request, reply) => {
     reply.send(animalsOf(request.query.limit, request.query.status));
   },
 );
 
-app.get('/v1/pets/:petId', { schema: { response: { 200: animal, '4xx': problem } } }, (request, reply) => {
-  const found = animalOf(request.params.petId);
-  if (found === undefined) reply.code(404).send(problems[404]);
-  else reply.send(found);
-});
+app.get(
+  '/v1/pets/:petId',
+  { schema: { response: { 200: animal, '4xx': problem } } },
+  (request, reply) => {
+    const found = animalOf(request.params.petId);
+    if (found === undefined) reply.code(404).send(problems[404]);
+    else reply.send(found);
+  },
+);
 
-app.post('/v1/pets', { schema: { body: draft, response: { 201: animal, '4xx': problem } } }, (request, reply) => {
-  reply.code(201).send(add(request.body));
-});
+app.post(
+  '/v1/pets',
+  { schema: { body: draft, response: { 201: animal, '4xx': problem } } },
+  (request, reply) => {
+    reply.code(201).send(add(request.body));
+  },
+);
 
 await app.listen({ port: 0, host });
 say(app.server.address().port);

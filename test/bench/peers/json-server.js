@@ -7,7 +7,11 @@ server.use(jsonServer.defaults({ logger: false }));
 server.use(jsonServer.bodyParser);
 
 server.use((request, response, next) => {
-  const refusal = !isAllowed(request.get('authorization')) ? 401 : isFine(request) ? undefined : 400;
+  const refusal = !isAllowed(request.get('authorization'))
+    ? 401
+    : isFine(request)
+      ? undefined
+      : 400;
   if (refusal === undefined) next();
   else response.status(refusal).json(problems[refusal]);
 });

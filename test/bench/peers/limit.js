@@ -43,5 +43,7 @@ const server = createServer(options, (_request, response) => {
   if (ready.push(response) === 1) setImmediate(flush);
 });
 server.listen(0, '127.0.0.1', () => {
-  console.log(JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${server.address().port}` }));
+  console.log(
+    JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${server.address().port}` }),
+  );
 });
