@@ -100,34 +100,6 @@ export function checkHeaders(headers: readonly unknown[]): void {
   }
 }
 
-/** @throws TypeError for an unknown option. */
-export function checkNames<Given extends object>(
-  what: string,
-  given: Given,
-  known: readonly (keyof Given)[],
-): void {
-  const name = Object.keys(given).find((each) => !known.some((one) => one === each));
-  if (name !== undefined)
-    throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
-}
-
-/**
- * A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is
- * read.
- */
-export function checkedClock(clock: () => number): () => number {
-  // The machine's own is right, and is read at each request.
-  if (clock === Date.now) return clock;
-  return () => {
-    const now = clock();
-    // Up to the year 10000.
-    if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
-    throw new TypeError(
-      `the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
-    );
-  };
-}
-
 /** Whether it was thrown by the petstore. Never throws: of a revoked proxy nothing can be asked. */
 export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   try {
@@ -168,25 +140,3 @@ export function detailOf(thrown: unknown): string {
     return reasonOf(thrown);
   }
 }
-
-/** Calls what is not ours, at once; what it throws, or rejects with, goes to `failed` alone. */
-export async function guarded(
-  call: () => unknown,
-  failed: (error: unknown) => void,
-): Promise<void> {
-  try {
-    await call();
-  } catch (error) {
-    failed(error);
-  }
-}
-
-/** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
-export type LogLevel = 'info' | 'warn' | 'error';
-
-/** Takes what the operator is to know. Fields hold no key; a log that throws does no harm. */
-export type Log = (
-  level: LogLevel,
-  message: string,
-  fields?: Readonly<Record<string, unknown>>,
-) => void;

@@ -11,7 +11,8 @@ export {
   type ErrorCode,
   type ErrorDetails,
 } from './errors.js';
-export type { Log, LogLevel, ReplyErrorCode } from './errors.js';
+export type { ReplyErrorCode } from './errors.js';
+export type { Log, LogLevel } from './log.js';
 export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 export { int64OfJsonNumber, JsonNumber, maxBodyValues, parseJson, toByteString } from './json.js';
 export type { ByteString, JsonValue } from './json.js';

@@ -11,8 +11,9 @@ import {
   openApiDocument,
   parameter,
   response,
+  schemaRef,
+  type OpenApiValue,
 } from './openapi.js';
-import { schemaRef, type OpenApiValue } from './openapi.js';
 import { listDocument, pageReply, parsePage } from './paging.js';
 import { isPetStatus, parseDraft, petStatuses } from './pet.js';
 import type { Hooks } from './plugin.js';

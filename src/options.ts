@@ -1,9 +1,9 @@
-/** The options of `createPetstore`: defaults and ranges. */
+/** The options of `createPetstore`, their defaults and ranges; and checks of options elsewhere. */
+import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
-import { checkedClock, checkNames, type Log } from './errors.js';
+import type { Log } from './log.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
-import { memoryStorage } from './memory/index.js';
 
 /** How a petstore is to be. */
 export interface PetstoreOptions {
@@ -43,8 +43,11 @@ const known = [
   'stagingBaseUrl',
 ] as const;
 
-/** @throws TypeError that names an option and its rule. */
-export function resolveOptions(options: PetstoreOptions) {
+/**
+ * Checks options and fills in defaults; `makeStorage` makes the storage where none is given.
+ * @throws TypeError that names an option and its rule.
+ */
+export function resolveOptions(options: PetstoreOptions, makeStorage: () => PetStorage) {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options: keys at least');
   checkNames('option', options, known);
@@ -54,7 +57,7 @@ export function resolveOptions(options: PetstoreOptions) {
     log = () => undefined,
     maxBodyBytes = 65_536,
   } = options;
-  const { keys, storage = memoryStorage(), baseUrl, stagingBaseUrl } = options;
+  const { keys, storage = makeStorage(), baseUrl, stagingBaseUrl } = options;
   check('clock', typeof given === 'function', 'be a function that answers milliseconds');
   const clock = checkedClock(given);
   check('log', typeof log === 'function', 'be a function');
@@ -114,4 +117,32 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
   }));
   const ring = new KeyRing(entries, clock);
   return ring.verify.bind(ring);
+}
+
+/** @throws TypeError for an unknown option. */
+export function checkNames<Given extends object>(
+  what: string,
+  given: Given,
+  known: readonly (keyof Given)[],
+): void {
+  const name = Object.keys(given).find((each) => !known.some((one) => one === each));
+  if (name !== undefined)
+    throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
+}
+
+/**
+ * A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is
+ * read.
+ */
+export function checkedClock(clock: () => number): () => number {
+  // The machine's own is right, and is read at each request.
+  if (clock === Date.now) return clock;
+  return () => {
+    const now = clock();
+    // Up to the year 10000.
+    if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
+    throw new TypeError(
+      `the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
+    );
+  };
 }

@@ -1,7 +1,6 @@
 /** Paging: the parameters `limit` and `after`, and the reply with a page (C1 to C6). */
 import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
-import type { PageQuery, TextPage } from './storage.js';
 import {
   errorResponses,
   int64,
@@ -10,8 +9,9 @@ import {
   type OpenApiOperation,
   type OpenApiValue,
 } from './openapi.js';
-import type { Query } from './request.js';
 import { jsonReply, Pieces, type Reply } from './reply.js';
+import type { Query } from './request.js';
+import type { PageQuery, TextPage } from './storage.js';
 
 const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
 const badLimit = new PetstoreError(

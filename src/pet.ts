@@ -1,7 +1,14 @@
 /** The animal: its fields, their rules and its one JSON text. */
 import { PetstoreError } from './errors.js';
-import { int64OfJsonNumber, isInt64, JsonNumber, parseJson, toByteString } from './json.js';
-import type { ByteString, JsonValue } from './json.js';
+import {
+  int64OfJsonNumber,
+  isInt64,
+  JsonNumber,
+  parseJson,
+  toByteString,
+  type ByteString,
+  type JsonValue,
+} from './json.js';
 
 /** Every availability of an animal. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;

@@ -1,7 +1,9 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
-import { detailOf, guarded, isPetstoreError, reasonOf, type Log } from './errors.js';
+import { textsOf } from './engine/index.js';
+import { memoryStorage } from './memory/index.js';
+import { detailOf, isPetstoreError, reasonOf } from './errors.js';
 import {
   Endpoint,
   stopping,
@@ -9,7 +11,7 @@ import {
   type Listening,
   type ListenOptions,
 } from './http/index.js';
-import { textsOf } from './memory/index.js';
+import { guarded, type Log } from './log.js';
 import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
@@ -78,7 +80,7 @@ export interface Petstore {
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } =
-    resolveOptions(options);
+    resolveOptions(options, memoryStorage);
   /** A log that fails does no harm: where fields cannot be written, the message is, and says so. */
   const log: Log = (level, message, fields) => {
     const write = (these: typeof fields, failed: (error: unknown) => void) =>

@@ -2,7 +2,8 @@
  * What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the
  * process.
  */
-import { guarded, reasonOf, type Log } from './errors.js';
+import { reasonOf } from './errors.js';
+import { guarded, type Log } from './log.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';

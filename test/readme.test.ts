@@ -23,7 +23,7 @@ import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { statuses } from '../dist/errors.js';
 import { testStorage } from '../dist/conformance/index.js';
-import { textsOf } from '../dist/memory/index.js';
+import { textsOf } from '../dist/engine/index.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);

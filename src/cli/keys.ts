@@ -3,8 +3,16 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, digestOfKey, KeyRing, parseJson, reasonOf } from '../index.js';
-import type { JsonValue, KeyEntry, Log } from '../index.js';
+import {
+  codeOf,
+  digestOfKey,
+  KeyRing,
+  parseJson,
+  reasonOf,
+  type JsonValue,
+  type KeyEntry,
+  type Log,
+} from '../index.js';
 import { orRefuse, print, program, Refusal, say } from './output.js';
 import { readDuration, timeOf, type Settings } from './settings.js';
 

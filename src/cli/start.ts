@@ -10,8 +10,11 @@ import {
   largestBodyBytes,
   memoryStorage,
   reasonOf,
+  type Listening,
+  type Log,
+  type Petstore,
+  type Plugin,
 } from '../index.js';
-import type { Listening, Log, Petstore, Plugin } from '../index.js';
 import { openApiKeys } from './keys.js';
 import { logTo, Refusal } from './output.js';
 import {

@@ -1,13 +1,17 @@
 /** The storages that options name, and the commands `copy` and `migrate`. */
 import { existsSync, realpathSync } from 'node:fs';
-import { copyRecords, fileImport, fileRecordNames, fileStorage, fileTarget } from '../index.js';
-import type {
-  CopyProgress,
-  ImportTarget,
-  Log,
-  PetDraft,
-  PetStorage,
-  TextTarget,
+import {
+  copyRecords,
+  fileImport,
+  fileRecordNames,
+  fileStorage,
+  fileTarget,
+  type CopyProgress,
+  type ImportTarget,
+  type Log,
+  type PetDraft,
+  type PetStorage,
+  type TextTarget,
 } from '../index.js';
 import { countOf, logTo, print, Refusal, showProgress } from './output.js';
 import type { Setting, Settings } from './settings.js';

@@ -4,8 +4,17 @@
  */
 import { constants } from 'node:fs';
 import { crc32 } from 'node:zlib';
-import { batchBytes, createFile, nodeDisk, offerLine, readLine, replay } from '../journal/index.js';
-import { unusable, wholeLines, withFile } from '../journal/index.js';
+import {
+  batchBytes,
+  createFile,
+  nodeDisk,
+  offerLine,
+  readLine,
+  replay,
+  unusable,
+  wholeLines,
+  withFile,
+} from '../journal/index.js';
 import { petLines } from './record-lines.js';
 
 /** What a storage file holds. */

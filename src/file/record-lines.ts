@@ -10,8 +10,9 @@ import {
   parseInt64,
   parseJson,
   toByteString,
+  type ByteString,
+  type JsonValue,
 } from '../json.js';
-import type { ByteString, JsonValue } from '../json.js';
 import { parsePet, petJson, petStatuses, type PetStatus } from '../pet.js';
 import type { InsertOnce, RecordKind } from '../storage.js';
 

@@ -15,8 +15,12 @@ import {
   parseFailure,
   requestTooLate,
   type ParserError,
+  replyHead,
+  replyText,
+  slicesOf,
+  type Outbox,
+  type UnsentBytes,
 } from './wire.js';
-import { replyHead, replyText, slicesOf, type Outbox, type UnsentBytes } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {

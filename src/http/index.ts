@@ -1,7 +1,183 @@
 /**
- * What other folders may import of http/: listening ports, and requests of servers and platforms
- * that are not ours.
+ * All of a petstore that speaks HTTP: its ports, its `handler` for servers of others, its `fetch`
+ * without a port.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { isPetstoreError, PetstoreError } from '../errors.js';
+import { checkNames } from '../options.js';
+import type { Reply } from '../reply.js';
+import { bodyTooLarge, type Message } from '../request.js';
+import type { Service, Shared } from './connection.js';
+import { headerOf, headOf, mountPathOf, parseHead } from './head.js';
+import { openPort, stopping, type Listening, type ListenOptions } from './server.js';
+import { headersOf, lingerMs, Outbox, UnsentBytes } from './wire.js';
+
 export type { Answer } from './connection.js';
-export { Endpoint } from './endpoint.js';
 export { stopping, type Listening, type ListenOptions, type TlsPair } from './server.js';
+
+export class Endpoint {
+  readonly #shared: Shared;
+  readonly #stops: ((graceMs: number) => Promise<void>)[] = [];
+
+  constructor(service: Service) {
+    this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
+  }
+
+  /**
+   * @throws PetstoreError `unavailable` once the petstore stops; TypeError for wrong options, and
+   * on Bun and Deno.
+   */
+  async listen(options: ListenOptions): Promise<Listening> {
+    const { service } = this.#shared;
+    // There a port would open all the same, and lose bodies or fail to close.
+    if ('Bun' in globalThis || 'Deno' in globalThis)
+      throw new TypeError(
+        'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
+      );
+    if (typeof options !== 'object' || options === null)
+      throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
+    checkNames('option of listen', options, [
+      'port',
+      'host',
+      'tls',
+    ] satisfies (keyof ListenOptions)[]);
+    // Node takes a text for the path of a Unix socket.
+    if (options.port !== undefined && !Number.isInteger(options.port))
+      throw new TypeError('port must be an integer');
+    if (service.isStopping) throw stopping();
+    const { stop, ...listening } = await openPort(this.#shared, options);
+    this.#stops.push(stop);
+    if (!service.isStopping) return listening;
+    await stop(0);
+    throw stopping();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await Promise.all(this.#stops.map((stop) => stop(graceMs)));
+  }
+
+  /** Answers a request of another server; a framework's `next` hears of its own mistakes. */
+  async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
+    const { service, outbox } = this.#shared;
+    let mistake: TypeError | undefined;
+    const message: Message = {
+      method: request.method ?? '',
+      target: request.url ?? '',
+      mountPath: mountPathOf(request),
+      clientAddress: request.socket?.remoteAddress,
+      startedAt: performance.now(),
+      readHead: () => parseHead(request),
+      header: (name) => headerOf(request.rawHeaders, name),
+      readBody: (maxBytes) => {
+        const { readableEnded, readableEncoding } = request;
+        // Not destroyed where it is too long: an answer is still to come.
+        const open = () => request.iterator({ destroyOnReturn: false });
+        if (!readableEnded && readableEncoding === null) return readAll(open, maxBytes);
+        mistake = new TypeError(
+          'the body is taken: mount the petstore before any body parser and any setEncoding',
+        );
+        return Promise.reject(mistake);
+      },
+    };
+    const answer = await service.answer(message);
+    outbox.put({
+      failed: (error) => {
+        service.fault(error);
+        response.destroy();
+      },
+      send: () => {
+        service.replied(answer.reply.status, message, answer);
+        const isTheirs = mistake !== undefined && typeof next === 'function';
+        // What it throws here, by its `next` or its `writeHead`, is its own, and not the other
+        // answers' of this turn.
+        queueMicrotask(() =>
+          isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping),
+        );
+      },
+    });
+  }
+
+  /** Settles as the platform's does: an abort rejects at once, though the operation may go on. */
+  async fetch(input: Request | string | URL, init?: object): Promise<Response> {
+    const has = (name: string) => name in Object(init);
+    const isRequest = input instanceof Request;
+    // A server gives itself, or what it knows of the client; Bun would take the server's `url` for
+    // the request's.
+    const isInit = ['method', 'headers', 'body', 'signal'].some(has);
+    const request = isRequest && !isInit ? input : new Request(input, init);
+    const { signal } = request;
+    // Every Request has a signal, and listening to it costs 2 us: not where nobody could have given
+    // one.
+    if (!isRequest && !has('signal')) return this.#respond(request);
+    signal.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal.reason);
+      signal.addEventListener('abort', abort);
+      void this.#respond(request)
+        .then(resolve, reject)
+        .finally(() => signal.removeEventListener('abort', abort));
+    });
+  }
+
+  async #respond(request: Request): Promise<Response> {
+    const { body: stream, signal } = request;
+    const message: Message = {
+      method: request.method,
+      // What a client would send of its URL, which is always absolute.
+      target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
+      mountPath: mountPathOf(request),
+      startedAt: performance.now(),
+      readHead: () => headOf([...request.headers].flat()),
+      header: (name) => request.headers.get(name) ?? undefined,
+      readBody: (maxBytes) =>
+        readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
+    };
+    const { service } = this.#shared;
+    const answer = await service.answer(message);
+    const { status, body } = answer.reply;
+    service.replied(status, message, answer);
+    const bytes =
+      body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
+    return new Response(bytes, { status, headers: headersOf(answer.reply) });
+  }
+}
+
+async function readAll(
+  open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
+  maxBytes: number,
+): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of open()) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    if (isPetstoreError(cause)) throw cause;
+    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
+  }
+  return Buffer.concat(chunks).toString('latin1');
+}
+
+function write(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: Reply,
+  isStopping: boolean,
+): void {
+  // A framework around us may have answered meanwhile.
+  if (response.headersSent || response.writableEnded) return;
+  const headers = headersOf(reply).flat();
+  if (reply.closes === true || !request.complete || isStopping) headers.push('Connection', 'close');
+  response.writeHead(reply.status, headers);
+  const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
+  if (request.complete) return void response.end(body, 'latin1');
+  // Some of the unread body first: Node closes at the end, which would reset the reply away (C51).
+  response.flushHeaders();
+  if (body !== '') response.write(body, 'latin1');
+  request.resume();
+  setTimeout(() => response.end(), lingerMs);
+}

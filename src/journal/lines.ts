@@ -1,8 +1,8 @@
 /** The text of a journal: the lines of its own, and reading a file by whole lines. */
 import { crc32 } from 'node:zlib';
+import { maxTextBytes } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { asByteString, type ByteString } from '../json.js';
-import { maxTextBytes } from '../memory/index.js';
 import type { InsertOnce } from '../storage.js';
 import type { Disk, FileFacts } from './disk.js';
 

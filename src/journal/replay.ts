@@ -1,7 +1,7 @@
 /** Reads a journal and tells what of it is sound, for a start and for `check`; changes nothing. */
 import { crc32 } from 'node:zlib';
-import { transferAll, type Disk } from './disk.js';
 import { PetstoreError } from '../errors.js';
+import { transferAll, type Disk } from './disk.js';
 import {
   commitPattern,
   offerLine,

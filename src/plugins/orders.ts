@@ -6,8 +6,6 @@ import {
   JsonNumber,
   jsonReply,
   listDocument,
-} from '../index.js';
-import {
   pageReply,
   maxBodyValues,
   parseJson,
@@ -17,8 +15,10 @@ import {
   schemaRef,
   toByteString,
   type JsonValue,
+  type Operation,
+  type Plugin,
+  type RecordKind,
 } from '../index.js';
-import type { Operation, Plugin, RecordKind } from '../index.js';
 
 type Order = ReturnType<typeof parseOrder> & { readonly placedAt: string };
 

@@ -1,8 +1,9 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
-import { PetstoreError, reasonOf, type Log } from '../errors.js';
+import { petKind, RecordNames } from '../engine/index.js';
+import { PetstoreError, reasonOf } from '../errors.js';
+import type { Log } from '../log.js';
 import { parsePet, petJson, type PetDraft } from '../pet.js';
 import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
-import { petKind, RecordNames } from '../memory/index.js';
 import {
   again,
   causeOf,
@@ -10,8 +11,9 @@ import {
   copyingMs,
   DatabaseFailure,
   servingMs,
+  stateOf,
+  type Connections,
 } from './connections.js';
-import { stateOf, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import * as sql from './tables.js';
 

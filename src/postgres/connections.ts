@@ -4,9 +4,10 @@
  */
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, reasonOf, PetstoreError, type Log } from '../errors.js';
+import { closedError } from '../engine/index.js';
+import { codeOf, reasonOf, PetstoreError } from '../errors.js';
 import { asByteString, toByteString, type ByteString } from '../json.js';
-import { closedError } from '../memory/index.js';
+import type { Log } from '../log.js';
 import {
   connectMs,
   poolFor,

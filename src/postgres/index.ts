@@ -2,17 +2,18 @@
  * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
  * servers may share.
  */
-import { checkNames, type Log } from '../errors.js';
-import type { PetStorage, RecordKind } from '../storage.js';
-import { untilClosed } from '../journal/index.js';
 import {
+  untilClosed,
   restKind,
   petKind,
   petsOf,
   RecordNames,
   recordsWhenOpen,
   type KeptKind,
-} from '../memory/index.js';
+} from '../engine/index.js';
+import type { Log } from '../log.js';
+import { checkNames } from '../options.js';
+import type { PetStorage, RecordKind } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';

@@ -4,12 +4,20 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
-import { PetstoreError, reasonOf, type Log } from '../errors.js';
+import {
+  commitWatchers,
+  groupCommit,
+  checkOnce,
+  closedError,
+  inFlight,
+  isTooFar,
+  mismatch,
+} from '../engine/index.js';
+import { PetstoreError, reasonOf } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
+import type { Log } from '../log.js';
 import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
-import { commitWatchers, groupCommit } from '../journal/index.js';
-import { checkOnce, closedError, inFlight, isTooFar, mismatch } from '../memory/index.js';
 import {
   again,
   causeOf,

@@ -3,9 +3,9 @@
  * their values, and every column that comes back is a text or a bytea, which are the same in
  * binary.
  */
+import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
 import type { PetStatus } from '../pet.js';
-import { keptMs } from '../memory/index.js';
 
 /**
  * Each may be run again. None ever changes; new ones only add, for servers of the version before

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Catalogue } from '../../dist/memory/index.js';
+import { Catalogue } from '../../dist/engine/index.js';
 import { petStatuses, toByteString } from '../../dist/index.js';
 
 const status = fc.constantFrom(...petStatuses, undefined);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPetstore, type Pet, type PetStorage } from '../../dist/index.js';
-import { textsOf } from '../../dist/memory/index.js';
+import { textsOf } from '../../dist/engine/index.js';
 
 const rex = { name: 'Rex', categoryId: 5n } as const;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { groupCommit, type GroupCommitOptions } from '../../dist/journal/index.js';
+import { groupCommit, type GroupCommitOptions } from '../../dist/engine/index.js';
 import { gate } from '../support/waiting.js';
 
 const unavailable = { code: 'unavailable' };

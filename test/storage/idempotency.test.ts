@@ -2,7 +2,7 @@ import { toByteString } from '../../dist/index.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { IdempotencyKeys } from '../../dist/memory/index.js';
+import { IdempotencyKeys } from '../../dist/engine/index.js';
 import { dayMs, inFlight, mismatch, onceOf } from './once.js';
 import type { StoredText } from '../../dist/index.js';
 

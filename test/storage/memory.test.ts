@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { testStorage } from '../../dist/conformance/index.js';
-import { memoryStorage, petsOf, textsOf } from '../../dist/memory/index.js';
+import { petsOf, textsOf } from '../../dist/engine/index.js';
+import { memoryStorage } from '../../dist/memory/index.js';
 import { testInsertOnce } from './once.js';
 import { testRecords } from './records.js';
 

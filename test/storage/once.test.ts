@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
-import { textsOf } from '../../dist/memory/index.js';
+import { textsOf } from '../../dist/engine/index.js';
 import { commitOf } from './commit-line.js';
 import {
   dayMs,

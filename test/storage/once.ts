@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import { textsOf } from '../../dist/memory/index.js';
+import { textsOf } from '../../dist/engine/index.js';
 import type { InsertOnce, PetDraft, PetStorage, StoredText } from '../../dist/index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };

@@ -38,7 +38,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'a failed sync taken for a full disk',
-    file: 'journal/journal.ts',
+    file: 'journal/index.ts',
     text: 'if (size === expected && [',
     becomes: 'if (size !== undefined && size >= expected && [',
     test: 'storage/disk-faults.test.ts',
@@ -54,7 +54,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'sync tried again after failure',
-    file: 'journal/journal.ts',
+    file: 'journal/index.ts',
     text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return fail(error);',
     becomes: 'await disk.datasync(descriptor);\n    return fail(error, true);',
     test: 'storage/disk-faults.test.ts',
@@ -63,14 +63,14 @@ export const faults: readonly Fault[] = [
   {
     name: 'folder not synced',
     file: 'journal/disk.ts',
-    text: "if (process.platform !== 'win32') await",
-    becomes: 'if (folder === undefined) await',
+    text: "if (process.platform !== 'win32')",
+    becomes: 'if (folder === undefined)',
     test: 'storage/file-place.test.ts',
     caughtBy: 'F8 a new file',
   },
   {
     name: 'no undo after a full disk',
-    file: 'journal/journal.ts',
+    file: 'journal/index.ts',
     text: 'await orBroken(disk.truncate(descriptor, end));',
     becomes: '',
     test: 'storage/disk-faults.test.ts',
@@ -78,7 +78,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'visible before durable',
-    file: 'file/file-storage.ts',
+    file: 'file/index.ts',
     text: 'const syncMilliseconds = await journal.append(batch);\n    for (const { stored, status, use } of records) {\n      catalogue.add(stored.id, status, stored.json);',
     becomes:
       'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(batch);\n    for (const { stored, use } of records) {',
@@ -103,7 +103,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'a lock not taken',
-    file: 'journal/journal.ts',
+    file: 'journal/index.ts',
     text: 'await disk.lock(descriptor, path);',
     becomes: '',
     test: 'storage/lock.test.ts',

@@ -3,8 +3,8 @@
  * so, one 950.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { guarded, PetstoreError, reasonOf, type Log } from '../errors.js';
-import { closedError } from '../memory/index.js';
+import { PetstoreError, reasonOf } from '../errors.js';
+import { guarded, type Log } from '../log.js';
 import type { Commit } from '../storage.js';
 
 export interface GroupCommitOptions<Item, Result> {
@@ -150,6 +150,11 @@ export function commitWatchers(log: Log = () => undefined) {
     tell: (commit: Commit): void =>
       watchers.forEach((watch) => void guarded(() => watch(commit), failed)),
   };
+}
+
+/** A new one each time: its stack shows who uses a closed storage. */
+export function closedError(): PetstoreError {
+  return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
 /** Waits until a disk or a database is closed, but for no more than a second, as it may hang. */

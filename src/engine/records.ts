@@ -1,98 +1,8 @@
-/** What storages share: from animals to JSON texts and back, and how a kind of records is kept. */
+/** How a storage keeps a kind of records: animals, or what a plugin keeps beside them. */
 import { PetstoreError } from '../errors.js';
-import { asByteString, isInt64, isUtf8String, type ByteString } from '../json.js';
-import {
-  checkDraft,
-  checkQuery,
-  parsePet,
-  petJson,
-  type Pet,
-  type PetDraft,
-  type PetStatus,
-} from '../pet.js';
-import type {
-  PetStorage,
-  PetTexts,
-  RecordKind,
-  Records,
-  StoredText,
-  TextPage,
-  Texts,
-} from '../storage.js';
-
-/**
- * The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects:
- * `invalid_parameter` (C57).
- */
-export function textsOf(storage: PetStorage): Required<PetTexts> {
-  const { texts } = storage;
-  if (texts)
-    return {
-      insert: (draft) => texts.insert(draft),
-      insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
-      get: (id) => texts.get(id),
-      list: (query) => texts.list(query),
-    };
-  return {
-    insert: async (draft) => textOf(await storage.insert(draft)),
-    insertOnce: async (draft, once) =>
-      textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
-    get: async (id) => {
-      const pet = await storage.get(id);
-      return pet === undefined || pet === null ? undefined : textOf(pet).json;
-    },
-    list: async (query) => {
-      checkQuery(query);
-      const found = (await storage.list({ ...query, limit: query.limit + 1 })).map(textOf);
-      const texts = found.slice(0, query.limit).map(({ json }) => json);
-      const last = found.length > query.limit ? found[query.limit - 1] : undefined;
-      return last ? { texts, next: last.id } : { texts };
-    },
-  };
-}
-
-async function refuseKey(): Promise<never> {
-  const words = 'This server keeps no idempotency keys; leave the header Idempotency-Key out.';
-  throw new PetstoreError('invalid_parameter', words);
-}
-
-/** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
-function textOf({ id, name, categoryId, status }: Pet): StoredText {
-  if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
-    throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
-  // JavaScript may answer null.
-  const draft =
-    status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
-  checkDraft(draft);
-  return { id, json: petJson(id, draft) };
-}
-
-/** The animals of whatever keeps texts. */
-export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, keyof PetTexts>> {
-  return {
-    insert: async (draft) => parsePet((await texts.insert(draft)).json),
-    insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
-    get: async (id) => {
-      const json = await texts.get(id);
-      return json === undefined ? undefined : parsePet(json);
-    },
-    list: async (query) => {
-      checkQuery(query);
-      const pets: Pet[] = [];
-      // A page of long texts ends before its limit.
-      for (let after = query.after; ; ) {
-        const page: TextPage = await texts.list({
-          ...query,
-          limit: query.limit - pets.length,
-          after,
-        });
-        for (const text of page.texts) pets.push(parsePet(text));
-        if (page.next === undefined || pets.length >= query.limit) return pets;
-        after = page.next;
-      }
-    },
-  };
-}
+import { type ByteString, asByteString, isUtf8String } from '../json.js';
+import { type PetStatus, type PetDraft, checkDraft, petJson } from '../pet.js';
+import type { Texts, Records, RecordKind } from '../storage.js';
 
 /** The longest JSON text of a record; no animal's is longer. */
 export const maxTextBytes = 128 * 2 ** 20;
@@ -180,11 +90,6 @@ export class RecordNames {
       throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
     this.#taken.add(name);
   }
-}
-
-/** A new one each time: its stack shows who uses a closed storage. */
-export function closedError(): PetstoreError {
-  return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
 /**
