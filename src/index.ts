@@ -19,9 +19,10 @@ export type { ByteString, JsonValue } from './json.js';
 export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
 export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
-export { listDocument, pageReply, parsePage } from './paging.js';
-export { checkDraft, checkQuery, parseDraft, petJson, petStatuses } from './pet.js';
-export type { Pet, PetDraft, PetStatus } from './pet.js';
+export { afterParameter, limitParameter, listDocument, pageReply, parsePage } from './paging.js';
+export { readParameter, type ListParameter, type ListParameters } from './paging.js';
+export { parseDraft, petFields, petStatuses } from './pet.js';
+export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
 export { createPetstore, type Petstore } from './petstore.js';
 export type {
   AcceptedRequest,
@@ -63,3 +64,4 @@ export {
 export type { CopyProgress, CopyReport, CopyTarget, FileStorageOptions } from './file/index.js';
 export type { Disk, FileFacts } from './journal/index.js';
 export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';
+export { checkDraft, checkQuery, petJson } from './engine/index.js';

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
 import { statuses } from './errors.js';
-import { petStatuses } from './pet.js';
+import { petFields, petStatuses } from './pet.js';
 
 /** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
@@ -34,20 +34,23 @@ export function schemaRef(name: string): OpenApiValue {
 }
 
 export const int64 = { type: 'integer', format: 'int64' };
-const newPetProperties = {
-  name: { type: 'string', description: "The animal's name." },
-  categoryId: { ...int64, description: 'Identifier of the category the animal belongs to.' },
-  status: schemaRef('PetStatus'),
-};
+
 const id = { ...int64, description: 'Assigned by the service on creation.' };
+const draftProperties = Object.fromEntries(
+  petFields.map(({ name, type: { schema, description } }) => [
+    name,
+    description === undefined ? schema : { ...schema, description },
+  ]),
+);
+const required = petFields.filter(({ isRequired }) => isRequired).map(({ name }) => name);
 
 const schemas = {
   PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the animal.' },
-  NewPet: { type: 'object', required: ['name', 'categoryId'], properties: newPetProperties },
+  NewPet: { type: 'object', required, properties: draftProperties },
   Pet: {
     type: 'object',
-    required: ['id', 'name', 'categoryId'],
-    properties: { id, ...newPetProperties },
+    required: ['id', ...required],
+    properties: { id, ...draftProperties },
   },
   Pets: { type: 'array', items: schemaRef('Pet') },
   Error: {

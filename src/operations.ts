@@ -14,7 +14,15 @@ import {
   schemaRef,
   type OpenApiValue,
 } from './openapi.js';
-import { listDocument, pageReply, parsePage } from './paging.js';
+import {
+  afterParameter,
+  limitParameter,
+  listDocument,
+  pageReply,
+  parsePage,
+  readParameter,
+  type ListParameters,
+} from './paging.js';
 import { isPetStatus, parseDraft, petStatuses } from './pet.js';
 import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
@@ -27,7 +35,7 @@ import {
   type Route,
   type Routes,
 } from './router.js';
-import type { InsertOnce, PetTexts } from './storage.js';
+import type { InsertOnce, PetQuery, PetTexts } from './storage.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
 const getPetDeprecation: Deprecation = {
@@ -37,10 +45,22 @@ const getPetDeprecation: Deprecation = {
 };
 
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
-const badStatus = new PetstoreError(
-  'invalid_parameter',
-  `status must be one of ${petStatuses.join(', ')}.`,
-);
+
+/** What a list of animals may be asked for. */
+const petListParameters: ListParameters<PetQuery> = {
+  limit: limitParameter,
+  status: {
+    name: 'status',
+    read: (text) => (isPetStatus(text) ? text : undefined),
+    refusal: new PetstoreError(
+      'invalid_parameter',
+      `status must be one of ${petStatuses.join(', ')}.`,
+    ),
+    describe: (things) => `Returns only ${things} with this status.`,
+    schema: schemaRef('PetStatus'),
+  },
+  after: afterParameter,
+};
 
 /** An animal of data/animals.jsonl, with the id that `make seed` gives it. */
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
@@ -67,9 +87,8 @@ function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
   const cached = new Map<string, Reply | undefined>();
   const list = async (query: Query) => {
     const { limit, after } = parsePage(query);
-    const status = query.get('status');
-    if (status !== undefined && !isPetStatus(status)) throw badStatus;
-    const asked = { limit, after, status };
+    const status = readParameter(query, petListParameters.status);
+    const asked: Required<PetQuery> = { limit, status, after };
     const page = await pets.list(asked);
     const reply = pageReply('/v1/pets', asked, page);
     const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
@@ -83,7 +102,7 @@ function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
   return {
     // Once closed, the storage refuses: a page that is kept would hide that (C59).
     handler: ({ query }) => (isClosed() ? undefined : cached.get(query.text)) ?? list(query),
-    document: listDocument('listPets', 'pets', 'animals', schemaRef('PetStatus'), petsContent),
+    document: listDocument('listPets', 'pets', 'animals', petListParameters, petsContent),
   };
 }
 

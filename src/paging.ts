@@ -1,4 +1,4 @@
-/** Paging: the parameters `limit` and `after`, and the reply with a page (C1 to C6). */
+/** Lists: their query parameters, the reply with a page, and the operation's document (C1 to C6). */
 import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
 import {
@@ -13,30 +13,72 @@ import { jsonReply, Pieces, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import type { PageQuery, TextPage } from './storage.js';
 
-const limitRule = { minimum: 1, maximum: 100, default: 20 } as const;
-const badLimit = new PetstoreError(
-  'invalid_parameter',
-  'limit must be an integer from 1 to 100, in decimal digits.',
-);
-const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
-const badAfter = new PetstoreError('invalid_parameter', afterRule);
+/** One query parameter of a list. */
+export interface ListParameter<Value> {
+  /** Its name in the query. */
+  readonly name: string;
+  /** The value that a text is; undefined where it breaks the rule. */
+  readonly read: (text: string) => Value | undefined;
+  /** The answer to a text that breaks the rule, which it says (C1). It is made once. */
+  readonly refusal: PetstoreError;
+  /** What the OpenAPI document says of it, in a list of such things as `animals`. */
+  readonly describe: (things: string) => string;
+  /** Its schema in the OpenAPI document. */
+  readonly schema: OpenApiValue;
+}
+
+/** The parameters of a list: a row for each member of its query, in the order of the document. */
+export type ListParameters<Asked> = {
+  readonly [Name in keyof Asked]-?: ListParameter<Exclude<Asked[Name], undefined>>;
+};
+
+const limitRange = { minimum: 1, maximum: 100, default: 20 } as const;
+
+/** How many items at most (C1, C2). */
+export const limitParameter: ListParameter<number> = {
+  name: 'limit',
+  read: (text) => (/^(?:[1-9][0-9]?|100)$/.test(text) ? Number(text) : undefined),
+  refusal: new PetstoreError(
+    'invalid_parameter',
+    'limit must be an integer from 1 to 100, in decimal digits.',
+  ),
+  describe: (things) => `Maximum number of ${things} to return.`,
+  schema: { type: 'integer', ...limitRange },
+};
+
+/** Behind which id the page begins (C6). */
+export const afterParameter: ListParameter<bigint> = {
+  name: 'after',
+  read: (text) => (text.startsWith('-') ? undefined : parseInt64(text)),
+  refusal: new PetstoreError(
+    'invalid_parameter',
+    'after must be an integer from 0 to 9223372036854775807, in decimal digits.',
+  ),
+  describe: (things) => `Returns only ${things} with an id above this one.`,
+  schema: { ...int64, minimum: 0 },
+};
+
+/** The value of a parameter, or undefined. @throws PetstoreError `invalid_parameter` (C1 to C3). */
+export function readParameter<Value>(
+  query: Query,
+  { name, read, refusal }: ListParameter<Value>,
+): Value | undefined {
+  const text = query.get(name);
+  if (text === undefined) return undefined;
+
+  const value = read(text);
+  if (value === undefined) throw refusal;
+  return value;
+}
 
 /** The page that a query asks for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
 export function parsePage(query: Query): PageQuery {
-  const limit = query.get('limit') ?? `${limitRule.default}`;
-  if (!/^(?:[1-9][0-9]?|100)$/.test(limit)) throw badLimit;
-  const text = query.get('after');
-  const after = text === undefined ? undefined : parseInt64(text);
-  if (text !== undefined && (after === undefined || after < 0n)) throw badAfter;
-  return { limit: Number(limit), after };
+  const limit = readParameter(query, limitParameter) ?? limitRange.default;
+  return { limit, after: readParameter(query, afterParameter) };
 }
 
-/** A page of the list at a path: a bare array, and a Link to the next page (C6). */
-export function pageReply(
-  path: string,
-  { limit, status }: ListQuery,
-  { texts, next }: TextPage,
-): Reply {
+/** A page of the list at a path: a bare array, and a Link to the next page, for all that was asked (C6). */
+export function pageReply(path: string, asked: PageQuery, { texts, next }: TextPage): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong
     ? new Pieces([
@@ -45,26 +87,26 @@ export function pageReply(
       ])
     : asByteString(`[${texts.join(',')}]`);
   if (next === undefined) return jsonReply(200, body);
-  const filter = status === undefined ? '' : `&status=${status}`;
-  return jsonReply(200, body, [
-    'Link',
-    `<${path}?limit=${limit}${filter}&after=${next}>; rel="next"`,
-  ]);
+
+  const { after: _, ...others } = asked;
+  const parameters = Object.entries({ ...others, after: next })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+  return jsonReply(200, body, ['Link', `<${path}?${parameters.join('&')}>; rel="next"`]);
 }
 
-type ListQuery = PageQuery & { readonly status?: string | undefined };
-
 /**
- * The Operation Object of a list of `things`: `status` is the schema of that parameter, `content`
- * of a page.
+ * The Operation Object of a list of such things as `animals`, with a row for each member of what may
+ * be asked, and `content` for that of a page.
  */
-export function listDocument(
+export function listDocument<Asked>(
   operationId: string,
   tag: string,
   things: string,
-  status: OpenApiValue,
+  parameters: ListParameters<Asked>,
   content: OpenApiValue,
 ): OpenApiOperation {
+  const rows: readonly ListParameter<unknown>[] = Object.values(parameters);
   const page = response(`A page of ${things}.`, content, {
     Link: 'The next page, rel="next"; absent on the last.',
   });
@@ -73,17 +115,9 @@ export function listDocument(
     tags: [tag],
     summary: `List ${things}`,
     description: `A page of ${things} by ascending id; the header Link leads to the next page.`,
-    parameters: [
-      parameter('query', 'limit', `Maximum number of ${things} to return.`, {
-        type: 'integer',
-        ...limitRule,
-      }),
-      parameter('query', 'status', `Returns only ${things} with this status.`, status),
-      parameter('query', 'after', `Returns only ${things} with an id above this one.`, {
-        ...int64,
-        minimum: 0,
-      }),
-    ],
+    parameters: rows.map(({ name, describe, schema }) =>
+      parameter('query', name, describe(things), schema),
+    ),
     responses: { 200: page, ...errorResponses(['invalid_parameter', 'unauthorized']) },
   };
 }

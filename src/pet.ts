@@ -1,14 +1,70 @@
-/** The animal: its fields, their rules and its one JSON text. */
+/** The animal: one table of its fields, from which all follows that knows what an animal is. */
 import { PetstoreError } from './errors.js';
-import {
-  int64OfJsonNumber,
-  isInt64,
-  JsonNumber,
-  parseJson,
-  toByteString,
-  type ByteString,
-  type JsonValue,
-} from './json.js';
+import { int64OfJsonNumber, isInt64, JsonNumber, type JsonValue } from './json.js';
+
+/** How values of one type are told, read, checked and written. */
+export interface FieldType<Value> {
+  /** What a client's value must be, as it follows the words "must be" (C20). */
+  readonly rule: string;
+  /** The value that a JSON value is; undefined where it is none. */
+  readonly read: (json: JsonValue) => Value | undefined;
+  /** What a program's value must be, where that is more, or said in another way. */
+  readonly programRule: string;
+  /** Whether a program's value is one. */
+  readonly is: (value: unknown) => boolean;
+  /** The JSON text of a value. */
+  readonly write: (value: unknown) => string;
+  /**
+   * An expression, without groups that capture, for what `write` writes of most values, as a byte
+   * string whose bytes go up to `lastByte`. A line that does not match is read as any JSON is.
+   */
+  readonly pattern: (lastByte: string) => string;
+  /** What the OpenAPI document says of it. */
+  readonly schema: Readonly<Record<string, string | readonly string[]>>;
+}
+
+/** A name of this many UTF-16 units still fits a line of a storage file, as JSON. */
+const maxTextLength = 2 ** 24;
+
+const text: FieldType<string> = {
+  rule: 'a string',
+  read: (json) => (typeof json === 'string' ? json : undefined),
+  programRule: `a well-formed string of at most ${maxTextLength} UTF-16 units`,
+  // A lone surrogate has no UTF-8.
+  is: (value) => typeof value === 'string' && value.length <= maxTextLength && value.isWellFormed(),
+  write: JSON.stringify,
+  // Neither quotes nor backslashes: nothing in it is escaped.
+  pattern: (lastByte) => `"[\\x20!#-[\\]-${lastByte}]*"`,
+  schema: { type: 'string' },
+};
+
+export const int64Field: FieldType<bigint> = {
+  rule: 'an integer from -9223372036854775808 to 9223372036854775807',
+  read: (json) => (json instanceof JsonNumber ? int64OfJsonNumber(json.text) : undefined),
+  programRule: 'a 64-bit bigint',
+  is: (value) => typeof value === 'bigint' && isInt64(value),
+  write: String,
+  // Of so few digits that none is beyond an int64.
+  pattern: () => '(?:0|-?[1-9][0-9]{0,14})',
+  schema: { type: 'integer', format: 'int64' },
+};
+
+/** One of some words of small letters, which need no escape in JSON. */
+function oneOf<Word extends string>(
+  words: readonly Word[],
+  schema: FieldType<Word>['schema'],
+): FieldType<Word> {
+  const rule = `one of ${words.map((word) => `"${word}"`).join(', ')}`;
+  return {
+    rule,
+    read: (json) => words.find((word) => word === json),
+    programRule: rule,
+    is: (value) => words.some((word) => word === value),
+    write: JSON.stringify,
+    pattern: () => `"(?:${words.join('|')})"`,
+    schema,
+  };
+}
 
 /** Every availability of an animal. */
 export const petStatuses = ['available', 'pending', 'sold'] as const;
@@ -16,15 +72,37 @@ export const petStatuses = ['available', 'pending', 'sold'] as const;
 /** The availability of an animal. */
 export type PetStatus = (typeof petStatuses)[number];
 
-/** An animal before it has an id: the specification's `NewPet`. */
-export interface PetDraft {
-  /** Any Unicode text, even an empty one (C25). */
-  readonly name: string;
-  /** An int64. */
-  readonly categoryId: bigint;
-  /** Absent stays absent (C19). */
-  readonly status?: PetStatus;
+const petStatus = oneOf<PetStatus>(petStatuses, { $ref: '#/components/schemas/PetStatus' });
+
+/** Whether it is the availability of an animal. */
+export function isPetStatus(value: unknown): value is PetStatus {
+  return petStatus.is(value);
 }
+
+/** A row of the table: the type of a field, and what the OpenAPI document says of it besides. */
+type FieldRow = FieldType<unknown> & { readonly description?: string };
+
+/** The fields that every animal has, in the order in which they are written. */
+export const requiredFields = {
+  /** Any Unicode text, even an empty one (C25). */
+  name: { ...text, description: "The animal's name." },
+  /** An int64 (C23). */
+  categoryId: { ...int64Field, description: 'Identifier of the category the animal belongs to.' },
+} satisfies Readonly<Record<string, FieldRow>>;
+
+/** The fields that an animal may lack, which are written after the others. Absent stays absent (C19). */
+export const optionalFields = {
+  /** The availability of the animal. */
+  status: petStatus,
+} satisfies Readonly<Record<string, FieldRow>>;
+
+/** The values of fields, by their names. */
+type Values<Fields> = {
+  readonly [Name in keyof Fields]: Fields[Name] extends FieldType<infer Value> ? Value : never;
+};
+
+/** An animal before it has an id, the specification's `NewPet`: a value for each row of the table. */
+export type PetDraft = Values<typeof requiredFields> & Partial<Values<typeof optionalFields>>;
 
 /** An animal of the catalogue. */
 export interface Pet extends PetDraft {
@@ -32,85 +110,56 @@ export interface Pet extends PetDraft {
   readonly id: bigint;
 }
 
-const statusRule = 'status must be one of "available", "pending", "sold", or be left out';
+/** One field of an animal. */
+export interface PetField {
+  /** The member of JSON that it is. */
+  readonly name: string;
+  /** Its row in the table. */
+  readonly type: FieldRow;
+  /** Whether every animal has it. */
+  readonly isRequired: boolean;
+  /** What stands before its value in the JSON text of an animal. */
+  readonly key: string;
+}
 
-export function isPetStatus(text: unknown): text is PetStatus {
-  return text === 'available' || text === 'pending' || text === 'sold';
+/** Every field of an animal but its id, in the order in which they are written. */
+export const petFields: readonly PetField[] = Object.entries({
+  ...requiredFields,
+  ...optionalFields,
+}).map(([name, type]) => ({
+  name,
+  type,
+  isRequired: name in requiredFields,
+  key: `,"${name}":`,
+}));
+
+/** Whether no required field is missing; each value is checked by its type. */
+export function isComplete(values: Readonly<Record<string, unknown>>): values is PetDraft {
+  return petFields.every(({ name, isRequired }) => !isRequired || values[name] !== undefined);
 }
 
 /**
- * The draft in a JSON value (C21), which messages call `what`. @throws PetstoreError `invalid_body`
- * (C20).
+ * The draft in a JSON value (C21), which messages call `what`.
+ * @throws PetstoreError `invalid_body` that names each bad field and its rule (C20).
  */
 export function parseDraft(value: JsonValue, what = 'The body'): PetDraft {
   if (!(value instanceof Map))
     throw new PetstoreError('invalid_body', `${what} must be a JSON object.`);
-  const name = value.get('name');
-  const categoryId = int64Of(value.get('categoryId'));
-  const status = value.get('status');
-  const isStatus = status === undefined || isPetStatus(status);
-  if (typeof name === 'string' && categoryId !== undefined && isStatus)
-    return status === undefined ? { name, categoryId } : { name, categoryId, status };
+
+  const draft: Record<string, unknown> = {};
   const broken: string[] = [];
-  const mustBe = (field: string, rule: string) =>
-    broken.push(`${field} ${value.has(field) ? 'must' : 'is missing; it must'} be ${rule}`);
-  if (typeof name !== 'string') mustBe('name', 'a string');
-  if (categoryId === undefined)
-    mustBe('categoryId', 'an integer from -9223372036854775808 to 9223372036854775807');
-  if (!isStatus) broken.push(statusRule);
+  for (const { name, type, isRequired } of petFields) {
+    const json = value.get(name);
+    const read = json === undefined ? undefined : type.read(json);
+    if (read !== undefined) draft[name] = read;
+    else if (json === undefined && isRequired)
+      broken.push(`${name} is missing; it must be ${type.rule}`);
+    else if (json !== undefined) broken.push(ruleOf(name, type.rule, isRequired));
+  }
+  if (broken.length === 0 && isComplete(draft)) return draft;
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 
-function int64Of(value: JsonValue | undefined): bigint | undefined {
-  return value instanceof JsonNumber ? int64OfJsonNumber(value.text) : undefined;
-}
-
-/** As JSON, such a name fits a line of a storage file. */
-const maxNameLength = 2 ** 24;
-
-/** Checks a program's draft. @throws TypeError that names the field. */
-export function checkDraft(draft: PetDraft): void {
-  if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
-  const { name, categoryId, status } = draft;
-  // A lone surrogate has no UTF-8.
-  if (typeof name !== 'string' || !name.isWellFormed())
-    throw new TypeError('name must be a well-formed string');
-  if (name.length > maxNameLength)
-    throw new TypeError(`name must not be longer than ${maxNameLength} UTF-16 units`);
-  if (typeof categoryId !== 'bigint' || !isInt64(categoryId))
-    throw new TypeError('categoryId must be a 64-bit bigint');
-  if (status !== undefined && !isPetStatus(status)) throw new TypeError(statusRule);
-}
-
-/** Checks a program's query. @throws TypeError that names the member. */
-export function checkQuery({
-  limit,
-  after,
-}: {
-  readonly limit: number;
-  readonly after?: bigint | undefined;
-}): void {
-  if (!Number.isInteger(limit) || limit < 1)
-    throw new TypeError('limit must be an integer of at least 1');
-  if (after !== undefined && typeof after !== 'bigint')
-    throw new TypeError('after must be a bigint, or be left out');
-}
-
-/** An animal's one JSON text, without white space: `Buffer.from(json, 'latin1')` has its bytes. */
-export function petJson(id: bigint, draft: PetDraft): ByteString {
-  const status = draft.status === undefined ? '' : `,"status":"${draft.status}"`;
-  // Encoded, it is one piece of memory: V8 keeps a concatenation as a tree.
-  return toByteString(
-    `{"id":${id},"name":${JSON.stringify(draft.name)},"categoryId":${draft.categoryId}${status}}`,
-  );
-}
-
-/** The animal of a line. @throws PetstoreError `invalid_json` or `invalid_body`. */
-export function parsePet(json: string): Pet {
-  const value = parseJson(json);
-  const draft = parseDraft(value, 'The line');
-  const id = value instanceof Map ? int64Of(value.get('id')) : undefined;
-  if (id === undefined || id < 1n)
-    throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
-  return { id, ...draft };
+export function ruleOf(name: string, rule: string, isRequired: boolean): string {
+  return `${name} must be ${rule}${isRequired ? '' : ', or be left out'}`;
 }

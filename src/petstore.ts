@@ -2,7 +2,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { keyNameOf, refusalOf, tokenOf } from './auth.js';
 import { textsOf } from './engine/index.js';
-import { memoryStorage } from './memory/index.js';
 import { detailOf, isPetstoreError, reasonOf } from './errors.js';
 import {
   Endpoint,
@@ -12,6 +11,7 @@ import {
   type ListenOptions,
 } from './http/index.js';
 import { guarded, type Log } from './log.js';
+import { memoryStorage } from './memory/index.js';
 import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';

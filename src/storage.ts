@@ -19,6 +19,14 @@ export interface PetQuery extends PageQuery {
   readonly status?: PetStatus | undefined;
 }
 
+/**
+ * A query whose members are read one by one, by these names. Where `PetQuery` has a member that is
+ * not among them, this is another type, and the place that would ignore the member does not compile.
+ */
+export type ReadQuery<Names extends keyof PetQuery> = [keyof PetQuery] extends [Names]
+  ? PetQuery
+  : { readonly 'this place must obey': Exclude<keyof PetQuery, Names> };
+
 /** Tells a repeated insert from a new one (C57). */
 export interface InsertOnce {
   /** Of the API key's name and the key: a SHA-256 in 64 small hexadecimal digits. */

@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers';
 import {
   parseDraft,
   parseJson,
+  petFields,
   PetstoreError,
   type ImportTarget,
   type PetDraft,
@@ -148,7 +149,7 @@ function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   }
 }
 
-const members = ['name', 'categoryId', 'status'];
+const members = petFields.map(({ name }) => name);
 
 /** Adds ten members at most to the ignored ones. @throws Refusal */
 function readDraft(line: string, place: string, ignored: Set<string>): PetDraft {

@@ -1,7 +1,8 @@
 /** All texts of one kind in memory, by id and by status. */
 import type { ByteString } from '../json.js';
-import { petStatuses, type PetStatus, checkQuery } from '../pet.js';
-import type { PetQuery, TextPage } from '../storage.js';
+import { petStatuses, type PetStatus } from '../pet.js';
+import type { PetQuery, ReadQuery, TextPage } from '../storage.js';
+import { checkQuery } from './pet-texts.js';
 
 /**
  * Where a page of long texts ends: its reply is one string, and the engine makes none of 512 MiB.
@@ -46,7 +47,7 @@ export class Catalogue {
   /** The texts of a query (C5), fewer than its limit where they are long. @throws TypeError */
   page(query: PetQuery): TextPage {
     checkQuery(query);
-    const { limit, status, after } = query;
+    const { limit, status, after }: ReadQuery<'limit' | 'status' | 'after'> = query;
     const positions = status === undefined ? undefined : (this.#byStatus.get(status) ?? []);
     const matches = positions?.length ?? this.size;
     const first = after === undefined ? 0 : countBelow(this.#ids, this.size, after + 1n);

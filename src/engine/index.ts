@@ -4,8 +4,24 @@
  */
 import { PetstoreError } from '../errors.js';
 import { isInt64 } from '../json.js';
-import { type Pet, checkDraft, checkQuery, petJson, parsePet } from '../pet.js';
-import type { PetStorage, PetTexts, StoredText, TextPage } from '../storage.js';
+import type { Pet } from '../pet.js';
+import type {
+  InsertOnce,
+  PetQuery,
+  PetStorage,
+  PetTexts,
+  StoredText,
+  TextPage,
+  Texts,
+} from '../storage.js';
+import {
+  checkDraft,
+  checkQuery,
+  parsePet,
+  petJson,
+  unnumberedPet,
+  type Unnumbered,
+} from './pet-texts.js';
 
 export { Catalogue } from './catalogue.js';
 export { closedError, commitWatchers, groupCommit, untilClosed } from './group-commit.js';
@@ -13,14 +29,15 @@ export type { GroupCommitOptions } from './group-commit.js';
 export { checkOnce, IdempotencyKeys, inFlight, isTooFar, keptMs, mismatch } from './idempotency.js';
 export type { KeyUse } from './idempotency.js';
 export {
-  isRecordName,
-  maxTextBytes,
-  petKind,
-  RecordNames,
-  recordsWhenOpen,
-  restKind,
-} from './records.js';
-export type { KeptKind } from './records.js';
+  checkDraft,
+  checkQuery,
+  parsePet,
+  petJson,
+  petRest,
+  withId,
+  type Unnumbered,
+} from './pet-texts.js';
+export { isRecordName, maxTextBytes, RecordNames, recordsWhenOpen } from './records.js';
 
 /**
  * The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects:
@@ -59,14 +76,27 @@ async function refuseKey(): Promise<never> {
 }
 
 /** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
-function textOf({ id, name, categoryId, status }: Pet): StoredText {
+function textOf(pet: Pet): StoredText {
+  const { id } = pet;
   if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
     throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
-  // JavaScript may answer null.
-  const draft =
-    status === undefined || status === null ? { name, categoryId } : { name, categoryId, status };
-  checkDraft(draft);
-  return { id, json: petJson(id, draft) };
+
+  // A storage written in JavaScript may answer null for a field that is not there.
+  return { id, json: petJson(id, checkDraft(pet, null)) };
+}
+
+/** Records of one kind in a storage: it takes them as they wait for an id. */
+export interface RecordTexts extends Texts<Unnumbered, PetQuery> {
+  insertOnce(record: Unnumbered, once: InsertOnce): StoredText | Promise<StoredText>;
+}
+
+/** The animals of a storage that keeps records. Its functions must work unbound. */
+export function petTexts(records: RecordTexts): Required<PetTexts> {
+  return {
+    ...records,
+    insert: (draft) => records.insert(unnumberedPet(draft)),
+    insertOnce: (draft, once) => records.insertOnce(unnumberedPet(draft), once),
+  };
 }
 
 /** The animals of whatever keeps texts. */

@@ -15,6 +15,7 @@ import {
   wholeLines,
   withFile,
 } from '../journal/index.js';
+import { petStatuses, type PetStatus } from '../pet.js';
 import { petLines } from './record-lines.js';
 
 /** What a storage file holds. */
@@ -28,7 +29,9 @@ export type FileReport = Awaited<ReturnType<typeof checkFile>>;
  * be read.
  */
 export async function checkFile(path: string) {
-  const counts = { animals: 0, idempotencyKeys: 0, available: 0, pending: 0, sold: 0, none: 0 };
+  const zeros = petStatuses.map((status) => ({ [status]: 0 }));
+  const statuses: Record<PetStatus, number> = Object.assign({}, ...zeros);
+  const counts = { animals: 0, idempotencyKeys: 0, ...statuses, none: 0 };
   let committed = { ...counts };
   const accept = petLines((_id, status, _json, once) => {
     counts[status ?? 'none']++;

@@ -5,12 +5,11 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { isRecordName, textsOf } from '../engine/index.js';
+import { isRecordName, textsOf, parsePet } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import { nodeDisk, wholeLines } from '../journal/index.js';
 import { int64Max, parseJson } from '../json.js';
 import type { Log } from '../log.js';
-import { parsePet } from '../pet.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
 import { withFileToRead } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';

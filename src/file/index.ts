@@ -4,17 +4,18 @@ import {
   commitWatchers,
   groupCommit,
   untilClosed,
-  type KeptKind,
   type KeyUse,
   Catalogue,
   checkOnce,
   closedError,
   IdempotencyKeys,
-  restKind,
-  petKind,
   petsOf,
+  petTexts,
   RecordNames,
   recordsWhenOpen,
+  type Unnumbered,
+  petJson,
+  withId,
 } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import {
@@ -26,7 +27,7 @@ import {
 } from '../journal/index.js';
 import { int64Max } from '../json.js';
 import { checkNames } from '../options.js';
-import { petJson, type PetDraft } from '../pet.js';
+import type { PetDraft } from '../pet.js';
 import type {
   ImportTarget,
   InsertOnce,
@@ -65,14 +66,15 @@ export async function fileStorage(
 ): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
   const petsPath = resolve(path);
-  const pets = await openFileRecords(petsPath, options, petKind, petLines);
+  const pets = await openFileRecords(petsPath, options, petLines);
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
+  const texts = petTexts(pets.texts);
   return {
-    ...petsOf(pets.texts),
-    texts: pets.texts,
+    ...petsOf(texts),
+    texts,
     durable: true,
     get size() {
       return pets.catalogue.size;
@@ -86,7 +88,7 @@ export async function fileStorage(
         names.take(name);
         if (closing) throw closedError();
         const own = { ...options, mend: 'put a copy from before in its place' };
-        const opening = openFileRecords(`${petsPath}.${name}`, own, restKind, recordLines(kind));
+        const opening = openFileRecords(`${petsPath}.${name}`, own, recordLines(kind));
         // Not a name that was refused, or the storage would never be ready.
         beside.push(opening);
         return (await opening).texts;
@@ -174,13 +176,15 @@ function checkIdsLeft(lastId: bigint, count: number): void {
 
 const noAnswer = 'The disk does not answer.';
 
-type Add<Own> = { readonly own: Own; readonly use: KeyUse | undefined };
+/** A record that waits for its commit, with its idempotency key. */
+interface Waiting extends Unnumbered {
+  readonly use: KeyUse | undefined;
+}
 
 /** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
-async function openFileRecords<Draft, Own>(
+async function openFileRecords(
   path: string,
   options: JournalOptions,
-  kind: KeptKind<Draft, Own>,
   acceptorFor: typeof petLines,
 ) {
   const catalogue = new Catalogue();
@@ -192,10 +196,10 @@ async function openFileRecords<Draft, Own>(
   const journal = await openJournal(path, options, restore);
   const watchers = commitWatchers(options.log);
   let closed = false;
-  const endUse = ({ use }: Add<Own>) => {
+  const endUse = ({ use }: Waiting) => {
     if (use) idempotencyKeys.drop(use);
   };
-  const commits = groupCommit<Add<Own>, StoredText>({
+  const commits = groupCommit<Waiting, StoredText>({
     commit: (adds) =>
       append(adds).catch((error: unknown) => {
         // Maybe long after the client was answered.
@@ -203,23 +207,23 @@ async function openFileRecords<Draft, Own>(
         throw error;
       }),
     abandoned: endUse,
-    bytesOf: ({ own, use }) => kind.bytesOf(own) + (use ? 512 : 0),
+    bytesOf: ({ rest, use }) => rest.length + (use ? 640 : 128),
     hung: noAnswer,
   });
 
   /** Ids are given only now, so that a batch that fails leaves no gap. */
-  async function append(adds: readonly Add<Own>[]) {
+  async function append(adds: readonly Waiting[]) {
     checkIdsLeft(catalogue.lastId, adds.length);
     const firstId = catalogue.lastId + 1n;
     const batch: string[] = [];
-    const records = adds.map(({ own, use }, index) => {
+    const records = adds.map(({ status, rest, use }, index) => {
       const id = firstId + BigInt(index);
-      const json = kind.json(id, own);
+      const json = withId(id, rest);
       // In this order a torn write leaves no animal without its idempotency record; a record alone
       // is cut off.
       if (use) batch.push(idempotencyLine(use));
       batch.push(json);
-      return { stored: { id, json }, status: kind.statusOf(own), use };
+      return { stored: { id, json }, status, use };
     });
     const syncMilliseconds = await journal.append(batch);
     for (const { stored, status, use } of records) {
@@ -240,13 +244,12 @@ async function openFileRecords<Draft, Own>(
     commits,
     onCommit: watchers.add,
     texts: {
-      insert: (draft: Draft) => commits.add({ own: kind.own(draft), use: undefined }),
-      insertOnce: (draft: Draft, once: InsertOnce) => {
-        const own = kind.own(draft);
+      insert: (record: Unnumbered) => commits.add({ ...record, use: undefined }),
+      insertOnce: (record: Unnumbered, once: InsertOnce) => {
         checkOnce(once);
         opened();
         const use = idempotencyKeys.begin(once);
-        return use.added ?? commits.add({ own, use });
+        return use.added ?? commits.add({ ...record, use });
       },
       get: (id: bigint) => opened().get(id),
       list: (query: PetQuery) => opened().page(query),

@@ -1,15 +1,16 @@
 /** The storage that forgets with its process. */
 import {
+  Catalogue,
   checkOnce,
-  IdempotencyKeys,
   closedError,
-  restKind,
-  petKind,
+  IdempotencyKeys,
   petsOf,
+  petTexts,
   RecordNames,
   recordsWhenOpen,
-  type KeptKind,
-  Catalogue,
+  type RecordTexts,
+  type Unnumbered,
+  withId,
 } from '../engine/index.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
@@ -29,45 +30,51 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   const names = new RecordNames();
   let closed = false;
 
-  function recordsOf<Draft, Own>(kind: KeptKind<Draft, Own>) {
+  function openRecords() {
     const catalogue = new Catalogue();
     const idempotencyKeys = new IdempotencyKeys();
-    const opened = () => {
+
+    function opened(): Catalogue {
       if (closed) throw closedError();
       return catalogue;
-    };
-    const keep = (own: Own): StoredText => {
+    }
+
+    function insert({ status, rest }: Unnumbered): StoredText {
       const id = opened().lastId + 1n;
-      const json = kind.json(id, own);
-      catalogue.add(id, kind.statusOf(own), json);
+      const json = withId(id, rest);
+      catalogue.add(id, status, json);
       return { id, json };
-    };
-    const insert = (draft: Draft): StoredText => keep(kind.own(draft));
-    const insertOnce = (draft: Draft, once: InsertOnce): StoredText => {
-      const own = kind.own(draft);
+    }
+
+    function insertOnce(record: Unnumbered, once: InsertOnce): StoredText {
       checkOnce(once);
       opened();
       const use = idempotencyKeys.begin(once);
       if (use.added) return use.added;
-      const added = keep(own);
+
+      const added = insert(record);
       idempotencyKeys.keep(use, added);
       return added;
-    };
+    }
+
     const get = (id: bigint) => opened().get(id);
     const list = (query: PetQuery) => opened().page(query);
     return { catalogue, opened, texts: { insert, insertOnce, get, list } };
   }
 
-  const { catalogue, opened, texts } = recordsOf(petKind);
-  for (const draft of options.pets ?? []) texts.insert(draft);
-  async function open(name: string) {
+  const { catalogue, opened, texts } = openRecords();
+  const pets = petTexts(texts);
+  for (const draft of options.pets ?? []) pets.insert(draft);
+
+  async function open(name: string): Promise<RecordTexts> {
     names.take(name);
     opened();
-    return recordsOf(restKind).texts;
+    return openRecords().texts;
   }
+
   return {
-    ...petsOf(texts),
-    texts,
+    ...petsOf(pets),
+    texts: pets,
     durable: false,
     get size() {
       return catalogue.size;

@@ -10,15 +10,37 @@ import {
   maxBodyValues,
   parseJson,
   parsePage,
+  readParameter,
+  limitParameter,
+  afterParameter,
   PetstoreError,
   response,
   schemaRef,
   toByteString,
   type JsonValue,
+  type ListParameters,
+  type PageQuery,
   type Operation,
   type Plugin,
   type RecordKind,
 } from '../index.js';
+
+/** What a list of orders may be asked for. */
+interface OrderQuery extends PageQuery {
+  readonly status?: string | undefined;
+}
+
+const orderListParameters: ListParameters<OrderQuery> = {
+  limit: limitParameter,
+  status: {
+    name: 'status',
+    read: (text) => (text === 'placed' ? text : undefined),
+    refusal: new PetstoreError('invalid_parameter', 'status must be placed.'),
+    describe: (things) => `Returns only ${things} with this status.`,
+    schema: schemaRef('OrderStatus'),
+  },
+  after: afterParameter,
+};
 
 type Order = ReturnType<typeof parseOrder> & { readonly placedAt: string };
 
@@ -38,10 +60,9 @@ export function ordersPlugin(): Plugin {
     waitFor(orders.opened);
     const list: Operation['handler'] = async ({ query }) => {
       const page = parsePage(query);
-      const status = query.get('status');
-      if (status !== undefined && status !== 'placed')
-        throw new PetstoreError('invalid_parameter', 'status must be placed.');
-      return pageReply(path, { ...page, status }, await orders.list(page));
+      const status = readParameter(query, orderListParameters.status);
+      const asked: OrderQuery = { ...page, status };
+      return pageReply(path, asked, await orders.list(page));
     };
     const place: Operation['handler'] = async ({ body }) => {
       const order = parseOrder(parseJson(body, maxBodyValues));
@@ -102,13 +123,7 @@ function member(value: JsonValue, name: string) {
 const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
-const listing = listDocument(
-  'listOrders',
-  'orders',
-  'orders',
-  schemaRef('OrderStatus'),
-  ordersContent,
-);
+const listing = listDocument('listOrders', 'orders', 'orders', orderListParameters, ordersContent);
 const placing = {
   operationId: 'placeOrder',
   tags: ['orders'],

@@ -1,8 +1,8 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies to it. */
-import { petKind, RecordNames } from '../engine/index.js';
+import { RecordNames, parsePet, petJson, petRest } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
-import { parsePet, petJson, type PetDraft } from '../pet.js';
+import type { PetDraft } from '../pet.js';
 import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
 import {
   again,
@@ -89,13 +89,13 @@ export async function migratePostgres(
   const connections = await connectionsTo(database, longestStepMs);
   try {
     const from = await versionIn(connections, servingMs);
-    for (const [index, migration] of sql.migrations.entries()) {
-      const migrate = async () => {
-        await connections.write(migration);
-        await connections.write(sql.setVersion, [index + 1], { statementMs: servingMs });
-      };
-      if (index >= from)
-        await again(migrate, (error) => collisions.includes(stateOf(error)), 20_000);
+    const run = (step: () => Promise<unknown>) =>
+      again(step, (error) => collisions.includes(stateOf(error)), 20_000);
+    if (from < neededVersion) {
+      for (const migration of sql.migrations) await run(() => connections.write(migration));
+      await run(() =>
+        connections.write(sql.setVersion, [neededVersion], { statementMs: servingMs }),
+      );
     }
     return { from, to: neededVersion };
   } catch (error) {
@@ -171,7 +171,7 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
 
   async function add(drafts: readonly PetDraft[]): Promise<number> {
     const statuses = drafts.map(({ status }) => status ?? '');
-    const rests = drafts.map((draft) => Buffer.from(petKind.rest(draft), 'latin1'));
+    const rests = drafts.map((draft) => Buffer.from(petRest(draft), 'latin1'));
     const values = [source, place, drafts.length, sql.petTable.counter, statuses, rests];
     return known(async () => {
       const [row] = await connections.write(sql.importBatch, values, { isPrepared: true });

@@ -2,22 +2,14 @@
  * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
  * servers may share.
  */
-import {
-  untilClosed,
-  restKind,
-  petKind,
-  petsOf,
-  RecordNames,
-  recordsWhenOpen,
-  type KeptKind,
-} from '../engine/index.js';
+import { untilClosed, petsOf, petTexts, RecordNames, recordsWhenOpen } from '../engine/index.js';
 import type { Log } from '../log.js';
 import { checkNames } from '../options.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { postgresRecords, type Unnumbered } from './records.js';
+import { postgresRecords } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export {
@@ -71,7 +63,7 @@ export async function postgresStorage(
   const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = postgresRecords(connections, unnumberedOf(petKind), petTable, log);
+  const pets = postgresRecords(connections, petTable, log);
   // A role that may only read, or a standby, can be copied from.
   if (!isSource) {
     await pets.open().catch(async (error: unknown) => {
@@ -83,9 +75,10 @@ export async function postgresStorage(
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
+  const texts = petTexts(pets.texts);
   return {
-    ...petsOf(pets.texts),
-    texts: pets.texts,
+    ...petsOf(texts),
+    texts,
     durable: true,
     get waiting() {
       return pets.waiting;
@@ -94,12 +87,7 @@ export async function postgresStorage(
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const opening = async () => {
         names.take(name);
-        const records = postgresRecords(
-          connections,
-          unnumberedOf(restKind),
-          recordTable(name),
-          log,
-        );
+        const records = postgresRecords(connections, recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
@@ -111,12 +99,5 @@ export async function postgresStorage(
       (closing ??= Promise.all(kinds.map((records) => records.close())).then(() =>
         untilClosed(connections.close()),
       )),
-  };
-}
-
-function unnumberedOf<Draft, Own>(kind: KeptKind<Draft, Own>): (draft: Draft) => Unnumbered {
-  return (draft) => {
-    const own = kind.own(draft);
-    return { status: kind.statusOf(own), rest: kind.rest(own) };
   };
 }

@@ -12,12 +12,14 @@ import {
   inFlight,
   isTooFar,
   mismatch,
+  type Unnumbered,
+  checkQuery,
 } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
 import type { Log } from '../log.js';
-import { checkQuery, isPetStatus, type PetStatus } from '../pet.js';
-import type { InsertOnce, PetQuery, StoredText, TextPage } from '../storage.js';
+import { isPetStatus, type PetStatus } from '../pet.js';
+import type { InsertOnce, PetQuery, ReadQuery, StoredText, TextPage } from '../storage.js';
 import {
   again,
   causeOf,
@@ -29,11 +31,8 @@ import {
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
 
-/** A record that has no id yet. */
-export interface Unnumbered {
-  readonly status: PetStatus | undefined;
-  /** What comes after the id in its JSON text. */
-  readonly rest: string;
+/** A record that waits for its commit, with its idempotency key. */
+interface Waiting extends Unnumbered {
   readonly once?: InsertOnce;
 }
 
@@ -48,16 +47,11 @@ const pageMs = 1_000;
 const preparedLimits = [20, 50, 100];
 
 /** One kind of records, with the members of a `PetStorage` for it. */
-export function postgresRecords<Draft>(
-  connections: Connections,
-  unnumbered: (draft: Draft) => Unnumbered,
-  table: sql.Table,
-  log: Log,
-) {
+export function postgresRecords(connections: Connections, table: sql.Table, log: Log) {
   const writer = writerInto(table, connections);
   // A writer has one batch at a time.
   const trialWriter = writerInto(table, connections);
-  const commits = groupCommit<Unnumbered, Added>({
+  const commits = groupCommit<Waiting, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     // As a text, as bytes and as hexadecimal digits, which the driver makes of bytes in a list.
@@ -78,26 +72,26 @@ export function postgresRecords<Draft>(
    * A record of the last batch that was stored, be it a repeat, or else what failed first: `ready`
    * tries with it.
    */
-  let sample: Unnumbered | undefined;
+  let sample: Waiting | undefined;
   let readiness: Promise<void> | undefined;
   let closing: Promise<unknown> | undefined;
 
-  async function add(record: Unnumbered) {
+  async function add(record: Waiting): Promise<StoredText> {
     const added = await commits.add(record);
     if (added instanceof PetstoreError) throw added;
     return added;
   }
 
   /** For animals alone. What is under way in another server is waited for. */
-  async function insertOnce(draft: Draft, once: InsertOnce) {
+  async function insertOnce(unkeyed: Unnumbered, once: InsertOnce) {
     checkOnce(once);
     if (keysUnderWay.has(once.key)) throw inFlight;
-    const record = { ...unnumbered(draft), once };
+    const record = { ...unkeyed, once };
     keysUnderWay.add(once.key);
     return add(record);
   }
 
-  function endKeys(records: readonly Unnumbered[]) {
+  function endKeys(records: readonly Waiting[]) {
     for (const { once } of records) if (once !== undefined) keysUnderWay.delete(once.key);
   }
 
@@ -144,8 +138,9 @@ export function postgresRecords<Draft>(
   async function list(query: PetQuery): Promise<TextPage> {
     if (closing) throw closedError();
     checkQuery(query);
-    const { status, after = 0n } = query;
-    const limit = Math.min(query.limit, 1_000_000);
+    const read: ReadQuery<'limit' | 'status' | 'after'> = query;
+    const { status, after = 0n } = read;
+    const limit = Math.min(read.limit, 1_000_000);
     // No text of a caller's comes into a statement.
     if (after > int64Max || (status !== undefined && !isPetStatus(status))) return { texts: [] };
     const from = after < 0n ? 0n : after;
@@ -217,7 +212,7 @@ export function postgresRecords<Draft>(
     }
   }
 
-  async function commit(records: readonly Unnumbered[]): Promise<readonly Added[]> {
+  async function commit(records: readonly Waiting[]): Promise<readonly Added[]> {
     const startedAt = performance.now();
     try {
       const { added, count } = await writer.store(records);
@@ -273,7 +268,7 @@ export function postgresRecords<Draft>(
   }
 
   return {
-    texts: { insert: async (draft: Draft) => add(unnumbered(draft)), insertOnce, get, list },
+    texts: { insert: (record: Unnumbered) => add(record), insertOnce, get, list },
     open,
     get waiting() {
       return commits.waiting;
@@ -305,7 +300,7 @@ function writerInto(table: sql.Table, connections: Connections) {
    * then is the first on a synchronous standby too. @throws DatabaseFailure where none is there, or
    * nobody can say
    */
-  async function store(records: readonly Unnumbered[]) {
+  async function store(records: readonly Waiting[]) {
     const used = await usesOf(records);
     const unused = records.filter((_, index) => used[index] === undefined);
     let id = (await insert(unused)) - BigInt(unused.length);
@@ -336,7 +331,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   }
 
   /** Adds one batch, which may be empty, and answers its last id. */
-  async function insert(records: readonly Unnumbered[]): Promise<bigint> {
+  async function insert(records: readonly Waiting[]): Promise<bigint> {
     const batch = ++lastBatch;
     try {
       return lastIdIn(
@@ -350,7 +345,7 @@ function writerInto(table: sql.Table, connections: Connections) {
     }
   }
 
-  function valuesOf(records: readonly Unnumbered[], batch: bigint, by = writerId): unknown[] {
+  function valuesOf(records: readonly Waiting[], batch: bigint, by = writerId): unknown[] {
     const statuses = records.map(({ status }) => status ?? '');
     const rests = records.map(({ rest }) => Buffer.from(rest, 'latin1'));
     const uses = records.flatMap(({ once }, index) =>
@@ -376,7 +371,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   /**
    * Stores records, each with a key of its own, and undoes that. @throws DatabaseFailure as an add
    */
-  async function prove(records: readonly Unnumbered[]): Promise<void> {
+  async function prove(records: readonly Waiting[]): Promise<void> {
     const keyed = records.map((record) => ({
       ...record,
       once: { key: randomUUID(), body: '', at: 0 },
@@ -408,7 +403,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   }
 
   /** What the key of each record was used for; undefined for a new one, or none. */
-  async function usesOf(records: readonly Unnumbered[]): Promise<readonly (Added | undefined)[]> {
+  async function usesOf(records: readonly Waiting[]): Promise<readonly (Added | undefined)[]> {
     const asked = records.flatMap(({ once }) => once ?? []);
     if (asked.length === 0) return records.map(() => undefined);
     const values = [asked.map(({ key }) => key), asked.map(({ body }) => body)];
@@ -418,7 +413,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   }
 
   return {
-    store: (records: readonly Unnumbered[]) => again(() => store(records), mayPass, 2_000),
+    store: (records: readonly Waiting[]) => again(() => store(records), mayPass, 2_000),
     prove,
     get isInDoubt() {
       return isInDoubt;

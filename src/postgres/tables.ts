@@ -5,21 +5,17 @@
  */
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
-import type { PetStatus } from '../pet.js';
+import { petStatuses, type PetStatus } from '../pet.js';
 
 /**
- * Each may be run again. None ever changes; new ones only add, for servers of the version before
- * are at work.
+ * All of them are run, in this order, in a database of an earlier version, and their number is its
+ * version then. So each may be run again; and new ones only add, for servers of the version before
+ * may be at work.
  */
 export const migrations: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
   // As bytes, which no setting converts.
   'CREATE TABLE IF NOT EXISTS petstore_pets (id int8 PRIMARY KEY, status text, json bytea NOT NULL)',
-  // One for each status: a page of one is never dearer than a page of all, whatever the planner
-  // takes for common.
-  "CREATE INDEX IF NOT EXISTS petstore_pets_available ON petstore_pets (id ASC) WHERE status = 'available'",
-  "CREATE INDEX IF NOT EXISTS petstore_pets_pending ON petstore_pets (id ASC) WHERE status = 'pending'",
-  "CREATE INDEX IF NOT EXISTS petstore_pets_sold ON petstore_pets (id ASC) WHERE status = 'sold'",
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
   'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
@@ -30,6 +26,13 @@ export const migrations: readonly string[] = [
     '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
   // How many animals of each imported source are there, by the digest of the source.
   'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
+  // One for each status: a page of one is never dearer than a page of all, whatever the planner
+  // takes for common.
+  ...petStatuses.map(
+    (status) =>
+      `CREATE INDEX IF NOT EXISTS petstore_pets_${status} ` +
+      `ON petstore_pets (id ASC) WHERE status = '${status}'`,
+  ),
 ];
 
 export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)

@@ -19,7 +19,7 @@ import { Query, splitTarget } from '../../dist/request.js';
 import { Routes } from '../../dist/router.js';
 import { anyText } from '../support/text.js';
 import { asByteString, int64OfJsonNumber, parseInt64 } from '../../dist/json.js';
-import { parsePet, petJson } from '../../dist/pet.js';
+import { parsePet, petJson } from '../../dist/engine/index.js';
 
 /** The same value in the terms of JSON.parse, in lists as `asLists` has them. */
 function plain(value: JsonValue): unknown {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { asByteString } from '../../dist/json.js';
-import { petJson, parsePet } from '../../dist/pet.js';
+import { petJson, parsePet } from '../../dist/engine/index.js';
 import { fileStorage, petLines } from '../../dist/file/index.js';
 import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { commitOf } from './commit-line.js';

@@ -1,0 +1,95 @@
+/** Animals as JSON texts: a program's drafts are checked and written, lines are read. */
+import { PetstoreError } from '../errors.js';
+import { asByteString, parseJson, toByteString, type ByteString } from '../json.js';
+import {
+  int64Field,
+  isComplete,
+  parseDraft,
+  petFields,
+  ruleOf,
+  type Pet,
+  type PetDraft,
+  type PetStatus,
+} from '../pet.js';
+
+/**
+ * Checks a program's draft, and answers a copy with the fields of the table alone, which nobody else
+ * can change.
+ * @param absent Counts as a field that is left out, as undefined does.
+ * @throws TypeError that names the field and its rule.
+ */
+export function checkDraft(draft: PetDraft, absent?: null): PetDraft {
+  if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
+
+  const given: Readonly<Record<string, unknown>> = draft;
+  const copy: Record<string, unknown> = {};
+  for (const { name, type, isRequired } of petFields) {
+    const value = given[name];
+    if (type.is(value)) copy[name] = value;
+    else if (isRequired || (value !== undefined && value !== absent))
+      throw new TypeError(ruleOf(name, type.programRule, isRequired));
+  }
+  if (!isComplete(copy)) throw new TypeError('a draft must have every required field');
+  return copy;
+}
+
+/** Checks a program's query. @throws TypeError that names the member. */
+export function checkQuery({
+  limit,
+  after,
+}: {
+  readonly limit: number;
+  readonly after?: bigint | undefined;
+}): void {
+  if (!Number.isInteger(limit) || limit < 1)
+    throw new TypeError('limit must be an integer of at least 1');
+  if (after !== undefined && typeof after !== 'bigint')
+    throw new TypeError('after must be a bigint, or be left out');
+}
+
+/** What follows the id in an animal's JSON text. */
+export function petRest(draft: PetDraft): ByteString {
+  const values: Readonly<Record<string, unknown>> = draft;
+  let members = '';
+  for (const { name, type, key } of petFields) {
+    const value = values[name];
+    if (value !== undefined) members += key + type.write(value);
+  }
+  return toByteString(`${members}}`);
+}
+
+/** A record as it waits for its id: a text that nobody else can change. */
+export interface Unnumbered {
+  /** The status of an animal that has one. */
+  readonly status: PetStatus | undefined;
+  /** What follows the id in its JSON text. */
+  readonly rest: ByteString;
+}
+
+/** Checks an animal. @throws TypeError that names the field. */
+export function unnumberedPet(draft: PetDraft): Unnumbered {
+  const own = checkDraft(draft);
+  return { status: own.status, rest: petRest(own) };
+}
+
+/** The JSON text of a record: its id, and what follows that, in one piece of memory. */
+export function withId(id: bigint, rest: ByteString): ByteString {
+  // V8 keeps a concatenation as a tree of its parts.
+  return asByteString(Buffer.from(`{"id":${id}${rest}`, 'latin1').toString('latin1'));
+}
+
+/** An animal's one JSON text, without white space: `Buffer.from(json, 'latin1')` has its bytes. */
+export function petJson(id: bigint, draft: PetDraft): ByteString {
+  return withId(id, petRest(draft));
+}
+
+/** The animal of a line. @throws PetstoreError `invalid_json` or `invalid_body`. */
+export function parsePet(json: string): Pet {
+  const value = parseJson(json);
+  const draft = parseDraft(value, 'The line');
+  const number = value instanceof Map ? value.get('id') : undefined;
+  const id = number === undefined ? undefined : int64Field.read(number);
+  if (id === undefined || id < 1n)
+    throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
+  return { id, ...draft };
+}
