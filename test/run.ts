@@ -19,6 +19,7 @@ const waiting = ['postgres/standby', 'http/slow', 'postgres/waiting', 'postgres/
  * their tests.
  */
 const longest = [
+  'change',
   ...[
     'postgres/servers',
     'postgres/copy',

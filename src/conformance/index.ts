@@ -111,7 +111,7 @@ export function testStorage({
         for (const status of statuses) {
           for (const limit of [1, 2, 7, 39, 40, 100]) {
             for (const after of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
-              const query = { limit, status, after };
+              const query: Required<PetQuery> = { limit, status, after };
               const following = all.filter(({ id }) => id > (after ?? 0n));
               const matching = following.filter(
                 (pet) => status === undefined || pet.status === status,

@@ -1,12 +1,13 @@
 /** The contract of listing, C1 to C9, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { petStatuses } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { add, ask, bytesOf, ofItsOwn, start } from '../support/fixture.js';
 
 const limitRule = 'limit must be an integer from 1 to 100, in decimal digits.';
-const statusRule = 'status must be one of available, pending, sold.';
+const statusRule = `status must be one of ${petStatuses.join(', ')}.`;
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
 
 test('C1 a limit or status against its rule answers 400, names parameter and rule, and never echoes the value', async (t) => {

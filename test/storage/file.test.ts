@@ -7,7 +7,7 @@ import { testStorage } from '../../dist/conformance/index.js';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { testRecords } from './records.js';
 import { batches, draft, newPath, unavailable, unusable, using } from './scene.js';
-import type { Commit } from '../../dist/index.js';
+import { petStatuses, type Commit } from '../../dist/index.js';
 
 describe('fileStorage keeps', () => testStorage({ open: () => fileStorage(newPath()) }));
 testRecords('fileStorage', () => fileStorage(newPath()));
@@ -88,7 +88,11 @@ test('checkFile says what a file holds, also while a server has it', async () =>
       what: 'Not valid JSON: the text ends too early, at byte 6',
     },
     animals: 6,
-    byStatus: { available: 5, pending: 0, sold: 0, none: 1 },
+    byStatus: {
+      ...Object.fromEntries(petStatuses.map((status) => [status, 0])),
+      available: 5,
+      none: 1,
+    },
     idempotencyKeys: 0,
     commits: 2,
     bytes: committedBytes + 40,

@@ -1,0 +1,138 @@
+// The animal is safe to change: a copy of the source gets a field, a status and a query parameter,
+// and every suite that knows animals passes on it.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { withoutDatabase } from './postgres/database.js';
+import { root } from './support/process.js';
+
+/** A text that stands once in a file of src, and what stands there after the change. */
+type Edit = readonly [file: string, text: string, becomes: string];
+
+/** One row of the table, and one word. */
+const fieldAndStatus: readonly Edit[] = [
+  [
+    'pet.ts',
+    '  status: petStatus,\n',
+    "  status: petStatus,\n  breed: { ...text, description: 'Its breed.' },\n",
+  ],
+  ['pet.ts', "'sold'] as const", "'sold', 'adopted'] as const"],
+];
+
+/** A member of the query, which nothing obeys yet. */
+const parameter: readonly Edit[] = [
+  [
+    'storage.ts',
+    '  readonly status?: PetStatus | undefined;\n}',
+    '  readonly status?: PetStatus | undefined;\n  readonly before?: bigint | undefined;\n}',
+  ],
+];
+
+/** What its compile errors lead to. PostgreSQL's list is made to know it, and not to obey it. */
+const obeyed: readonly Edit[] = [
+  [
+    'operations.ts',
+    '  after: afterParameter,\n',
+    "  after: afterParameter,\n  before: { ...afterParameter, name: 'before' },\n",
+  ],
+  [
+    'operations.ts',
+    '{ limit, status, after };',
+    '{ limit, status, after, before: readParameter(query, petListParameters.before) };',
+  ],
+  [
+    'engine/catalogue.ts',
+    "const { limit, status, after }: ReadQuery<'limit' | 'status' | 'after'>",
+    "const { limit, status, after, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+  ],
+  [
+    'engine/catalogue.ts',
+    'const matches = positions?.length ?? this.size;',
+    'const end = before === undefined ? this.size : countBelow(this.#ids, this.size, before);\n' +
+      'const matches = positions ? countBelow(positions, positions.length, end) : end;',
+  ],
+  [
+    'conformance/index.ts',
+    '{ limit, status, after };',
+    '{ limit, status, after, before: undefined };',
+  ],
+  [
+    'postgres/records.ts',
+    "ReadQuery<'limit' | 'status' | 'after'>",
+    "ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+  ],
+];
+
+/** The suites that know what an animal is; `change/added` tries what is new. */
+const suites = [
+  ...['http/adding', 'http/answers', 'http/generated', 'http/idempotency', 'http/listing'],
+  ...['http/paths', 'http/properties'],
+  ...['storage/memory', 'storage/file', 'storage/once', 'storage/replay', 'storage/salvage'],
+  ...['storage/start'],
+  ...(withoutDatabase() === false ? ['postgres/storage'] : []),
+];
+
+test('a field is one row, a status one word, and a query parameter a compile error where it is to be known', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'petstore-change-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const isOurs = (path: string): boolean => !/node_modules|\/generated$/.test(path);
+  for (const name of ['src', 'page', 'test', 'data', 'tsconfig.json', 'package.json', 'docs'])
+    cpSync(join(root, name), join(folder, name), { recursive: true, filter: isOurs });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+
+  const edit = (edits: readonly Edit[]): void => {
+    for (const [file, text, becomes] of edits) {
+      const path = join(folder, 'src', file);
+      const source = readFileSync(path, 'utf8');
+      assert.equal(source.split(text).length - 1, 1, `src/${file} must say once ${text}`);
+      writeFileSync(
+        path,
+        source.replace(text, () => becomes),
+      );
+    }
+  };
+  const run = (
+    ...args: readonly string[]
+  ): { readonly code: number | null; readonly out: string } => {
+    // The coverage of a copy is of no use.
+    const { NODE_TEST_CONTEXT: _runner, NODE_V8_COVERAGE: _coverage, ...env } = process.env;
+    const { status, stdout } = spawnSync(process.execPath, args, {
+      cwd: folder,
+      env,
+      encoding: 'utf8',
+      maxBuffer: 2 ** 26,
+    });
+    return { code: status, out: stdout };
+  };
+  const compile = (...args: readonly string[]): string =>
+    run(join(root, 'node_modules/typescript/bin/tsc'), ...args).out;
+
+  edit(fieldAndStatus);
+  assert.equal(compile(), '');
+
+  edit(parameter);
+  const places = compile('--noEmit').matchAll(/^(src\S+)\(/gm);
+  assert.deepEqual([...new Set(Array.from(places, ([, file]) => file))].sort(), [
+    'src/conformance/index.ts',
+    'src/engine/catalogue.ts',
+    'src/operations.ts',
+    'src/postgres/records.ts',
+  ]);
+
+  edit(obeyed);
+  assert.equal(compile(), '');
+  assert.equal(compile('--project', 'test'), '');
+  const files = [...suites.map((name) => `${name}.test.js`), 'change/added.js'];
+  const { code, out } = run(
+    '--test',
+    '--test-reporter=tap',
+    '--test-concurrency=2',
+    ...files.map((file) => join('test-dist', file)),
+  );
+  const told = out.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line));
+  assert.equal(code, 0, told.join('\n'));
+  assert.ok(Number(/^# pass (\d+)$/m.exec(out)?.[1]) > 200, out.slice(-500));
+});
