@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
 import { statuses } from './errors.js';
-import { petFields, petStatuses } from './pet.js';
+import { petFields, petId, petStatuses } from './pet.js';
 
 /** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
@@ -35,13 +35,7 @@ export function schemaRef(name: string): OpenApiValue {
 
 export const int64 = { type: 'integer', format: 'int64' };
 
-const id = { ...int64, description: 'Assigned by the service on creation.' };
-const draftProperties = Object.fromEntries(
-  petFields.map(({ name, type: { schema, description } }) => [
-    name,
-    description === undefined ? schema : { ...schema, description },
-  ]),
-);
+const draftProperties = Object.fromEntries(petFields.map(({ name, type }) => [name, type.schema]));
 const required = petFields.filter(({ isRequired }) => isRequired).map(({ name }) => name);
 
 const schemas = {
@@ -50,7 +44,7 @@ const schemas = {
   Pet: {
     type: 'object',
     required: ['id', ...required],
-    properties: { id, ...draftProperties },
+    properties: { id: petId.schema, ...draftProperties },
   },
   Pets: { type: 'array', items: schemaRef('Pet') },
   Error: {

@@ -26,28 +26,35 @@ export interface FieldType<Value> {
 /** A name of this many UTF-16 units still fits a line of a storage file, as JSON. */
 const maxTextLength = 2 ** 24;
 
-const text: FieldType<string> = {
-  rule: 'a string',
-  read: (json) => (typeof json === 'string' ? json : undefined),
-  programRule: `a well-formed string of at most ${maxTextLength} UTF-16 units`,
-  // A lone surrogate has no UTF-8.
-  is: (value) => typeof value === 'string' && value.length <= maxTextLength && value.isWellFormed(),
-  write: JSON.stringify,
-  // Neither quotes nor backslashes: nothing in it is escaped.
-  pattern: (lastByte) => `"[\\x20!#-[\\]-${lastByte}]*"`,
-  schema: { type: 'string' },
-};
+/** Any Unicode text. */
+function text(description: string): FieldType<string> {
+  return {
+    rule: 'a string',
+    read: (json) => (typeof json === 'string' ? json : undefined),
+    programRule: `a well-formed string of at most ${maxTextLength} UTF-16 units`,
+    // A lone surrogate has no UTF-8.
+    is: (value) =>
+      typeof value === 'string' && value.length <= maxTextLength && value.isWellFormed(),
+    write: JSON.stringify,
+    // Neither quotes nor backslashes: nothing in it is escaped.
+    pattern: (lastByte) => `"[\\x20!#-[\\]-${lastByte}]*"`,
+    schema: { type: 'string', description },
+  };
+}
 
-export const int64Field: FieldType<bigint> = {
-  rule: 'an integer from -9223372036854775808 to 9223372036854775807',
-  read: (json) => (json instanceof JsonNumber ? int64OfJsonNumber(json.text) : undefined),
-  programRule: 'a 64-bit bigint',
-  is: (value) => typeof value === 'bigint' && isInt64(value),
-  write: String,
-  // Of so few digits that none is beyond an int64.
-  pattern: () => '(?:0|-?[1-9][0-9]{0,14})',
-  schema: { type: 'integer', format: 'int64' },
-};
+/** An integer of 64 bits, exact (C22, C23). */
+function int64(description: string): FieldType<bigint> {
+  return {
+    rule: 'an integer from -9223372036854775808 to 9223372036854775807',
+    read: (json) => (json instanceof JsonNumber ? int64OfJsonNumber(json.text) : undefined),
+    programRule: 'a 64-bit bigint',
+    is: (value) => typeof value === 'bigint' && isInt64(value),
+    write: String,
+    // Of so few digits that none is beyond an int64.
+    pattern: () => '(?:0|-?[1-9][0-9]{0,14})',
+    schema: { type: 'integer', format: 'int64', description },
+  };
+}
 
 /** One of some words of small letters, which need no escape in JSON. */
 function oneOf<Word extends string>(
@@ -79,22 +86,22 @@ export function isPetStatus(value: unknown): value is PetStatus {
   return petStatus.is(value);
 }
 
-/** A row of the table: the type of a field, and what the OpenAPI document says of it besides. */
-type FieldRow = FieldType<unknown> & { readonly description?: string };
+/** The id of an animal, which the service assigns: all other fields are rows of the tables below. */
+export const petId = int64('Assigned by the service on creation.');
 
 /** The fields that every animal has, in the order in which they are written. */
 export const requiredFields = {
   /** Any Unicode text, even an empty one (C25). */
-  name: { ...text, description: "The animal's name." },
+  name: text("The animal's name."),
   /** An int64 (C23). */
-  categoryId: { ...int64Field, description: 'Identifier of the category the animal belongs to.' },
-} satisfies Readonly<Record<string, FieldRow>>;
+  categoryId: int64('Identifier of the category the animal belongs to.'),
+};
 
-/** The fields that an animal may lack, which are written after the others. Absent stays absent (C19). */
+/** The fields that an animal may lack, written after the others. Absent stays absent (C19). */
 export const optionalFields = {
   /** The availability of the animal. */
   status: petStatus,
-} satisfies Readonly<Record<string, FieldRow>>;
+};
 
 /** The values of fields, by their names. */
 type Values<Fields> = {
@@ -115,7 +122,7 @@ export interface PetField {
   /** The member of JSON that it is. */
   readonly name: string;
   /** Its row in the table. */
-  readonly type: FieldRow;
+  readonly type: FieldType<unknown>;
   /** Whether every animal has it. */
   readonly isRequired: boolean;
   /** What stands before its value in the JSON text of an animal. */

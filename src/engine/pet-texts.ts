@@ -2,7 +2,7 @@
 import { PetstoreError } from '../errors.js';
 import { asByteString, parseJson, toByteString, type ByteString } from '../json.js';
 import {
-  int64Field,
+  petId,
   isComplete,
   parseDraft,
   petFields,
@@ -88,7 +88,7 @@ export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value, 'The line');
   const number = value instanceof Map ? value.get('id') : undefined;
-  const id = number === undefined ? undefined : int64Field.read(number);
+  const id = number === undefined ? undefined : petId.read(number);
   if (id === undefined || id < 1n)
     throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
   return { id, ...draft };
