@@ -15,8 +15,8 @@ export interface FieldType<Value> {
   /** The JSON text of a value. */
   readonly write: (value: unknown) => string;
   /**
-   * An expression, without groups that capture, for what `write` writes of most values, as a byte
-   * string whose bytes go up to `lastByte`. A line that does not match is read as any JSON is.
+   * An expression for what `write` writes of most values, as a byte string without quotes inside,
+   * whose bytes go up to `lastByte`. A line that does not match is read as any JSON is.
    */
   readonly pattern: (lastByte: string) => string;
   /** What the OpenAPI document says of it. */
