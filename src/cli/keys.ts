@@ -7,8 +7,11 @@ import {
   codeOf,
   digestOfKey,
   KeyRing,
+  makeFolder,
+  nodeDisk,
   parseJson,
   reasonOf,
+  syncFolder,
   type JsonValue,
   type KeyEntry,
   type Log,
@@ -286,7 +289,7 @@ export async function replaceFile(
   const file =
     fs.lstatSync(path, { throwIfNoEntry: false }) === undefined ? path : fs.realpathSync(path);
   const folder = dirname(file);
-  makeFolder(folder);
+  await makeFolder(nodeDisk, folder);
   const lock = `${file}.lock`;
   const giveUpAt = Date.now() + patienceMs;
   while (!unlessThere(() => fs.writeFileSync(lock, '', { flag: 'wx', mode: 0o600 }))) {
@@ -303,21 +306,10 @@ export async function replaceFile(
     fs.rmSync(lock, { force: true });
     throw error;
   }
-  // Windows cannot open a folder.
-  if (process.platform === 'win32') return;
-  const descriptor = fs.openSync(folder, 'r');
-  fs.fsyncSync(descriptor);
-  fs.closeSync(descriptor);
+  await syncFolder(nodeDisk, folder);
 }
 
-/** With those above it, each of mode 700: Node's recursive `mkdir` never ends below /proc. */
-function makeFolder(folder: string): void {
-  if (fs.existsSync(folder) || folder === dirname(folder)) return;
-  makeFolder(dirname(folder));
-  unlessThere(() => fs.mkdirSync(folder, 0o700));
-}
-
-/** Whether `make` made its file or folder; false where another process was faster. */
+/** Whether `make` made its file; false where another process was faster. */
 function unlessThere(make: () => void): boolean {
   try {
     make();
