@@ -62,6 +62,6 @@ export {
   type SalvageReport,
 } from './file/index.js';
 export type { CopyProgress, CopyReport, CopyTarget, FileStorageOptions } from './file/index.js';
-export type { Disk, FileFacts } from './journal/index.js';
+export { makeFolder, nodeDisk, syncFolder, type Disk, type FileFacts } from './journal/index.js';
 export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';
 export { checkDraft, checkQuery, petJson } from './engine/index.js';

@@ -216,7 +216,7 @@ test('the house does not grow: modules, and tokens of code without comments and 
     `${contract.length}, ${tokensOf(contract)}`,
   );
   assert.ok(
-    house.length <= 62 && tokensOf(house) <= 58_000,
+    house.length <= 62 && tokensOf(house) <= 58_600,
     `${house.length} modules, ${tokensOf(house)} tokens`,
   );
   assert.deepEqual(

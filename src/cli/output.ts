@@ -3,7 +3,6 @@
  * refusals, progress.
  */
 import { basename } from 'node:path';
-import type { Writable } from 'node:stream';
 import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
 
 /** What the operator gave cannot be used: exit 2. The message names it, and says what to do. */
@@ -11,9 +10,16 @@ export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
 
+/** @throws Refusal with this message, always */
+export function refuse(message: string): never {
+  throw new Refusal(message);
+}
+
 /**
- * @throws Refusal of problem, reason and mend, where `work` throws anything but a Refusal or a
- * storage's error.
+ * Does the work and answers what it answers.
+ *
+ * @throws Refusal of problem, reason and mend, where the work throws anything but a Refusal or an
+ * error of a storage; those are thrown on as they are.
  */
 export async function orRefuse<Value>(
   problem: string,
@@ -28,11 +34,11 @@ export async function orRefuse<Value>(
       (error instanceof PetstoreError && error.code.startsWith('storage_'))
     )
       throw error;
-    throw new Refusal(`${problem} (${reasonOf(error)}); ${mend}`);
+    refuse(`${problem} (${reasonOf(error)}); ${mend}`);
   }
 }
 
-// Control characters, line ends, and those that change the direction of writing.
+// Control characters, line ends, and the characters that change the direction of writing.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
@@ -43,23 +49,29 @@ export function printable(text: string): string {
   );
 }
 
+/** How the operator calls this program, for messages that name a command of it. */
 export const program =
   basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
-export function say(line: string): void {
+/** Prints one line on standard error, beside the result of a command. */
+export function printNotice(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }
 
 /**
- * Prints a result. A reader such as `head` may be gone, unless `loss` says what was lost by it.
- * @throws Refusal
+ * Prints the result of a command on standard output.
+ *
+ * @param loss What the operator loses where nobody can read the result. Without it, a reader that
+ * is gone, such as `head`, is no failure.
+ * @throws Refusal where the result cannot be written
  */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   const text = lines.map((line) => `${printable(line)}\n`).join('');
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
   if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
+
   const lost = loss ?? 'the result was shown to nobody';
-  throw new Refusal(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
+  refuse(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
 /** A count in words: `1 animal`, `2 animals`. */
@@ -68,36 +80,50 @@ export function countOf(count: number, thing: string): string {
 }
 
 /**
- * Shows how far long work has come, in one line on a terminal at standard error; nothing elsewhere.
- * '' clears it.
+ * Shows how far long work has come, in one line on a terminal at standard error; elsewhere it shows
+ * nothing. An empty text clears the line.
  */
 export function showProgress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`);
 }
 
+/** How a line of the log is written: for a person, or for a program. */
+export type LogFormat = 'text' | 'json';
+
 /**
- * Drops lines, and counts them, while 4 MiB wait for a reader. @throws TypeError for fields that
- * JSON cannot write.
+ * A log that writes to a stream. While 4 MiB wait for a reader it drops lines and counts them.
+ *
+ * The log throws a TypeError for fields that JSON cannot write.
+ *
+ * @defaultValue `format` is `text` on a terminal, `json` elsewhere.
  */
-export function logTo(stream: Writable, format: 'text' | 'json'): Log {
-  let dropped = 0;
+export function logTo(
+  stream: NodeJS.WriteStream,
+  format: LogFormat = stream.isTTY ? 'text' : 'json',
+): Log {
   const lineOf = format === 'json' ? jsonLine : textLine;
+  let dropped = 0;
+
   const write: Log = (level, msg, fields = {}) => {
     if (dropped > 0 || stream.writableLength > 2 ** 22) dropped++;
     else stream.write(`${printable(lineOf(level, msg, fields))}\n`);
   };
+
   stream.on('drain', () => {
     if (dropped === 0) return;
     const lines = dropped;
     dropped = 0;
     write('warn', 'log lines were dropped: nobody read them', { lines });
   });
+
   return write;
 }
 
+/** A replacer for `JSON.stringify`, which throws for a bigint. */
 const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 
 function jsonLine(level: string, msg: string, fields: object): string {
+  // The members come first in the line, and win over fields of their names.
   return JSON.stringify(
     Object.assign({ level, msg }, fields, { level, msg, time: new Date() }),
     plain,
@@ -105,13 +131,12 @@ function jsonLine(level: string, msg: string, fields: object): string {
 }
 
 function textLine(level: string, msg: string, fields: object): string {
-  const words = [
-    new Date().toTimeString().slice(0, 8),
-    ...(level === 'info' ? [] : [`${level}:`]),
-    msg,
-  ];
+  const time = new Date().toTimeString().slice(0, 8);
+  const words = level === 'info' ? [time, msg] : [time, `${level}:`, msg];
+
   for (const [name, value] of Object.entries(fields))
     if (value !== undefined)
       words.push(`${name}=${JSON.stringify(value, plain).replace(/^"([^\s"\\]+)"$/, '$1')}`);
+
   return words.join(' ');
 }

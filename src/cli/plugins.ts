@@ -3,98 +3,138 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
-import { orRefuse, Refusal } from './output.js';
-import type { Settings } from './settings.js';
+import { orRefuse, refuse } from './output.js';
+import type { Setting, Settings } from './settings.js';
 
-/** What each of this package gives, and the library that it needs. */
-const shipped: Readonly<Record<string, readonly [about: string, library?: string]>> = {
-  cors: ['browsers let pages of each --cors-origin in; that turns it on', 'cors@2'],
-  // An install script of its dependency reports to its makers.
-  docs: [
-    'Swagger UI at /docs; --dev turns it on where its library is',
-    '--ignore-scripts swagger-ui-dist@5',
-  ],
-  faults: ['a request with a key may ask for a fault: `Petstore-Fault: status=503`'],
-  metrics: ['Prometheus reads /metrics, which needs no key', 'prom-client@15'],
-  orders: ['experimental: orders at /v1/store/orders, kept in a file beside the animals'],
-};
-const loads: Readonly<Record<string, (settings: Settings) => Promise<Plugin>>> = {
-  cors: loadCors,
-  docs: async () => (await import('../plugins/docs.js')).docsPlugin(),
-  faults: async () => (await import('../plugins/faults.js')).faultsPlugin(),
-  metrics: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
-  orders: async () => (await import('../plugins/orders.js')).ordersPlugin(),
-};
+/** A plugin of this package. */
+interface ShippedPlugin {
+  /** What it gives, in the help. */
+  readonly about: string;
+  /** What `npm install` takes for the library that it needs; absent where it needs none. */
+  readonly library?: string;
+  /** Imports it. A library that is not installed is an error of Node's `…MODULE_NOT_FOUND`. */
+  readonly load: (settings: Settings) => Promise<Plugin>;
+}
 
+/** The plugins of this package by their names, in the order of the help. */
+const shipped = new Map(
+  Object.entries<ShippedPlugin>({
+    cors: {
+      about: 'browsers let pages of each --cors-origin in; that turns it on',
+      library: 'cors@2',
+      load: loadCors,
+    },
+    docs: {
+      about: 'Swagger UI at /docs; --dev turns it on where its library is',
+      // An install script of the library's dependency reports to its makers.
+      library: '--ignore-scripts swagger-ui-dist@5',
+      load: async () => (await import('../plugins/docs.js')).docsPlugin(),
+    },
+    faults: {
+      about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
+      load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+    },
+    metrics: {
+      about: 'Prometheus reads /metrics, which needs no key',
+      library: 'prom-client@15',
+      load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
+    },
+    orders: {
+      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+      load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
+    },
+  }),
+);
+
+/** The lines of the help about plugins. */
 export function pluginsHelp(): readonly string[] {
-  return Object.entries(shipped).map(
-    ([name, words]) => `  ${name.padEnd(9)} ${words.join('; npm install ')}`,
-  );
+  return Array.from(shipped, ([name, { about, library }]) => {
+    const line = `  ${name.padEnd(9)} ${about}`;
+    return library === undefined ? line : `${line}; npm install ${library}`;
+  });
 }
 
 /**
- * Plugins by name, each once: those asked for, and those that other options turn on. @throws
- * Refusal
+ * Loads the plugins that `--plugin` names, and those that other options turn on: each once, by its
+ * name.
+ *
+ * @throws Refusal
  */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
-  const asked = [
+  const wanted = [
     ...(settings.find('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
     ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
     ...settings.list('--plugin'),
   ];
+
   const plugins = new Map<string, Plugin>();
-  for (const { text, from } of asked) {
-    const plugin = await load(text, from, settings);
-    if (plugin === undefined) continue;
-    // Where its call, its promise or what it waits for fails, that is a Refusal with its name.
-    const named = (work: () => unknown) =>
-      orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
-    plugins.set(text, async (host) => {
-      await named(() =>
-        plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }),
-      );
-    });
+
+  for (const setting of wanted) {
+    const plugin = await load(setting, settings);
+    if (plugin !== undefined) plugins.set(setting.text, refusedByName(plugin, setting));
   }
+
   return plugins;
 }
 
-/** Undefined for the docs of --dev where their library is not installed. @throws Refusal */
-async function load(text: string, from: string, settings: Settings): Promise<Plugin | undefined> {
+/** The same plugin; where its call, its promise or what it waits for fails, a Refusal names it. */
+function refusedByName(plugin: Plugin, { text, from }: Setting): Plugin {
+  const named = (work: () => unknown) =>
+    orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
+
+  return async (host) => {
+    await named(() =>
+      plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }),
+    );
+  };
+}
+
+/**
+ * Loads one plugin; answers undefined for the docs of `--dev` where their library is not installed.
+ *
+ * @throws Refusal
+ */
+async function load({ text, from }: Setting, settings: Settings): Promise<Plugin | undefined> {
+  const own = shipped.get(text);
+  if (own === undefined) return loadForeign(text, from);
+
   try {
-    const own = Object.hasOwn(loads, text) ? loads[text] : undefined;
-    return await (own === undefined ? loadForeign(text, from) : own(settings));
+    return await own.load(settings);
   } catch (error) {
     if (!codeOf(error)?.endsWith('MODULE_NOT_FOUND')) throw error;
     if (from === '--dev') return undefined;
-    throw new Refusal(
-      `${from} ${text} needs a package that is not installed: npm install ${shipped[text]?.[1]}`,
-    );
+    refuse(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
   }
 }
 
 async function loadCors(settings: Settings): Promise<Plugin> {
   const { corsPlugin } = await import('../plugins/cors.js');
+
   const origins = settings.list('--cors-origin');
   if (origins[0] === undefined)
-    throw new Refusal('--plugin cors lets nobody in; name whom with --cors-origin ORIGIN');
+    refuse('--plugin cors lets nobody in; name whom with --cors-origin ORIGIN');
+
   try {
     return corsPlugin({ origins: origins.map(({ text }) => text) });
   } catch (error) {
-    throw new Refusal(`${origins[0].from}: ${reasonOf(error)}`);
+    refuse(`${origins[0].from}: ${reasonOf(error)}`);
   }
 }
 
+/** Loads a plugin of the operator, by its path, its file URL or the name of its package. */
 async function loadForeign(text: string, from: string): Promise<Plugin> {
-  const known = Object.keys(shipped).join(', ');
+  const known = [...shipped.keys()].join(', ');
   const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
-  // Resolved as by a program in the working folder.
+
+  // Names are resolved as by a program in the working folder.
   const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
   const loading = (): Promise<Readonly<Record<string, unknown>>> =>
     import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
+
   const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
   if (plugin !== undefined) return async (host) => void (await plugin(host));
-  throw new Refusal(
+  refuse(
     `${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``,
   );
 }

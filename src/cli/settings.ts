@@ -3,180 +3,271 @@
  * rule.
  */
 import { readFileSync } from 'node:fs';
-import { orRefuse, Refusal } from './output.js';
+import type { TlsPair } from '../index.js';
+import { orRefuse, refuse } from './output.js';
 
-/**
- * In the order of the help: variable (options of a start alone have one), word for the value,
- * meaning, default.
- */
-const table = {
-  '--host': ['HOST', 'ADDRESS', 'address to listen on', '127.0.0.1'],
-  '--port': ['PORT', 'PORT', 'port to listen on; 0 takes a free one', '3000'],
-  '--storage': [
-    'PETSTORE_STORAGE',
-    'STORAGE',
-    'file:PATH, memory:, postgres://…',
-    'file:data/pets.jsonl',
-  ],
-  '--seed': [
-    'PETSTORE_SEED',
-    'FILE',
-    'animals of JSON Lines that an empty storage begins with',
-    '',
-  ],
-  '--clock': ['PETSTORE_CLOCK', 'TIME', 'with memory: alone: the time that it is at the start', ''],
-  PETSTORE_API_KEYS: ['PETSTORE_API_KEYS', 'KEYS', 'API keys, comma between', ''],
-  '--keys-file': [
-    'PETSTORE_KEYS_FILE',
-    'FILE',
-    'made by `keys add`; data/keys.json where it exists',
-    '',
-  ],
-  '--plugin': ['PETSTORE_PLUGINS', 'PLUGIN', 'see below; repeatable; commas in the variable', ''],
-  '--cors-origin': [
-    'PETSTORE_CORS_ORIGINS',
-    'ORIGIN',
-    'whose pages may call; repeatable likewise',
-    '',
-  ],
-  '--max-body-bytes': ['PETSTORE_MAX_BODY_BYTES', 'BYTES', 'longest request body', '65536'],
-  '--drain': [
-    'PETSTORE_DRAIN',
-    'SECONDS',
-    'go on serving so long after SIGTERM, /readyz at 503',
-    '0',
-  ],
-  '--base-url': [
-    'PETSTORE_BASE_URL',
-    'URL',
-    'production address, for OpenAPI; links begin with its path',
-    '',
-  ],
-  '--staging-base-url': [
-    'PETSTORE_STAGING_BASE_URL',
-    'URL',
-    'staging address, for OpenAPI alone',
-    '',
-  ],
-  '--tls-cert': [
-    'PETSTORE_TLS_CERT',
-    'FILE',
-    'certificate chain in PEM; with its key it serves HTTPS',
-    '',
-  ],
-  '--tls-key': ['PETSTORE_TLS_KEY', 'FILE', 'its private key in PEM', ''],
-  '--log': ['PETSTORE_LOG', 'LEVEL', 'silent, info, or requests, as with --dev', 'info'],
-  '--log-format': [
-    'PETSTORE_LOG_FORMAT',
-    'FORMAT',
-    'text, as on a terminal, or json, as elsewhere',
-    '',
-  ],
-  '--dev': ['', '', 'make data/dev-key and tables once; a curl line to try, and docs', ''],
-  '--expires': ['', 'TIME', 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s', ''],
-  '--after': ['', 'LINE', 'with `import`: leave out the lines up to this one', '0'],
-  '--salvage': ['', 'OUT', 'with `check`: save what is sound in a new file, list the rest', ''],
-  '--from': ['', 'STORAGE', 'with `copy`: the storage that is copied', ''],
-  '--to': ['', 'STORAGE', 'with `copy`: the storage that gets what it lacks of it', ''],
-  '--help': ['', '', 'print this, as -h and `help` do', ''],
-  '--version': ['', '', 'print the version, as -v does', ''],
-} as const satisfies Readonly<Record<string, readonly [string, string, string, string]>>;
+/** An option of the process. */
+interface Option {
+  /** The environment variable that sets it too; only an option of a start has one. */
+  readonly variable?: string;
+  /** The word for its value in the help; a switch has none. */
+  readonly value?: string;
+  /** What it is for, in the help. */
+  readonly about: string;
+  /** The value where neither a flag nor the environment sets it, if the help is to name that. */
+  readonly fallback?: string;
+  /** Whether the flag may be given more than once. */
+  readonly isRepeatable?: true;
+}
 
-export type OptionName = keyof typeof table;
+/** Every option by its flag, in the order of the help. The API keys have a variable alone. */
+const options = {
+  '--host': {
+    variable: 'HOST',
+    value: 'ADDRESS',
+    about: 'address to listen on',
+    fallback: '127.0.0.1',
+  },
+  '--port': {
+    variable: 'PORT',
+    value: 'PORT',
+    about: 'port to listen on; 0 takes a free one',
+    fallback: '3000',
+  },
 
-const isOption = (text: string): text is OptionName => Object.hasOwn(table, text);
-const names = Object.keys(table).filter(isOption);
-const short: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
-export const serverOptions = names.filter((name) => table[name][0] !== '' || name === '--dev');
+  '--storage': {
+    variable: 'PETSTORE_STORAGE',
+    value: 'STORAGE',
+    about: 'file:PATH, memory:, postgres://…',
+    fallback: 'file:data/pets.jsonl',
+  },
+  '--seed': {
+    variable: 'PETSTORE_SEED',
+    value: 'FILE',
+    about: 'animals of JSON Lines that an empty storage begins with',
+  },
+  '--clock': {
+    variable: 'PETSTORE_CLOCK',
+    value: 'TIME',
+    about: 'with memory: alone: the time that it is at the start',
+  },
 
+  PETSTORE_API_KEYS: {
+    variable: 'PETSTORE_API_KEYS',
+    about: 'API keys, comma between',
+  },
+  '--keys-file': {
+    variable: 'PETSTORE_KEYS_FILE',
+    value: 'FILE',
+    about: 'made by `keys add`; data/keys.json where it exists',
+  },
+
+  '--plugin': {
+    variable: 'PETSTORE_PLUGINS',
+    value: 'PLUGIN',
+    about: 'see below; repeatable; commas in the variable',
+    isRepeatable: true,
+  },
+  '--cors-origin': {
+    variable: 'PETSTORE_CORS_ORIGINS',
+    value: 'ORIGIN',
+    about: 'whose pages may call; repeatable likewise',
+    isRepeatable: true,
+  },
+
+  '--max-body-bytes': {
+    variable: 'PETSTORE_MAX_BODY_BYTES',
+    value: 'BYTES',
+    about: 'longest request body',
+    fallback: '65536',
+  },
+  '--drain': {
+    variable: 'PETSTORE_DRAIN',
+    value: 'SECONDS',
+    about: 'go on serving so long after SIGTERM, /readyz at 503',
+    fallback: '0',
+  },
+
+  '--base-url': {
+    variable: 'PETSTORE_BASE_URL',
+    value: 'URL',
+    about: 'production address, for OpenAPI; links begin with its path',
+  },
+  '--staging-base-url': {
+    variable: 'PETSTORE_STAGING_BASE_URL',
+    value: 'URL',
+    about: 'staging address, for OpenAPI alone',
+  },
+
+  '--tls-cert': {
+    variable: 'PETSTORE_TLS_CERT',
+    value: 'FILE',
+    about: 'certificate chain in PEM; with its key it serves HTTPS',
+  },
+  '--tls-key': {
+    variable: 'PETSTORE_TLS_KEY',
+    value: 'FILE',
+    about: 'its private key in PEM',
+  },
+
+  '--log': {
+    variable: 'PETSTORE_LOG',
+    value: 'LEVEL',
+    about: 'silent, info, or requests, as with --dev',
+    fallback: 'info',
+  },
+  '--log-format': {
+    variable: 'PETSTORE_LOG_FORMAT',
+    value: 'FORMAT',
+    about: 'text, as on a terminal, or json, as elsewhere',
+  },
+
+  '--dev': { about: 'make data/dev-key and tables once; a curl line to try, and docs' },
+
+  '--expires': {
+    value: 'TIME',
+    about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s',
+  },
+  '--after': {
+    value: 'LINE',
+    about: 'with `import`: leave out the lines up to this one',
+    fallback: '0',
+  },
+  '--salvage': {
+    value: 'OUT',
+    about: 'with `check`: save what is sound in a new file, list the rest',
+  },
+  '--from': { value: 'STORAGE', about: 'with `copy`: the storage that is copied' },
+  '--to': { value: 'STORAGE', about: 'with `copy`: the storage that gets what it lacks of it' },
+
+  '--help': { about: 'print this, as -h and `help` do' },
+  '--version': { about: 'print the version, as -v does' },
+} as const satisfies Readonly<Record<string, Option>>;
+
+/** The name of an option: its flag, or its variable where it has no flag. */
+export type OptionName = keyof typeof options;
+
+const isOption = (text: string): text is OptionName => Object.hasOwn(options, text);
+const optionOf = (name: OptionName): Option => options[name];
+const names = Object.keys(options).filter(isOption);
+const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
+
+/** The options of a start. */
+export const serverOptions = names.filter(
+  (name) => name === '--dev' || optionOf(name).variable !== undefined,
+);
+
+/** The lines of the help about options. */
 export function optionsHelp(): readonly string[] {
   return names.map((name) => {
-    const [env, value, about, fallback] = table[name];
-    const given = name === 'PETSTORE_API_KEYS' ? '' : `${name} ${value}`;
-    return `  ${given.padEnd(25)} ${env.padEnd(27)} ${about}${fallback === '' ? '' : ` (default ${fallback})`}`;
+    const { variable = '', value = '', about, fallback } = optionOf(name);
+    const flag = name.startsWith('--') ? `${name} ${value}` : '';
+    const line = `  ${flag.padEnd(25)} ${variable.padEnd(27)} ${about}`;
+    return fallback === undefined ? line : `${line} (default ${fallback})`;
   });
 }
 
-/** What an option was set to, and by what, such as `--port` or `PORT`. */
-export type Setting = Readonly<Record<'text' | 'from', string>>;
+/** What an option was set to, and by what. */
+export interface Setting {
+  /** The value, as it was given. */
+  readonly text: string;
+  /** The flag or the variable that gave it, such as `--port` or `PORT`, for messages. */
+  readonly from: string;
+}
 
-/** A flag beats the environment, which beats the default. */
+/** The settings of this process: a flag beats the environment, which beats the default. */
 export class Settings {
+  /** The words of the command line that are no flags and no values of flags. */
   readonly operands: string[] = [];
   readonly #given = new Map<OptionName, readonly string[]>();
 
   /**
-   * `--flag value` or `--flag=value`, and operands anywhere between; after `--` all are operands.
-   * @throws Refusal
+   * Reads a command line: `--flag value` or `--flag=value`, and operands anywhere between them.
+   * Behind `--` all are operands.
+   *
+   * @throws Refusal for an unknown flag, and for one whose value is missing or too much
    */
   constructor(words: string[]) {
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
       if (word === '--') this.operands.push(...words.splice(0));
-      else if (word.startsWith('-') && word !== '-') this.#take(word, words);
+      else if (word.startsWith('-') && word !== '-') this.#readFlag(word, words);
       else this.operands.push(word);
     }
   }
 
-  #take(word: string, rest: string[]): void {
+  /** Reads one flag, and takes its value from the rest of the words where none is joined to it. */
+  #readFlag(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-    const name = isOption(flag) ? flag : short[flag];
-    if (name === undefined) throw new Refusal(`unknown flag ${flag}${suggestion(flag, names)}`);
+    const name = isOption(flag) ? flag : shortNames[flag];
+    if (name === undefined) refuse(`unknown flag ${flag}${suggestion(flag, names)}`);
+
+    const { value: valueWord, isRepeatable } = optionOf(name);
     const before = this.#given.get(name);
-    if (before !== undefined && name !== '--plugin' && name !== '--cors-origin')
-      throw new Refusal(`flag ${flag} is given twice; give it once`);
-    const wanted = table[name][1];
-    if (wanted === '' && joined !== undefined)
-      throw new Refusal(`flag ${flag} takes no value; write ${flag} alone`);
-    const value = wanted === '' ? 'on' : (joined ?? rest.shift());
-    // A following word that begins with -- is another flag; only --flag=value can give such a
-    // value.
+    if (before !== undefined && !isRepeatable) refuse(`flag ${flag} is given twice; give it once`);
+    if (valueWord === undefined && joined !== undefined)
+      refuse(`flag ${flag} takes no value; write ${flag} alone`);
+
+    const value = valueWord === undefined ? 'on' : (joined ?? rest.shift());
+    // A word that begins with -- is the next flag; only --flag=value can give such a value.
     if (value === undefined || value === '' || (joined === undefined && value.startsWith('--')))
-      throw new Refusal(`flag ${flag} needs a value; write ${flag} ${wanted}`);
+      refuse(`flag ${flag} needs a value; write ${flag} ${valueWord}`);
+
     this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** @throws Refusal for a flag that is not among the known. */
-  refuseOthers(known: readonly OptionName[], whose: string): void {
+  /** @throws Refusal for a flag that is not among those that the command knows. */
+  refuseOthers(known: readonly OptionName[], command: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
-    if (other !== undefined) throw new Refusal(`flag ${other} is not for ${whose}; leave it out`);
+    if (other !== undefined) refuse(`flag ${other} is not for ${command}; leave it out`);
   }
 
-  /** Undefined where neither a flag nor the environment sets it. */
+  /** What set the option; undefined where neither a flag nor the environment does. */
   find(name: OptionName): Setting | undefined {
-    const [env] = table[name];
     const [given] = this.#given.get(name) ?? [];
-    const text = given ?? process.env[env];
+    if (given !== undefined) return { text: given, from: name };
+
+    const { variable = '' } = optionOf(name);
+    const text = process.env[variable];
     // An empty variable counts as unset: an environment file cannot unset one.
-    return text ? { text, from: given === undefined ? env : name } : undefined;
+    return text ? { text, from: variable } : undefined;
   }
 
-  /** The default where neither sets it. */
-  get(name: OptionName, fallback: string = table[name][3]): Setting {
+  /** What set the option; its default where neither a flag nor the environment does. */
+  get(name: OptionName, fallback = optionOf(name).fallback ?? ''): Setting {
     return this.find(name) ?? { text: fallback, from: name };
   }
 
-  /** All values of a repeated flag, or of a variable with commas. */
-  list(name: 'PETSTORE_API_KEYS' | '--plugin' | '--cors-origin'): readonly Setting[] {
+  /** All values of a flag that was repeated, or of a variable with commas. */
+  list(name: OptionName): readonly Setting[] {
     const { text, from } = this.get(name);
     const texts = this.#given.get(name) ?? text.split(',').map((each) => each.trim());
     return texts.filter((each) => each !== '').map((each) => ({ text: each, from }));
   }
 }
 
+/** What the module of a command exports as `run`; operands are what follows the command's name. */
+export type Run = (settings: Settings, operands: readonly string[]) => Promise<void>;
+
 /**
- * What to try in place of an unknown word: one that begins so, or has other letters in two places
- * at most.
+ * The end of a message about an unknown word: it names a known word that begins so, or whose
+ * letters differ in two places at most.
  */
 export function suggestion(word: string, known: readonly string[]): string {
   const lacking = (one: string, other: string) =>
     [...one].reduce((rest, char) => rest.replace(char, ''), other).length;
+
   const isNear = (other: string) =>
     other.startsWith(word || ' ') || lacking(word, other) + lacking(other, word) <= 2;
+
   const near = known.find(isNear);
   return near === undefined ? '; --help lists all' : `; did you mean ${near}?`;
 }
 
-/** What `parse` makes of the text. @throws Refusal with the rule where that is nothing or false */
+/**
+ * What `parse` makes of the text of a setting.
+ *
+ * @throws Refusal with the rule, where `parse` answers undefined or false
+ */
 export function read<T>(
   { text, from }: Setting,
   parse: (text: string) => T | false | undefined,
@@ -184,18 +275,31 @@ export function read<T>(
 ): T {
   const value = parse(text);
   if (value !== undefined && value !== false) return value;
+
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  throw new Refusal(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
+  refuse(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
 }
 
-/** Only decimal digits: no sign, exponent or leading zero. @throws Refusal */
+/**
+ * The whole number of a setting, which consists of decimal digits alone: no sign, exponent or
+ * leading zero.
+ *
+ * @throws Refusal
+ */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
-  const isInRange = (number: number) => number >= least && number <= most;
-  const parse = (text: string) =>
-    /^(0|[1-9][0-9]{0,15})$/.test(text) && isInRange(Number(text)) && Number(text);
+  const parse = (text: string) => {
+    const number = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : NaN;
+    return number >= least && number <= most && number;
+  };
+
   return read(setting, parse, `a whole number from ${least} to ${most}`);
 }
 
+/**
+ * The one of the words that a setting is.
+ *
+ * @throws Refusal
+ */
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
   return read(setting, (text) => words.find((word) => word === text), `one of ${words.join(', ')}`);
 }
@@ -204,12 +308,17 @@ export function readWord<Word extends string>(setting: Setting, words: readonly 
 export function timeOf(text: string): number {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
   const day = text.slice(0, 10);
+
   // `Date` reads 31 February as 3 March.
   const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
-/** In milliseconds. @throws Refusal */
+/**
+ * A duration such as `90d`, in milliseconds.
+ *
+ * @throws Refusal
+ */
 export function readDuration(setting: Setting): number {
   const unitMs: Readonly<Record<string, number>> = {
     s: 1_000,
@@ -217,28 +326,39 @@ export function readDuration(setting: Setting): number {
     h: 3_600_000,
     d: 86_400_000,
   };
+
   const parse = (text: string) => {
     const [, count, unit = ''] = /^([1-9][0-9]{0,5})(.)$/.exec(text) ?? [];
     return unitMs[unit] !== undefined && Number(count) * unitMs[unit];
   };
+
   return read(setting, parse, 'a time such as 90d, 12h, 30m or 60s, of at most six digits');
 }
 
-/** Undefined where neither file is named. @throws Refusal */
-export async function readTlsFiles(settings: Settings) {
-  const [certFile, keyFile] = [settings.find('--tls-cert'), settings.find('--tls-key')];
+/**
+ * The certificate and the key of `--tls-cert` and `--tls-key`; undefined where neither is named.
+ *
+ * @throws Refusal
+ */
+export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefined> {
+  const certFile = settings.find('--tls-cert');
+  const keyFile = settings.find('--tls-key');
+
   if (certFile === undefined && keyFile === undefined) return undefined;
   if (certFile === undefined || keyFile === undefined)
-    throw new Refusal(
+    refuse(
       'HTTPS needs a certificate and its private key; give both --tls-cert FILE and --tls-key FILE',
     );
+
   const readPem = ({ text, from }: Setting) =>
     orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
-  const [cert, key] = [await readPem(certFile), await readPem(keyFile)];
+  const pair = { cert: await readPem(certFile), key: await readPem(keyFile) };
+
+  // This is imported only here, as Node's TLS is large, and most servers do without.
   const { createSecureContext } = await import('node:tls');
-  const problem = `${certFile.from} ${certFile.text} and ${keyFile.from} ${keyFile.text} do not serve HTTPS`;
+  const files = `${certFile.from} ${certFile.text} and ${keyFile.from} ${keyFile.text}`;
   const mend =
     'give a certificate in PEM, its chain after it, and its private key without a passphrase';
-  await orRefuse(problem, mend, () => createSecureContext({ cert, key }));
-  return { cert, key };
+  await orRefuse(`${files} do not serve HTTPS`, mend, () => createSecureContext(pair));
+  return pair;
 }

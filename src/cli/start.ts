@@ -13,15 +13,18 @@ import {
   type Listening,
   type Log,
   type Petstore,
+  type PetStorage,
   type Plugin,
 } from '../index.js';
-import { openApiKeys } from './keys.js';
-import { logTo, Refusal } from './output.js';
+import { openApiKeys, type ApiKeys } from './keys.js';
+import { logTo, refuse, type LogFormat } from './output.js';
+import { loadPlugins } from './plugins.js';
 import {
   read,
   readTlsFiles,
   readWholeNumber,
   readWord,
+  type Run,
   type Setting,
   type Settings,
   timeOf,
@@ -31,234 +34,328 @@ import { readStorage, type NamedStorage } from './storages.js';
 /** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */
 const stopTimeoutMs = 9_500;
 
+/** A server on its way from start to end, as a signal finds it. */
+interface Server extends Options {
+  readonly apiKeys: ApiKeys;
+  /** Undefined while the storage still opens. */
+  petstore?: Petstore;
+  /** Undefined until the port is open. */
+  listening?: Listening;
+  /** Whether a signal, or a fault of ours, has begun the end. */
+  isEnding: boolean;
+}
+
 /**
- * Checks options, files, keys and plugin modules before it opens the storage. @throws Refusal;
- * PetstoreError
+ * Starts a server, which goes on until a signal ends it. Options, files, keys and the modules of
+ * plugins are checked before the storage is opened.
+ *
+ * @throws Refusal
+ * @throws PetstoreError `storage_…`
  */
-export async function start(settings: Settings): Promise<void> {
-  // As `listen` does, but before any file is made.
+export const run: Run = async (settings) => {
+  // `listen` refuses these runtimes too, but only after files were made.
   if ('Bun' in globalThis || 'Deno' in globalThis)
-    throw new Refusal(
-      'a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve',
-    );
+    refuse('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
+
+  const options = await readOptions(settings);
+  const { isDev, named, log, plugins } = options;
+
+  // A port in use must leave no new file. Later starts do not try the port: a client that connects
+  // then would be cut off.
+  if (isDev || named?.place === '') await tryPort(options);
+  const apiKeys = await openApiKeys(settings, log);
+
+  const server: Server = { ...options, apiKeys, isEnding: false };
+  handleSignals(server);
+
+  const storage = await openStorage(options);
+  const devKey = isDev ? await apiKeys.addDevKey() : undefined;
+  const listening = await serve(server, storage);
+  if (listening === undefined) return;
+
+  log('info', 'listening', {
+    url: listening.url,
+    storage: named?.text ?? 'memory:',
+    pets: storage.size,
+    readyMs: Math.round(performance.now()),
+    pid: process.pid,
+  });
+
+  if (devKey !== undefined) process.stdout.write(devBanner(listening.url, devKey, plugins));
+};
+
+/** What the settings of a start say. */
+type Options = Awaited<ReturnType<typeof readOptions>>;
+
+/**
+ * Reads and checks the settings, and the files and modules that they name.
+ *
+ * @throws Refusal
+ */
+async function readOptions(settings: Settings) {
   const isDev = settings.find('--dev') !== undefined;
-  const hostRule = 'an address or a host name such as 127.0.0.1 or ::1';
   const host = read(
     settings.get('--host'),
     (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text,
-    hostRule,
+    'an address or a host name such as 127.0.0.1 or ::1',
   );
   const port = readWholeNumber(settings.get('--port'), 0, 65_535);
+
   const named = await readStorage(settings.get('--storage'));
   const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
   const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const clock = readClock(settings.find('--clock'), named);
-  const seed = settings.find('--seed');
-  const seeds = seed && (await (await import('./import.js')).readSeed(seed.text));
-  let tls = await readTlsFiles(settings);
-  const logged = readWord(settings.get('--log', isDev ? 'requests' : 'info'), [
+
+  const seedFile = settings.find('--seed');
+  const seed = seedFile && (await (await import('./import.js')).readSeed(seedFile.text));
+  const tls = await readTlsFiles(settings);
+
+  const logLevel = readWord(settings.get('--log', isDev ? 'requests' : 'info'), [
     'silent',
     'info',
     'requests',
   ]);
-  const format = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), [
+  const logFormat = readWord(settings.get('--log-format', process.stdout.isTTY ? 'text' : 'json'), [
     'text',
     'json',
   ]);
-  const log: Log = logged === 'silent' ? () => undefined : logTo(process.stdout, format);
-  const isAsked =
-    isDev ||
-    settings.find('--plugin') !== undefined ||
-    settings.find('--cors-origin') !== undefined;
-  const plugins = isAsked
-    ? await (await import('./plugins.js')).loadPlugins(settings)
-    : new Map<string, Plugin>();
-  // A port in use must leave no new file. Later starts do not try it: a client that connects then
-  // would be cut off.
-  if (isDev || named?.place === '') await tryPort(host, port).catch(refusePort);
-  const apiKeys = await openApiKeys(settings, log);
+  const log: Log = logLevel === 'silent' ? () => undefined : logTo(process.stdout, logFormat);
+  const plugins = await loadPlugins(settings);
 
-  let petstore: Petstore | undefined;
-  let listening: Listening | undefined;
-  let isEnding = false;
-
-  function refusePort(error: unknown): never {
-    if (!(error instanceof Error && 'syscall' in error)) throw error;
-    const problem =
-      codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
-    const free = port < 60_000 ? port + 100 : port - 100;
-    const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--host or --port';
-    throw new Refusal(`port ${port} of ${host} ${problem}; choose another with ${another}`);
-  }
-
-  async function end(signal: string, code: number, hurriedCode: number) {
-    if (isEnding) process.exit(hurriedCode);
-    isEnding = true;
-    if (code === 0 && listening !== undefined && drainSeconds > 0) {
-      log('info', 'draining', { signal, seconds: drainSeconds });
-      petstore?.drain();
-      await wait(1_000 * drainSeconds);
-    }
-    log('info', 'stopping', { signal });
-    // Waits for no request, plugin or disk that hangs.
-    setTimeout(() => {
-      log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
-      process.exit(1);
-    }, stopTimeoutMs);
-    // A storage that is still opening is left as by a crash: it may open for ever.
-    await petstore?.close().catch((error: unknown) => {
-      log('error', 'closing failed', { error: reasonOf(error) });
-      code ||= 1;
-    });
-    process.exit(code);
-  }
-
-  async function reload() {
-    apiKeys.reload();
-    try {
-      tls = await readTlsFiles(settings);
-      if (tls === undefined) return;
-      listening?.setTls(tls);
-      log('info', 'TLS files read again');
-    } catch (error) {
-      log('warn', 'TLS files not read again: the last good pair stays', { error: reasonOf(error) });
-    }
-  }
-
-  // A second signal ends it at once, with the exit code that a shell gives a signal: 128 and its
-  // number.
-  process.on('SIGINT', () => void end('SIGINT', 0, 130));
-  process.on('SIGTERM', () => void end('SIGTERM', 0, 143));
-  process.on('SIGHUP', () => void reload());
-  process.on('uncaughtException', (error) => {
-    log('error', 'a fault of ours', { error: detailOf(error) });
-    if (logged === 'silent') process.stderr.write(`${detailOf(error)}\n`);
-    // Closed as by a signal: other requests may still be answered, and animals that wait for the
-    // disk be kept.
-    void end('uncaughtException', 70, 70);
-  });
-
-  const open = async () =>
-    (await named?.open(isDev ? 'dev' : 'serve', log)) ??
-    memoryStorage({ pets: seeds?.drafts ?? [] });
-  let storage = await open();
-  if (seeds !== undefined) {
-    let isSeeded = named === undefined;
-    if (named !== undefined && (await storage.list({ limit: 1 })).length === 0) {
-      // All of it is one commit, which is not the open storage's to make.
-      await storage.close();
-      isSeeded = await named.seed(seeds.drafts, seeds.source, log);
-      storage = await open();
-    }
-    const [said, pets] = isSeeded
-      ? ['seeded', seeds.drafts.length]
-      : ['not seeded: the storage holds animals', undefined];
-    log('info', said, { file: seed?.text, pets });
-  }
-  const devKey = isDev ? await apiKeys.addDevKey() : undefined;
-  if (clock !== undefined)
-    log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
-  const requests = logged === 'requests' ? [requestLog(format === 'json', apiKeys.verify)] : [];
-  petstore = createPetstore({
-    keys: apiKeys.verify,
-    storage,
-    ...(clock && { clock }),
-    plugins: [...requests, ...plugins.values()],
+  return {
+    settings,
+    isDev,
+    host,
+    port,
+    /** Undefined for `memory:`. */
+    named,
+    seed,
+    drainSeconds,
+    /** The pair that was read last; SIGHUP reads another. */
+    tls,
+    logLevel,
+    logFormat,
     log,
-    maxBodyBytes,
-    ...(baseUrl && { baseUrl }),
-    ...(stagingBaseUrl && { stagingBaseUrl }),
-  });
-  try {
-    listening = await petstore.listen({ host, port, ...(tls && { tls }) });
-  } catch (error) {
-    // A signal closed the petstore; `end` exits.
-    if (isEnding) return;
-    await petstore.close();
-    refusePort(error);
-  }
-  // A SIGHUP may have read others meanwhile.
-  if (tls !== undefined) listening.setTls(tls);
-  const [text, readyMs] = [named?.text ?? 'memory:', Math.round(performance.now())];
-  log('info', 'listening', {
-    url: listening.url,
-    storage: text,
-    pets: storage.size,
-    readyMs,
-    pid: process.pid,
-  });
-  if (devKey !== undefined)
-    process.stdout.write(devBanner(listening.url, devKey, plugins.has('docs')));
+    plugins,
+    /** Those of the options of `createPetstore` that the settings have. */
+    contract: {
+      maxBodyBytes,
+      ...(clock && { clock }),
+      ...(baseUrl && { baseUrl }),
+      ...(stagingBaseUrl && { stagingBaseUrl }),
+    },
+  };
 }
 
-function readUrl(setting: Setting | undefined) {
+function readUrl(setting: Setting | undefined): string | undefined {
   const parse = (text: string) => /^https?:\/\//i.test(text) && URL.canParse(text) && text;
   return setting && read(setting, parse, 'an absolute URL such as https://api.example.com/v1');
 }
 
-/** A clock that begins at `--clock` and runs on. @throws Refusal where wrong times would last. */
+/**
+ * A clock that begins at the time of `--clock` and runs on.
+ *
+ * @throws Refusal for a storage that lasts, in which wrong times would stay
+ */
 function readClock(setting: Setting | undefined, named: NamedStorage | undefined) {
   if (setting === undefined) return undefined;
-  if (named !== undefined)
-    throw new Refusal(
-      `${setting.from} would leave wrong times in ${named.text}; use it with --storage memory: alone`,
-    );
+  if (named !== undefined) {
+    const problem = `${setting.from} would leave wrong times in ${named.text}`;
+    refuse(`${problem}; use it with --storage memory: alone`);
+  }
+
   const parse = (text: string) => {
     const time = /T..:..:../i.test(text) ? timeOf(text.toUpperCase()) : NaN;
     return time >= 0 && time;
   };
-  const at =
-    read(setting, parse, 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z') -
-    performance.now();
-  return () => Math.floor(at + performance.now());
+
+  const rule = 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z';
+  const startOfProcess = read(setting, parse, rule) - performance.now();
+  return () => Math.floor(startOfProcess + performance.now());
 }
 
-async function tryPort(host: string, port: number): Promise<void> {
+/** @throws Refusal where the port cannot be listened on */
+async function tryPort(options: Options) {
   // `close` waits for those who have connected.
   const server = createServer((socket) => socket.destroy());
-  await once(server.listen(port, host), 'listening');
+  const listening = once(server.listen(options.port, options.host), 'listening');
+  await listening.catch((error: unknown) => refusePort(options, error));
   await once(server.close(), 'close');
+}
+
+/** @throws Refusal where the error is one of listening on the port; else the error itself */
+function refusePort({ isDev, host, port }: Options, error: unknown): never {
+  if (!(error instanceof Error && 'syscall' in error)) throw error;
+
+  const problem =
+    codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
+  const free = port < 60_000 ? port + 100 : port - 100;
+  const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--host or --port';
+  refuse(`port ${port} of ${host} ${problem}; choose another with ${another}`);
+}
+
+/** Opens the storage. Where it holds no animals, those of `--seed` are added first. */
+async function openStorage({ isDev, named, seed, log }: Options): Promise<PetStorage> {
+  const open = async () =>
+    (await named?.open(isDev ? 'dev' : 'serve', log)) ??
+    memoryStorage({ pets: seed?.drafts ?? [] });
+
+  let storage = await open();
+  if (seed === undefined) return storage;
+
+  let isSeeded = named === undefined;
+  if (named !== undefined && (await storage.list({ limit: 1 })).length === 0) {
+    // All of the seed is one commit, which an open storage does not make.
+    await storage.close();
+    isSeeded = await named.seed(seed.drafts, seed.source, log);
+    storage = await open();
+  }
+
+  if (isSeeded) log('info', 'seeded', { file: seed.path, pets: seed.drafts.length });
+  else log('info', 'not seeded: the storage holds animals', { file: seed.path });
+  return storage;
+}
+
+/**
+ * Makes the petstore and opens its port; answers undefined where a signal has closed it meanwhile.
+ *
+ * @throws Refusal
+ */
+async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
+  const { host, port, tls, contract, apiKeys, log, plugins } = server;
+  const { clock } = contract;
+  if (clock !== undefined)
+    log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
+
+  const requestLogs =
+    server.logLevel === 'requests' ? [requestLog(server.logFormat, apiKeys.verify)] : [];
+  const petstore = createPetstore({
+    ...contract,
+    keys: apiKeys.verify,
+    storage,
+    plugins: [...requestLogs, ...plugins.values()],
+    log,
+  });
+  server.petstore = petstore;
+
+  try {
+    server.listening = await petstore.listen({ host, port, ...(tls && { tls }) });
+  } catch (error) {
+    // A signal closed the petstore; `end` exits.
+    if (server.isEnding) return undefined;
+    await petstore.close();
+    refusePort(server, error);
+  }
+
+  // A SIGHUP may have read another pair while plugins opened.
+  if (server.tls !== undefined) server.listening.setTls(server.tls);
+  return server.listening;
+}
+
+/** Ends the server by signals and by faults of ours, and reloads it by SIGHUP. */
+function handleSignals(server: Server): void {
+  // A second signal ends it at once, with the exit code that a shell gives a signal.
+  const endBySignal = (signal: string, number: number) => void end(server, signal, 0, 128 + number);
+  process.on('SIGINT', endBySignal);
+  process.on('SIGTERM', endBySignal);
+  process.on('SIGHUP', () => void reload(server));
+
+  process.on('uncaughtException', (error) => {
+    server.log('error', 'a fault of ours', { error: detailOf(error) });
+    if (server.logLevel === 'silent') process.stderr.write(`${detailOf(error)}\n`);
+    // It ends as by a signal: other requests may still be answered, and animals that wait for the
+    // disk may be kept.
+    void end(server, 'uncaughtException', 70, 70);
+  });
+}
+
+/**
+ * Ends the process: drains, closes the petstore, and exits by `code`, or by 1 where closing fails
+ * or takes too long. Called again meanwhile it exits at once, by `codeAtOnce`.
+ */
+async function end(server: Server, signal: string, code: number, codeAtOnce: number) {
+  if (server.isEnding) process.exit(codeAtOnce);
+  server.isEnding = true;
+  const { log, drainSeconds } = server;
+
+  if (code === 0 && server.listening !== undefined && drainSeconds > 0) {
+    log('info', 'draining', { signal, seconds: drainSeconds });
+    server.petstore?.drain();
+    await wait(1_000 * drainSeconds);
+  }
+
+  log('info', 'stopping', { signal });
+
+  // The process waits for no request, plugin or disk that hangs.
+  setTimeout(() => {
+    log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
+    process.exit(1);
+  }, stopTimeoutMs);
+
+  // A storage that is still opening is left as by a crash: it may open for ever.
+  await server.petstore?.close().catch((error: unknown) => {
+    log('error', 'closing failed', { error: reasonOf(error) });
+    code ||= 1;
+  });
+  process.exit(code);
+}
+
+/** Reads the keys file and the TLS files again. Where one is bad, what was read before stays. */
+async function reload(server: Server) {
+  server.apiKeys.reload();
+
+  try {
+    const tls = await readTlsFiles(server.settings);
+    if (tls === undefined) return;
+
+    server.tls = tls;
+    server.listening?.setTls(tls);
+    server.log('info', 'TLS files read again');
+  } catch (error) {
+    server.log('warn', 'TLS files not read again: the last good pair stays', {
+      error: reasonOf(error),
+    });
+  }
 }
 
 /**
  * Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a
  * `psk_` (C40).
  */
-function requestLog(isJson: boolean, verify: (token: string) => string | undefined): Plugin {
+function requestLog(format: LogFormat, verify: ApiKeys['verify']): Plugin {
   const isKey = (text: string) => text.includes('psk_') || verify(text) !== undefined;
   const shown = (segment: string) =>
     [segment, querystring.unescape(segment)].some(isKey) ? '…' : segment;
-  return (host) =>
-    host.onReply(
-      ({ method, route, status, milliseconds, keyName: key }, { path: asked, address }) => {
-        const path = asked === route ? route : asked.split('/', 20).map(shown).join('/');
-        const ms = Math.round(milliseconds * 1_000) / 1_000;
-        if (isJson)
-          return host.log('info', 'request', { method, path, route, status, ms, key, address });
-        const words = [
-          method || '-',
-          path || '-',
-          status,
-          `${ms.toFixed(1)} ms`,
-          key ?? '-',
-          address ?? '-',
-        ];
-        return host.log(
-          'info',
-          [...words, ...(route === undefined || route === path ? [] : [route])].join(' '),
-        );
-      },
-    );
+
+  return ({ log, onReply }) =>
+    onReply(({ method, route, status, milliseconds, keyName: key }, { path: sent, address }) => {
+      const path = sent === route ? route : sent.split('/', 20).map(shown).join('/');
+      const ms = Math.round(milliseconds * 1_000) / 1_000;
+      if (format === 'json')
+        return log('info', 'request', { method, path, route, status, ms, key, address });
+
+      const request = `${method || '-'} ${path || '-'} ${status} ${ms.toFixed(1)} ms`;
+      const line = `${request} ${key ?? '-'} ${address ?? '-'}`;
+      return log('info', route === undefined || route === path ? line : `${line} ${route}`);
+    });
 }
 
-function devBanner(url: string, key: string, hasDocs: boolean): string {
+/**
+ * A curl line that a shell runs to add an animal and to list all, and the address of the page in
+ * front where one is served.
+ */
+function devBanner(url: string, key: string, plugins: Options['plugins']): string {
   // Not every system connects to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-  const curl = `curl -sS -w '\\n'${url.startsWith('https:') ? ' -k' : ''} -H 'Authorization: Bearer ${key}'`;
-  const animal = `-H 'Content-Type: application/json' -d '{"name":"Rex","categoryId":1,"status":"available"}'`;
-  // In quotes, as some shells read the brackets of an IPv6 address as a pattern.
+
+  const insecure = url.startsWith('https:') ? ' -k' : '';
+  const curl = `curl -sS -w '\\n'${insecure} -H 'Authorization: Bearer ${key}'`;
+  const json = '{"name":"Rex","categoryId":1,"status":"available"}';
+  const animal = `-H 'Content-Type: application/json' -d '${json}'`;
+
+  // The addresses are in quotes, as some shells read the brackets of an IPv6 address as a pattern.
   const line = `${curl} ${animal} '${home}/v1/pets' && ${curl} '${home}/v1/pets'\n`;
-  return hasDocs ? `Page: ${home}/  Docs: ${home}/docs\n${line}` : line;
+  return plugins.has('docs') ? `Page: ${home}/  Docs: ${home}/docs\n${line}` : line;
 }

@@ -8,13 +8,19 @@ import { inspect } from 'node:util';
 import { petStatuses, type Pet, type PetDraft, type PetQuery, type PetStorage } from '../index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
+/** The ends of an int64. */
 const ends = [-(2n ** 63n), 2n ** 63n - 1n];
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
+
+/** So many drafts of different names. */
 const numbered = (count: number): PetDraft[] =>
   Array.from({ length: count }, (_, at) => ({ ...rex, name: `n${at}` }));
+
+/** The animals that a storage makes of these drafts, where it has no others. */
 const kept = (drafts: readonly PetDraft[]): Pet[] =>
   drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
 
+/** What a program without types may give in place of a query. */
 const impossibleQueries: readonly unknown[] = [
   ...[undefined, null, {}],
   ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
@@ -23,8 +29,10 @@ const impossibleQueries: readonly unknown[] = [
 
 /**
  * Registers the tests with node:test. `insertOnce`, `records` and what needs a restart are not
- * tested. @param options `open` answers another storage for each test, open and without animals;
- * the suite closes it.
+ * tested.
+ *
+ * @param options `open` answers another storage for each test, open and without animals; the suite
+ * closes it.
  */
 export function testStorage({
   open,
@@ -40,6 +48,7 @@ export function testStorage({
     void test(what, async (t) => {
       const storage = await open();
       t.after(() => storage.close());
+
       await Promise.all(drafts.map((draft) => storage.insert(draft)));
       await run(storage);
     });
@@ -50,6 +59,7 @@ export function testStorage({
       [],
       async (storage) => {
         const pet = { id: 1n, ...rex };
+
         await storage.ready?.();
         assert.deepEqual(await storage.insert(rex), pet);
         assert.deepEqual(await storage.get(1n), pet);
@@ -73,6 +83,7 @@ export function testStorage({
       '\uFFFF',
       'x'.repeat(70_000),
     ];
+
     const given = [...categories, ...texts.map((name) => ({ ...rex, name }))];
     rule(
       'any int64 and any text are kept exactly, and a status that is left out is absent',
@@ -89,6 +100,7 @@ export function testStorage({
       [],
       async (storage) => {
         const pets = kept(numbered(300));
+
         assert.deepEqual(
           await Promise.all(numbered(300).map((draft) => storage.insert(draft))),
           pets,
@@ -108,6 +120,7 @@ export function testStorage({
       async (storage) => {
         const all = kept(mixed);
         assert.deepEqual(await storage.list({ limit: 100 }), all);
+
         for (const status of statuses) {
           for (const limit of [1, 2, 7, 39, 40, 100]) {
             for (const after of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
@@ -117,6 +130,7 @@ export function testStorage({
                 (pet) => status === undefined || pet.status === status,
               );
               assert.deepEqual(await storage.list(query), matching.slice(0, limit));
+
               const page = await storage.texts?.list(query);
               if (page === undefined) continue;
               assert.equal(page.texts.length, Math.min(limit, matching.length));
@@ -133,6 +147,7 @@ export function testStorage({
     rule('what is not there is undefined, and in no list', [], async (storage) => {
       for (const id of [...ends, -1n, 0n, 1n, 2n ** 53n])
         assert.equal(await storage.get(id), undefined);
+
       for (const query of [
         { limit: 1 },
         { limit: 100, status: 'sold' as const },
@@ -151,6 +166,7 @@ export function testStorage({
         await storage.texts?.list(query),
       ];
       const pages = () => Promise.all(queries.map(pageOf));
+
       const before = await pages();
       await Promise.all(numbered(5).map((draft) => storage.insert({ ...draft, status: 'sold' })));
       assert.deepEqual(await pages(), before);
@@ -161,6 +177,7 @@ export function testStorage({
       [],
       async ({ texts }) => {
         if (texts === undefined) return;
+
         const json = '{"id":1,"name":"T\u00c3\u00bcm","categoryId":5,"status":"sold"}';
         assert.deepEqual(await texts.insert({ ...rex, name: 'Tüm', status: 'sold' }), {
           id: 1n,
@@ -183,6 +200,7 @@ export function testStorage({
               TypeError,
               inspect(query),
             );
+
         const wrong = [
           { name: 5 },
           { name: '\ud800' },
@@ -192,6 +210,7 @@ export function testStorage({
         ];
         for (const draft of [null, {}, ...wrong.map((member) => ({ ...rex, ...member }))])
           await assert.rejects(storage.insert(draft as PetDraft), TypeError);
+
         assert.deepEqual(await storage.list({ limit: 5 }), kept([rex]));
         assert.equal((await storage.insert(rex)).id, 2n);
       },
@@ -203,9 +222,11 @@ export function testStorage({
       async (storage) => {
         const inserts = numbered(50).map((draft) => storage.insert(draft));
         const closing = [storage.close(), storage.close()];
+
         assert.deepEqual(await Promise.all(inserts), kept(numbered(50)));
         await Promise.all(closing);
         await storage.close();
+
         await assert.rejects(storage.ready ? storage.ready() : storage.get(1n), unavailable);
         // A method of `texts` may throw instead of rejecting.
         for (const face of [storage, storage.texts ?? storage]) {

@@ -50,6 +50,7 @@ export function appendingOn(platform: NodeJS.Platform) {
   return { append: appendInSteps(steps), appendFlags: 0 };
 }
 
+/** This machine's disk, by node:fs. */
 export const nodeDisk = {
   ...steps,
   ...appendingOn(process.platform),

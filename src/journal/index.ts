@@ -23,7 +23,15 @@ import { batchBytes, commitLine, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere } from './lock.js';
 import { replay, type OnCommit } from './replay.js';
 
-export { appendingOn, appendInSteps, createFile, nodeDisk, unusable, withFile } from './disk.js';
+export {
+  appendingOn,
+  appendInSteps,
+  createFile,
+  nodeDisk,
+  syncFolder,
+  unusable,
+  withFile,
+} from './disk.js';
 export type { Disk, FileFacts } from './disk.js';
 export {
   batchBytes,
@@ -91,8 +99,11 @@ export async function openJournal(
   }
 }
 
-/** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
-async function makeFolder(disk: Disk, folder: string): Promise<void> {
+/**
+ * Makes a folder and those above it where they are missing, each of mode 700, their names on the
+ * medium. (Node's recursive `mkdir` never ends below /proc.)
+ */
+export async function makeFolder(disk: Disk, folder: string): Promise<void> {
   // A drive of Windows may be missing.
   if (folder === dirname(folder) || (await undefinedAt('ENOENT', disk.factsAt(folder)))) return;
   await makeFolder(disk, dirname(folder));

@@ -15,8 +15,9 @@ export interface CorsOptions {
 const exposedHeaders = 'Link,Location,Deprecation,Sunset,Retry-After,WWW-Authenticate,Allow,Accept';
 
 /**
- * Lets pages of these origins alone send all methods and headers, and read all answers. @throws
- * TypeError
+ * Lets pages of these origins alone send all methods and headers, and read all answers.
+ *
+ * @throws TypeError for what is no origin as browsers send it
  */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
@@ -27,29 +28,37 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
     maxAge: 600,
     preflightContinue: true,
   });
+
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
       const made = new Map<string, string>();
-      // Of Node's request and response only what the package uses.
-      const asked = 'access-control-request-headers';
-      const request = { method, headers: { origin: header('origin'), [asked]: header(asked) } };
+      // Of Node's request and response these have only what the package uses.
+      const requested = 'access-control-request-headers';
+      const request = {
+        method,
+        headers: { origin: header('origin'), [requested]: header(requested) },
+      };
       const response = {
         getHeader: (name: string) => made.get(name),
         setHeader: (name: string, value: string) => made.set(name, value),
         end: () => undefined,
       };
+
       decide(request, response, () => undefined);
       return [...made].flat();
     });
 }
 
 /**
- * Refuses other spellings of an origin too: browsers and the package compare the text. @throws
- * TypeError
+ * The text, where it is an origin. Other spellings of one are refused too, for browsers and the
+ * package compare the text.
+ *
+ * @throws TypeError
  */
 function checkOrigin(text: string): string {
   const origin = URL.canParse(text) ? new URL(text).origin : 'null';
   if (origin === text && /^https?:/.test(text)) return text;
+
   const mend = /^https?:/.test(origin) ? `write ${origin}` : 'write one such as https://a.example';
   throw new TypeError(`${JSON.stringify(text)} is no origin as browsers send it; ${mend}`);
 }

@@ -7,54 +7,63 @@ import { codeOf, toByteString, type Plugin, type Reply } from '../index.js';
 
 /** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Serves the pages and what they load, without a key. @throws Error that names the package to
- * install.
+ * Serves the pages and what they load, without a key.
+ *
+ * @throws Error that names the package to install, with the code of Node's error
  */
 export function docsPlugin(): Plugin {
-  const replyOf = (type: string, text: string): Reply => ({
-    status: 200,
-    headers: ['Content-Security-Policy', policy],
-    contentType: `text/${type}; charset=utf-8`,
-    body: toByteString(text),
-  });
-  const read = (type: string, path: string): Reply => replyOf(type, readFileSync(path, 'utf8'));
   const page = fileURLToPath(new URL('../../page/', import.meta.url));
   const library = libraryFolder();
+  const docs = readFileSync(`${page}docs.html`, 'utf8');
   // Swagger UI has 1.9 MB: browsers keep it for a day.
   const cacheControl = 'public, max-age=86400';
-  const docs = readFileSync(`${page}docs.html`, 'utf8');
+
   const replies: Readonly<Record<string, Reply>> = {
-    '/': read('html', `${page}index.html`),
-    '/page/style.css': read('css', `${page}style.css`),
-    '/page/script.js': read('javascript', `${page}script.js`),
-    '/docs': replyOf('html', docs),
+    '/': fileReply('html', `${page}index.html`),
+    '/page/style.css': fileReply('css', `${page}style.css`),
+    '/page/script.js': fileReply('javascript', `${page}script.js`),
+    '/docs': textReply('html', docs),
     // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not
     // against `/`.
-    '/docs/': replyOf('html', docs.replaceAll('docs/', '')),
-    '/docs/start.js': read('javascript', `${page}docs.js`),
-    '/docs/swagger-ui.css': { ...read('css', `${library}/swagger-ui.css`), cacheControl },
+    '/docs/': textReply('html', docs.replaceAll('docs/', '')),
+    '/docs/start.js': fileReply('javascript', `${page}docs.js`),
+    '/docs/swagger-ui.css': { ...fileReply('css', `${library}/swagger-ui.css`), cacheControl },
     '/docs/swagger-ui-bundle.js': {
-      ...read('javascript', `${library}/swagger-ui-bundle.js`),
+      ...fileReply('javascript', `${library}/swagger-ui-bundle.js`),
       cacheControl,
     },
   };
+
   return ({ route }) => {
     for (const [path, reply] of Object.entries(replies))
       route({ path, methods: { GET: { handler: () => reply } } });
   };
 }
 
+function textReply(type: string, text: string): Reply {
+  return {
+    status: 200,
+    headers: ['Content-Security-Policy', policy],
+    contentType: `text/${type}; charset=utf-8`,
+    body: toByteString(text),
+  };
+}
+
+function fileReply(type: string, path: string): Reply {
+  return textReply(type, readFileSync(path, 'utf8'));
+}
+
 function libraryFolder(): string {
   try {
     return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   } catch (cause) {
-    const message =
-      'docsPlugin needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5';
-    // The command line tells by the code that a package is missing.
-    throw Object.assign(new Error(message, { cause }), { code: codeOf(cause) });
+    const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
+    const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
+    // By the code the command line knows that a package is missing.
+    throw Object.assign(error, { code: codeOf(cause) });
   }
 }

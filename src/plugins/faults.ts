@@ -7,12 +7,13 @@ const codes: Readonly<Record<string, ReplyErrorCode>> = {
   500: 'internal_error',
   503: 'unavailable',
 };
-/** A client must not keep connections open for ever. */
+/** The longest delay: a client must not keep connections open for ever. */
 const maxDelayMs = 30_000;
 const rule =
   'Petstore-Fault must be one or more of status=429, status=500 or status=503, ' +
   `delay=MILLISECONDS (up to ${maxDelayMs}), and before or after, each once and joined by commas.`;
 
+/** The header in the OpenAPI document. */
 const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
   in: 'header',
@@ -27,19 +28,23 @@ export function faultsPlugin(): Plugin {
   return ({ around, describe, onClose }) => {
     const closing = new AbortController();
     onClose(() => closing.abort());
+
     around(async ({ header, keyName }, next) => {
       const text = header('petstore-fault');
       if (text === undefined || keyName === undefined) return next();
-      const { status, delay, moment } = parseFault(text);
+      const { status, delayMs, moment } = parseFault(text);
+
       // An animal may be kept, although the client is answered by a fault.
       const reply = moment === 'after' ? await next() : undefined;
-      if (delay > 0)
-        await sleep(delay, undefined, { signal: closing.signal }).catch(() => undefined);
+      if (delayMs > 0)
+        await sleep(delayMs, undefined, { signal: closing.signal }).catch(() => undefined);
+
       const code = codes[status ?? ''];
       if (code === undefined) return reply ?? next();
       const headers = status === '429' ? ['Retry-After', '1'] : [];
       throw new PetstoreError(code, 'This fault was asked for by Petstore-Fault.', { headers });
     });
+
     describe((document) => {
       // Added to each operation: many generators ignore the parameters of a path.
       for (const item of Object.values<object>(Object(document['paths'])))
@@ -49,18 +54,22 @@ export function faultsPlugin(): Plugin {
   };
 }
 
-/** @throws PetstoreError `invalid_parameter` for a text against the rule. */
+/**
+ * What the header asks for. Without a status the operation is answered as ever.
+ *
+ * @throws PetstoreError `invalid_parameter` for a text against the rule
+ */
 function parseFault(text: string) {
   const parts = text.split(',').map((part) => part.trim());
   const find = (pattern: RegExp) => parts.flatMap((part) => pattern.exec(part)?.[1] ?? []);
-  const found = [
-    find(/^status=(429|500|503)$/),
-    find(/^delay=(\d{1,5})$/),
-    find(/^(before|after)$/),
-  ] as const;
-  const [[status], [delay], [moment]] = found;
-  const isRight =
-    found.every((values) => values.length <= 1) && found.flat().length === parts.length;
-  if (!isRight || Number(delay) > maxDelayMs) throw new PetstoreError('invalid_parameter', rule);
-  return { status, delay: Number(delay ?? 0), moment };
+  const statuses = find(/^status=(429|500|503)$/);
+  const delays = find(/^delay=(\d{1,5})$/);
+  const moments = find(/^(before|after)$/);
+
+  const all = [statuses, delays, moments];
+  const delayMs = Number(delays[0] ?? 0);
+  const areOnce = all.every((values) => values.length <= 1);
+  if (!areOnce || all.flat().length < parts.length || delayMs > maxDelayMs)
+    throw new PetstoreError('invalid_parameter', rule);
+  return { status: statuses[0], delayMs, moment: moments[0] };
 }

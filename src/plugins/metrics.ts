@@ -6,18 +6,12 @@ import { toByteString, type Plugin } from '../index.js';
 const secondBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10,
 ];
+const petBuckets = [1, 4, 16, 64, 256, 1024, 4096];
 /**
- * All others are counted as `other`: each value of a label is a time series that Prometheus keeps.
+ * The methods that are counted by their names. All others are counted as `other`, for each value of
+ * a label is a time series that Prometheus keeps.
  */
-const methods: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'PATCH',
-  'DELETE',
-  'OPTIONS',
-]);
+const namedMethod = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 /**
  * Event-loop delay and the like, one set for all petstores: what collects them cannot be stopped.
@@ -35,46 +29,50 @@ export function metricsPlugin(): Plugin {
     const registers = [registry];
     const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
       new Histogram({ name, help, buckets, labelNames, registers });
-    const gauge = (name: string, help: string, ask: () => number | undefined): void => {
+    const gauge = (name: string, help: string, read: () => number | undefined): void => {
       // No figure where it is unknown: 0 would say that there are none.
-      if (ask() === undefined) return;
+      if (read() === undefined) return;
       const made: Gauge = new Gauge({
         name,
         help,
         registers,
-        collect: () => made.set(ask() ?? NaN),
+        collect: () => made.set(read() ?? NaN),
       });
     };
 
-    const labelNames = ['method', 'route', 'status'];
     const requests = new Counter({
       name: 'http_requests_total',
       help: 'Requests answered.',
-      labelNames,
+      labelNames: ['method', 'route', 'status'],
       registers,
     });
-    const help = 'From the head of a request to its reply.';
-    const durations = histogram('http_request_duration_seconds', help, secondBuckets, [
-      'method',
-      'route',
-    ]);
+    const durations = histogram(
+      'http_request_duration_seconds',
+      'From the head of a request to its reply.',
+      secondBuckets,
+      ['method', 'route'],
+    );
     onReply(({ method, route = 'none', status, milliseconds }) => {
-      const labels = { method: methods.has(method) ? method : 'other', route };
+      const labels = { method: namedMethod.test(method) ? method : 'other', route };
       requests.inc({ ...labels, status });
       durations.observe(labels, milliseconds / 1000);
     });
 
-    const sizes = [1, 4, 16, 64, 256, 1024, 4096];
-    const batches = histogram('petstore_commit_pets', 'Animals that one commit wrote.', sizes);
-    const syncs = histogram(
+    const commitPets = histogram(
+      'petstore_commit_pets',
+      'Animals that one commit wrote.',
+      petBuckets,
+    );
+    const commitSyncs = histogram(
       'petstore_commit_sync_seconds',
       'How long it took to write and sync.',
       secondBuckets,
     );
     storage.onCommit?.(({ count, syncMilliseconds }) => {
-      batches.observe(count);
-      syncs.observe(syncMilliseconds / 1000);
+      commitPets.observe(count);
+      commitSyncs.observe(syncMilliseconds / 1000);
     });
+
     gauge('petstore_pets', 'Animals held.', () => storage.size);
     gauge('petstore_commit_queue_pets', 'Animals that wait for a commit.', () => storage.waiting);
 

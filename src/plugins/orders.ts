@@ -42,14 +42,26 @@ const orderListParameters: ListParameters<OrderQuery> = {
   after: afterParameter,
 };
 
-type Order = ReturnType<typeof parseOrder> & { readonly placedAt: string };
+/** An order as a client places it. */
+interface NewOrder {
+  /** The id of an animal of the store. */
+  readonly petId: bigint;
+  /** From 1 to `maxQuantity`. */
+  readonly quantity: bigint;
+}
+
+/** An order before it has an id. */
+interface Order extends NewOrder {
+  /** A time in UTC with milliseconds. */
+  readonly placedAt: string;
+}
 
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
 const petIdRule = 'petId must be the id of an animal';
 
 /**
- * Serves `GET` and `POST /v1/store/orders`; the specification names only the path: the fields may
+ * Serves `GET` and `POST /v1/store/orders`. The specification names only the path: the fields may
  * change.
  */
 export function ordersPlugin(): Plugin {
@@ -58,6 +70,7 @@ export function ordersPlugin(): Plugin {
     if (orders === undefined)
       throw new TypeError('this storage keeps nothing but animals, so no orders');
     waitFor(orders.opened);
+
     const list: Operation['handler'] = async ({ query }) => {
       const page = parsePage(query);
       const status = readParameter(query, orderListParameters.status);
@@ -71,9 +84,14 @@ export function ordersPlugin(): Plugin {
       const { json } = await orders.insert({ ...order, placedAt: new Date(clock()).toISOString() });
       return jsonReply(201, json);
     };
-    const GET: Operation = { handler: list, document: { ...listing, 'x-experimental': true } };
-    const POST: Operation = { handler: place, document: placing, readsBody: true };
-    route({ path, methods: { GET, POST } });
+    route({
+      path,
+      methods: {
+        GET: { handler: list, document: { ...listing, 'x-experimental': true } },
+        POST: { handler: place, document: placing, readsBody: true },
+      },
+    });
+
     describe(({ components, tags }) => {
       Object.assign(components.schemas, schemas);
       tags.push({
@@ -84,14 +102,16 @@ export function ordersPlugin(): Plugin {
   };
 }
 
+/** How an order is written, and read again after a restart. */
 const orderKind: RecordKind<Order> = {
-  json: (id, { petId, quantity, placedAt }) =>
-    toByteString(
-      `{"id":${id},"petId":${petId},"quantity":${quantity},"status":"placed","placedAt":"${placedAt}"}`,
-    ),
+  json: (id, { petId, quantity, placedAt }) => {
+    const order = `"petId":${petId},"quantity":${quantity},"status":"placed"`;
+    return toByteString(`{"id":${id},${order},"placedAt":"${placedAt}"}`);
+  },
   parse: (json) => {
     const value = parseJson(json);
-    const [id, placedAt] = [integer(value, 'id'), member(value, 'placedAt')];
+    const id = integer(value, 'id');
+    const placedAt = member(value, 'placedAt');
     const isTime =
       typeof placedAt === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(placedAt);
     if (id < 1n || member(value, 'status') !== 'placed' || !isTime)
@@ -100,30 +120,34 @@ const orderKind: RecordKind<Order> = {
   },
 };
 
-/** @throws PetstoreError `invalid_body` that names every bad field. */
-function parseOrder(value: JsonValue) {
-  const [petId, quantity] = [integer(value, 'petId'), integer(value, 'quantity')];
-  const broken = petId < 1n ? [petIdRule] : [];
+/** @throws PetstoreError `invalid_body` that names every bad field */
+function parseOrder(value: JsonValue): NewOrder {
+  const petId = integer(value, 'petId');
+  const quantity = integer(value, 'quantity');
+  const problems = petId < 1n ? [petIdRule] : [];
   if (quantity < 1n || quantity > maxQuantity)
-    broken.push(`quantity must be an integer from 1 to ${maxQuantity}`);
-  if (broken.length > 0) throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
+    problems.push(`quantity must be an integer from 1 to ${maxQuantity}`);
+  if (problems.length > 0) throw new PetstoreError('invalid_body', `${problems.join('; ')}.`);
   return { petId, quantity };
 }
 
-/** 0, which no integer of an order may be, where it is none. */
+/** The int64 of a member; where it is none 0, which no integer of an order may be. */
 function integer(value: JsonValue, name: string): bigint {
   const number = member(value, name);
   return (number instanceof JsonNumber && int64OfJsonNumber(number.text)) || 0n;
 }
 
-function member(value: JsonValue, name: string) {
+function member(value: JsonValue, name: string): JsonValue | undefined {
   return value instanceof Map ? value.get(name) : undefined;
 }
+
+// What the OpenAPI document says of orders.
 
 const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
 const ordersContent = jsonContent({ type: 'array', items: schemaRef('Order') }, [order]);
 const listing = listDocument('listOrders', 'orders', 'orders', orderListParameters, ordersContent);
+
 const placing = {
   operationId: 'placeOrder',
   tags: ['orders'],
@@ -153,11 +177,13 @@ const draftProperties = {
     description: 'How many.',
   },
 };
+
 const objectOf = (properties: object) => ({
   type: 'object',
   required: Object.keys(properties),
   properties,
 });
+
 const schemas = {
   OrderStatus: { type: 'string', enum: ['placed'], description: 'So far there is one.' },
   NewOrder: objectOf(draftProperties),

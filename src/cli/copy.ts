@@ -1,0 +1,54 @@
+/** The `copy` command: copies all of one storage that lasts to another. */
+import { copyRecords } from '../index.js';
+import { countOf, logTo, print, refuse, showProgress } from './output.js';
+import type { Run } from './settings.js';
+import { readStorage } from './storages.js';
+
+/**
+ * Runs `copy`: copies the animals, then the records that plugins keep.
+ *
+ * @throws Refusal
+ * @throws PetstoreError `storage_…`
+ */
+export const run: Run = async (settings, operands) => {
+  const from = settings.find('--from');
+  const to = settings.find('--to');
+
+  const source = from && (await readStorage(from));
+  const target = to && (await readStorage(to));
+  if (operands.length > 0 || source === undefined || target === undefined)
+    refuse(
+      '`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:',
+    );
+
+  if (source.place === '') refuse(`--from ${source.text} is not there; name a storage that is`);
+  if (source.place === target.place)
+    refuse(`--from ${source.text} and --to ${target.text} are the same; name another to copy to`);
+
+  const log = logTo(process.stderr);
+  const opened = await source.open('copy', log);
+  const copyTarget = { open: () => target.open('copy', log), openTarget: target.openTarget };
+
+  /** Copies the records of a name, or the animals, and prints how many there are. */
+  const copyAll = async (name?: string) => {
+    const words = (count: number) =>
+      name === undefined ? countOf(count, 'animal') : `${count} ${name}`;
+
+    const { count, present, sha256 } = await copyRecords(name, opened, copyTarget, (what, done) =>
+      showProgress(`${what} ${words(done)}`),
+    );
+    showProgress('');
+
+    const copied = `${words(count)} of ${source.text} copied to ${target.text}`;
+    const before = present === 0 ? '' : `, ${present} of them before`;
+    await print([`${copied}${before}; SHA-256 of both ${sha256}`]);
+  };
+
+  try {
+    await copyAll();
+    for (const name of await source.recordNames(log)) await copyAll(name);
+  } finally {
+    showProgress('');
+    await opened.close();
+  }
+};

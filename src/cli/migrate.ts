@@ -1,0 +1,24 @@
+/** The `migrate` command: makes the tables of a database, or brings them up to date. */
+import { print, refuse } from './output.js';
+import type { Run } from './settings.js';
+import { readStorage } from './storages.js';
+
+/**
+ * Runs `migrate`.
+ *
+ * @throws Refusal
+ * @throws PetstoreError `storage_unusable`
+ */
+export const run: Run = async (settings, operands) => {
+  if (operands.length > 0) refuse('`migrate` takes no operand; name the database with --storage');
+
+  const setting = settings.get('--storage');
+  const named = await readStorage(setting);
+
+  const mend = 'name a database, such as postgres://user:password@host:5432/database';
+  // The text is that of no database, so it holds no password.
+  if (named?.migrate === undefined)
+    refuse(`${setting.from} ${setting.text} needs no migration; ${mend}`);
+
+  await print([await named.migrate()]);
+};
