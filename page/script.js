@@ -66,12 +66,13 @@ async function showAnimals() {
   at('store').hidden = false;
 }
 
-function rowOf({ id, name, categoryId, status = '' }) {
+/** A cell for each column of the table's head, which names the members of an animal. */
+function rowOf(pet) {
   const row = document.createElement('tr');
-  for (const text of [id, name, categoryId, status]) {
+  for (const { dataset } of document.querySelectorAll('th')) {
     const cell = row.insertCell();
     cell.dir = 'auto';
-    cell.textContent = text;
+    cell.textContent = pet[dataset.member] ?? '';
   }
   return row;
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { codeOf, toByteString, type Plugin, type Reply } from '../index.js';
+import { codeOf, petFields, petStatuses, toByteString, type Plugin, type Reply } from '../index.js';
 
 /** Only our own files run, and nobody frames a page where a key is typed in. */
 const policy =
@@ -23,7 +23,7 @@ export function docsPlugin(): Plugin {
   const cacheControl = 'public, max-age=86400';
 
   const replies: Readonly<Record<string, Reply>> = {
-    '/': fileReply('html', `${page}index.html`),
+    '/': textReply('html', animalsPage(`${page}index.html`)),
     '/page/style.css': fileReply('css', `${page}style.css`),
     '/page/script.js': fileReply('javascript', `${page}script.js`),
     '/docs': textReply('html', docs),
@@ -55,6 +55,18 @@ function textReply(type: string, text: string): Reply {
 
 function fileReply(type: string, path: string): Reply {
   return textReply(type, readFileSync(path, 'utf8'));
+}
+
+/** The page with a column for each member of an animal, and an option for each status. */
+function animalsPage(path: string): string {
+  const columns = ['id', ...petFields.map(({ name }) => name)].map((name) => {
+    const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+    return `<th scope="col" data-member="${name}">${words}</th>`;
+  });
+  const options = petStatuses.map((status) => `<option>${status}</option>`);
+  return readFileSync(path, 'utf8')
+    .replace('<!-- columns -->', columns.join(''))
+    .replaceAll('<!-- statuses -->', options.join(''));
 }
 
 function libraryFolder(): string {

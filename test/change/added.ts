@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createPetstore, fileStorage, memoryStorage, type PetStorage } from '../../dist/index.js';
+import { docsPlugin } from '../../dist/plugins/docs.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
 import { folder, Running, serverFile } from '../support/process.js';
@@ -111,6 +112,13 @@ test('the document has them', async () => {
   }
   const names = paths['/pets'].get.parameters.map(({ name }: { readonly name: string }) => name);
   assert.deepEqual(names, ['limit', 'status', 'after', 'before']);
+});
+
+test('the page has a column and an option', async () => {
+  const petstore = createPetstore({ keys: [key], plugins: [docsPlugin()] });
+  const page = await (await petstore.fetch('http://any/')).text();
+  assert.ok(page.includes('<th scope="col" data-member="breed">breed</th>'), page);
+  assert.equal(page.split('<option>adopted</option>').length, 3);
 });
 
 test('import and check know them', async (t) => {
