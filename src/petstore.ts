@@ -15,13 +15,7 @@ import { guarded, type Log } from './log.js';
 import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import {
-  checkedReplyTo,
-  internalErrorReply,
-  replyTo,
-  withLinksBelow,
-  type Reply,
-} from './reply.js';
+import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import {
   checkExpectation,
   Query,
@@ -176,7 +170,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   /** The reply to a failure (C49). Never throws, whatever was thrown. */
   function failureReply(thrown: unknown): Reply {
     try {
-      if (isPetstoreError(thrown) && thrown.status !== undefined) return checkedReplyTo(thrown);
+      if (isPetstoreError(thrown) && thrown.status !== undefined) return replyTo(thrown);
     } catch (error) {
       logFault(error);
     }

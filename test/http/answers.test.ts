@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { test } from 'node:test';
-import { statuses } from '../../dist/errors.js';
+import { errorCodes } from '../../dist/errors.js';
 import { memoryStorage, PetstoreError, type Log, type PetStorage } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
 import { ask, start, stored } from '../support/fixture.js';
@@ -142,5 +142,5 @@ test('C49 a storage whose texts are none is a 500, and the petstore closes at on
 test('C50 the codes are a closed set, each with one status', () => {
   const codes =
     'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
-  assert.deepEqual(Object.keys(statuses), codes.split(' '));
+  assert.deepEqual(Object.keys(errorCodes), codes.split(' '));
 });
