@@ -120,10 +120,12 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const { path, query } = splitTarget(message.target);
       const { resource, params } = routes.find(message.method, path);
       result.resource = resource;
-      const operation = resource.operationOf(message.method);
-      const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
+      const operation = resource.operations.get(message.method);
+      if (operation === undefined) throw resource.notAllowed;
+      const needsKey = resource.needsKey && message.method !== 'OPTIONS';
+      const token = needsKey ? tokenOf(head.authorization) : undefined;
       if (token !== undefined) result.keyName = keyNameOf(await verifyKey(token));
-      if (operation.needsKey && !result.keyName)
+      if (needsKey && !result.keyName)
         return dressed(refusalOf(head.authorization), result, message);
       checkExpectation(head);
       const body =
