@@ -85,7 +85,6 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   };
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
-  let opened: Promise<unknown> = Promise.resolve();
   let closing: Promise<void> | undefined;
   let isClosed = false;
   let isDraining = false;
@@ -96,11 +95,6 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const host: PluginHost = Object.freeze({
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
-    waitFor: (opening: PromiseLike<unknown>) => {
-      opened = Promise.all([opened, opening]);
-      // `listen` reports it; until then it is no unhandled rejection.
-      opened.catch(ignore);
-    },
     storage,
     clock,
     log,
@@ -131,7 +125,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
       const body =
         operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
       const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
-      return dressed(await hooks.carryOut(operation, asked, message), result, message);
+      return dressed(await hooks.handle(operation, asked, message), result, message);
     } catch (error) {
       return dressed(failureReply(error), result, message);
     }
@@ -222,7 +216,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     handler: (request, response, next) => void endpoint.handle(request, response, next),
     fetch: endpoint.fetch.bind(endpoint),
     listen: async (listenOptions = {}) => {
-      await opened;
+      await hooks.opened();
       return endpoint.listen(listenOptions);
     },
     drain: () => void (isDraining = true),
