@@ -26,7 +26,7 @@ export interface Reply {
    */
   readonly cacheControl?: string;
   /** Whether the connection must end after this answer. */
-  readonly closes?: boolean;
+  readonly endsConnection?: boolean;
 }
 
 /**
@@ -87,7 +87,7 @@ export function replyTo(error: PetstoreError): Reply {
     status,
     headers: meaning?.isRetryable ? [...headers, 'Retry-After', '1'] : headers,
     body: asByteString(body),
-    closes: meaning?.endsConnection === true,
+    endsConnection: meaning?.endsConnection === true,
   };
 
   // Our own were checked as they were made, and cannot change.
