@@ -6,20 +6,10 @@ import { PetstoreError } from './errors.js';
 import { replyTo, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is; undefined or empty for none. It must not tell keys apart by
- * time.
+ * The name of the key that a token is; undefined or empty for none. How long it takes must not tell
+ * one key from another.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
-
-const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
-const invalid = unauthorized('The API key is not valid.');
-/** For a bearer token alone (C37; RFC 6750 section 3.1). */
-const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
-
-function unauthorized(message: string, detail = ''): Reply {
-  const headers = ['WWW-Authenticate', `Bearer realm="petstore"${detail}`];
-  return replyTo(new PetstoreError('unauthorized', message, { headers }));
-}
 
 /** The bearer token of an Authorization header; of two, which come joined by ", ", none. */
 export function tokenOf(authorization = ''): string | undefined {
@@ -28,15 +18,25 @@ export function tokenOf(authorization = ''): string | undefined {
     : undefined;
 }
 
-/** A verifier's answer as a key's name (C40): one without types may say no by null or false. */
-export function keyNameOf(answered: unknown): string | undefined {
-  return typeof answered === 'string' && answered !== '' ? answered : undefined;
-}
+// The replies that are made once, and returned in place of a throw: `replyTo` says why.
+const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
+const invalid = unauthorized('The API key is not valid.');
+/** The reply to a bearer token, which alone has this detail (C37; RFC 6750 section 3.1). */
+const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The 401 to a request without a key; answered, as throwing it costs a microsecond. */
+/** The 401 to an Authorization header that has no key. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
+
   return /^bearer(?: |$)/i.test(authorization) ? invalidToken : invalid;
+}
+
+function unauthorized(message: string, detail = ''): Reply {
+  return replyTo(
+    new PetstoreError('unauthorized', message, {
+      headers: ['WWW-Authenticate', `Bearer realm="petstore"${detail}`],
+    }),
+  );
 }
 
 /** An API key as it is kept. */
@@ -58,15 +58,12 @@ export function digestOfKey(key: string): Buffer {
 export class KeyRing {
   readonly #entries: readonly KeyEntry[];
   readonly #clock: () => number;
+
   /**
-   * Tokens that were accepted: SHA-256 for each request is 24 % of a small answer (`make bench
-   * PARTS=speed`).
+   * The tokens that were accepted, and their keys: a SHA-256 for each request would be 24 % of a
+   * small answer (`make bench PARTS=speed`).
    */
   readonly #accepted = new Map<string, KeyEntry>();
-
-  /** Most keys have no end: reading the clock for each request would be a microsecond. */
-  readonly #isActive = ({ expiresAt }: KeyEntry) =>
-    expiresAt === undefined || this.#clock() < expiresAt;
 
   /** @param clock Milliseconds since the epoch. */
   constructor(entries: readonly KeyEntry[], clock: () => number) {
@@ -78,12 +75,20 @@ export class KeyRing {
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
     if (accepted !== undefined && this.#isActive(accepted)) return accepted.name;
+
     const digest = digestOfKey(token);
+
     // All are compared: how long it takes must not tell which one it is (C40).
     const found = this.#entries
       .filter((entry) => timingSafeEqual(digest, entry.digest))
-      .findLast(this.#isActive);
+      .findLast((entry) => this.#isActive(entry));
+
     if (found !== undefined) this.#accepted.set(token, found);
     return found?.name;
+  }
+
+  /** Most keys have no end, and reading the clock for each request would take a microsecond. */
+  #isActive({ expiresAt }: KeyEntry): boolean {
+    return expiresAt === undefined || this.#clock() < expiresAt;
   }
 }

@@ -1,34 +1,54 @@
-/** The error class that callers act on, its codes, and the way to read whatever was thrown. */
+/**
+ * The error class that callers act on, what each of its codes means, and how to read whatever was
+ * thrown.
+ */
 import { inspect } from 'node:util';
 
-/** The HTTP status of every code of an Error body (C50). */
-export const statuses = {
-  invalid_parameter: 400,
-  invalid_json: 400,
-  invalid_body: 400,
-  bad_request: 400,
-  unauthorized: 401,
-  not_found: 404,
-  method_not_allowed: 405,
-  request_timeout: 408,
-  idempotency_in_flight: 409,
-  content_too_large: 413,
-  unsupported_media_type: 415,
-  expectation_failed: 417,
-  idempotency_mismatch: 422,
-  too_many_requests: 429,
-  headers_too_large: 431,
-  internal_error: 500,
-  not_implemented: 501,
-  unavailable: 503,
-} as const;
+/** What a code of an Error body means for the answer. */
+interface CodeMeaning {
+  /** The HTTP status of the answer. */
+  readonly status: number;
+
+  /**
+   * Nobody can tell where the next request begins: the answer is the last of its connection (C29,
+   * C42 to C44).
+   */
+  readonly endsConnection?: true;
+  /** Time may mend it: the answer says to try again after a second (C48, C57). */
+  readonly isRetryable?: true;
+}
+
+/** Every code of an Error body (C50), and all that has to be said of it. */
+export const errorCodes = {
+  invalid_parameter: { status: 400 },
+  invalid_json: { status: 400 },
+  invalid_body: { status: 400 },
+  bad_request: { status: 400, endsConnection: true },
+  unauthorized: { status: 401 },
+  not_found: { status: 404 },
+  method_not_allowed: { status: 405 },
+  request_timeout: { status: 408, endsConnection: true },
+  idempotency_in_flight: { status: 409, isRetryable: true },
+  content_too_large: { status: 413, endsConnection: true },
+  unsupported_media_type: { status: 415 },
+  expectation_failed: { status: 417 },
+  idempotency_mismatch: { status: 422 },
+  too_many_requests: { status: 429 },
+  headers_too_large: { status: 431, endsConnection: true },
+  internal_error: { status: 500 },
+  not_implemented: { status: 501 },
+  unavailable: { status: 503, isRetryable: true },
+} satisfies Record<string, CodeMeaning>;
+
+/** The same, for a code that may be none of them. */
+export const meanings: ReadonlyMap<string, CodeMeaning> = new Map(Object.entries(errorCodes));
 
 /** A code of an Error body (C50). */
-export type ReplyErrorCode = keyof typeof statuses;
+export type ReplyErrorCode = keyof typeof errorCodes;
 
 /**
- * Every code. A storage is damaged (F3), or its copy differs; in use (F4); or cannot be made, read
- * or written (F7).
+ * Every code. Those beyond an Error body are of a storage: it is damaged (F3), or its copy differs;
+ * it is in use (F4); or it cannot be made, read or written (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -40,12 +60,10 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-// Errors that requests cause often are made once, at load: a stack trace costs more than the rest
-// of the answer.
-
 /**
  * The one failure that a caller can act on: `code` is stable, `message` is for people and may
- * change.
+ * change. Those that requests cause often are made once, when their module is loaded: the stack
+ * trace of a new one costs more than the rest of the answer.
  */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
@@ -58,23 +76,25 @@ export class PetstoreError extends Error {
   #body: string | undefined;
 
   /**
-   * @param message A sentence for people, the client's included. @throws TypeError for headers that
-   * are none.
+   * @param message A sentence for people, the client's included.
+   * @throws TypeError for headers that are none.
    */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details);
+
     this.code = code;
-    const statusOf: Readonly<Partial<Record<ErrorCode, number>>> = statuses;
-    this.status = Object.hasOwn(statuses, code) ? statusOf[code] : undefined;
+    this.status = meanings.get(code)?.status;
     this.headers = Object.freeze([...(details.headers ?? [])]);
     checkHeaders(this.headers);
-    // Many are made once, for all petstores: what a plugin changes would be sent unchecked.
+
+    // Many are shared by all petstores: what a plugin changes on one would be sent unchecked.
     if (new.target === PetstoreError) Object.freeze(this);
   }
 
   /** The Error body, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
+
     this.#body ??= Buffer.from(JSON.stringify({ code, message, status })).toString('latin1');
     return this.#body;
   }
@@ -84,23 +104,34 @@ const writtenByUs =
   /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
 /**
+ * Checks names and values that alternate. It stands here, and not with the replies that have
+ * headers too, because an error checks its own, and replies are made of errors.
  * @throws TypeError for what is no header (RFC 9110 sections 5.1 and 5.5), or could contradict one
  * that we write.
  */
 export function checkHeaders(headers: readonly unknown[]): void {
   for (let i = 0; i < headers.length; i += 2) {
-    const [name, value] = [headers[i], headers[i + 1]];
+    const name = headers[i];
     const isName = typeof name === 'string' && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
-    if (!isName || typeof value !== 'string' || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+    if (!isName || !isHeaderValue(headers[i + 1]))
       throw new TypeError(
         `headers must be names and values, alternating: ${inspect(name)} and its value are none`,
       );
+
     if (writtenByUs.test(name))
       throw new TypeError(`the header ${name} is written where the reply is sent`);
   }
 }
 
-/** Whether it was thrown by the petstore. Never throws: of a revoked proxy nothing can be asked. */
+/** Whether it can be a header's value (RFC 9110 section 5.5): one line, each character a byte. */
+export function isHeaderValue(value: unknown): boolean {
+  return typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
+}
+
+/**
+ * Whether it was thrown by the petstore. Never throws: even asking a revoked proxy for its class
+ * would.
+ */
 export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   try {
     return thrown instanceof PetstoreError;
@@ -123,10 +154,11 @@ export function codeOf(thrown: unknown): string | undefined {
 /** Whatever was thrown in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
-    // Of a host with several addresses, one for each.
+    // A host with several addresses failed once for each of them.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
-    const said: unknown = thrown instanceof Error ? String(thrown.message) : thrown;
-    return (typeof said === 'string' ? said : inspect(said)).split('\n', 1)[0] ?? '';
+
+    const message: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return (typeof message === 'string' ? message : inspect(message)).split('\n', 1)[0] ?? '';
   } catch {
     return 'an error that cannot be read';
   }

@@ -2,7 +2,15 @@
  * The public API of `petstore`; only its plugins, `petstore/postgres` and `petstore/conformance`
  * export more.
  */
+
+// A petstore: its options, keys, log and ports.
+export { createPetstore, type Petstore } from './petstore.js';
+export { largestBodyBytes, type PetstoreOptions } from './options.js';
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
+export type { Log, LogLevel } from './log.js';
+export type { Listening, ListenOptions, TlsPair } from './http/index.js';
+
+// What goes wrong.
 export {
   codeOf,
   detailOf,
@@ -10,20 +18,24 @@ export {
   reasonOf,
   type ErrorCode,
   type ErrorDetails,
+  type ReplyErrorCode,
 } from './errors.js';
-export type { ReplyErrorCode } from './errors.js';
-export type { Log, LogLevel } from './log.js';
-export type { Listening, ListenOptions, TlsPair } from './http/index.js';
-export { int64OfJsonNumber, JsonNumber, maxBodyValues, parseJson, toByteString } from './json.js';
-export type { ByteString, JsonValue } from './json.js';
-export { errorResponses, jsonContent, response, schemaRef } from './openapi.js';
-export type { OpenApiDocument, OpenApiOperation, OpenApiValue } from './openapi.js';
-export { largestBodyBytes, type PetstoreOptions } from './options.js';
-export { afterParameter, limitParameter, listDocument, pageReply, parsePage } from './paging.js';
-export { readParameter, type ListParameter, type ListParameters } from './paging.js';
+
+// Animals and JSON.
+export { checkDraft, checkQuery, petJson } from './engine/index.js';
 export { parseDraft, petFields, petStatuses } from './pet.js';
 export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
-export { createPetstore, type Petstore } from './petstore.js';
+export {
+  int64OfJsonNumber,
+  JsonNumber,
+  maxBodyValues,
+  parseJson,
+  toByteString,
+  type ByteString,
+  type JsonValue,
+} from './json.js';
+
+// Plugins: hooks, routes, replies, pages, and what the OpenAPI document says of them.
 export type {
   AcceptedRequest,
   Plugin,
@@ -33,9 +45,22 @@ export type {
   RequestHead,
   Wrapper,
 } from './plugin.js';
-export { emptyReply, jsonReply, type Reply } from './reply.js';
-export type { Query } from './request.js';
 export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
+export type { Query } from './request.js';
+export { emptyReply, jsonReply, type Reply } from './reply.js';
+export { afterParameter, limitParameter, listDocument, pageReply, parsePage } from './paging.js';
+export { readParameter, type ListParameter, type ListParameters } from './paging.js';
+export {
+  errorResponses,
+  jsonContent,
+  response,
+  schemaRef,
+  type OpenApiDocument,
+  type OpenApiOperation,
+  type OpenApiValue,
+} from './openapi.js';
+
+// Storages: what one is, and the two that come with the package's main entry.
 export type {
   Commit,
   ImportTarget,
@@ -44,8 +69,14 @@ export type {
   PetQuery,
   PetStorage,
   PetTexts,
+  RecordKind,
+  Records,
+  StoredText,
+  TextPage,
+  Texts,
+  TextTarget,
 } from './storage.js';
-export type { RecordKind, Records, StoredText, TextPage, Texts, TextTarget } from './storage.js';
+export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';
 export {
   checkFile,
   copyPets,
@@ -53,15 +84,14 @@ export {
   fileImport,
   fileRecordNames,
   fileStorage,
-} from './file/index.js';
-export { fileTarget } from './file/index.js';
-export {
+  fileTarget,
   salvageFile,
+  type CopyProgress,
+  type CopyReport,
+  type CopyTarget,
   type FileReport,
+  type FileStorageOptions,
   type LeftOutLine,
   type SalvageReport,
 } from './file/index.js';
-export type { CopyProgress, CopyReport, CopyTarget, FileStorageOptions } from './file/index.js';
 export { makeFolder, nodeDisk, syncFolder, type Disk, type FileFacts } from './journal/index.js';
-export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';
-export { checkDraft, checkQuery, petJson } from './engine/index.js';

@@ -1,6 +1,6 @@
 /**
- * Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8; exact
- * int64s (C23).
+ * Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8, and
+ * exact int64s (C23).
  */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from './errors.js';
@@ -25,32 +25,31 @@ export type JsonValue =
   | readonly JsonValue[]
   | ReadonlyMap<string, JsonValue>;
 
+/** How many arrays and objects may stand inside each other (C26). */
 const maxDepth = 64;
-/** In a body (C60): each may take some 300 bytes, a hundred times as many as it has in the text. */
-export const maxBodyValues = 65_536;
-const unicodeEscape = /\\u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4}/y;
+
 /**
- * Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends
- * too early.
+ * The most values of a body (C60). Each may take some 300 bytes of memory, a hundred times as many
+ * as it has in the text.
  */
-const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
+export const maxBodyValues = 65_536;
 
 declare const bytes: unique symbol;
 
 /**
- * Bytes, each of them a character: what goes in and out of sockets and files. A text becomes one by
- * `toByteString`.
+ * A string of which each character is a byte: what goes in and out of sockets and files. A text
+ * becomes one by `toByteString`.
  */
 export type ByteString = string & { readonly [bytes]: true };
 
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): ByteString {
-  return asByteString(Buffer.from(text, 'utf8').toString('latin1'));
+  return asByteString(Buffer.from(text).toString('latin1'));
 }
 
 /**
- * For what was read from bytes, or joined of byte strings: it is one already, and nothing is
- * checked.
+ * Says that a string is a byte string already, since it was read from bytes or joined of byte
+ * strings. Nothing is checked.
  */
 export function asByteString(text: string): ByteString {
   return text as ByteString;
@@ -58,8 +57,9 @@ export function asByteString(text: string): ByteString {
 
 /** Whether a string is the bytes of UTF-8, and not a text that somebody forgot to make bytes of. */
 export function isUtf8String(text: string): boolean {
-  if (/^[\0-\x7f]*$/.test(text)) return true;
-  return /^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1'));
+  return (
+    /^[\0-\x7f]*$/.test(text) || (/^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1')))
+  );
 }
 
 /**
@@ -67,15 +67,46 @@ export function isUtf8String(text: string): boolean {
  * text's length (C60).
  * @throws PetstoreError `invalid_json` with the byte offset of the first fault.
  */
-export function parseJson(byteString: string, maxValues = Number.POSITIVE_INFINITY): JsonValue {
+export function parseJson(byteString: string, maxValues = Infinity): JsonValue {
   return new Reader(byteString, maxValues).document();
 }
 
+/** An escape, or two where the first is of a high surrogate. */
+const escapeSequence = /\\(?:["\\/bfnrt]|u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4})/y;
+
+/**
+ * Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends
+ * too early.
+ */
+const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
+
+/** A byte that continues a character: `UTF8-tail` of RFC 3629 section 4. */
+const tail = '[\\x80-\\xbf]';
+
+/**
+ * The characters of a string that stand for themselves: those of one byte, then the others by their
+ * lead bytes, as the table of RFC 3629 section 4 has them.
+ */
+const plainCharacters = [
+  '[ !#-\\[\\]-\\x7f]',
+  `[\\xc2-\\xdf]${tail}`,
+  `\\xe0[\\xa0-\\xbf]${tail}`,
+  `[\\xe1-\\xec\\xee\\xef]${tail}{2}`,
+  `\\xed[\\x80-\\x9f]${tail}`,
+  `\\xf0[\\x90-\\xbf]${tail}{2}`,
+  `[\\xf1-\\xf3]${tail}{3}`,
+  `\\xf4[\\x80-\\x8f]${tail}{2}`,
+];
+
+/** A run of them, bounded: V8 remembers a way back from each. */
+const plainRun = new RegExp(`(?:${plainCharacters.join('|')}){1,64}`, 'y');
+
+/** Reads a text from its first byte to its last; `#at` is the offset of the next byte. */
 class Reader {
   readonly #bytes: string;
   readonly #maxValues: number;
-  #values = 0;
   #at: number;
+  #values = 0;
 
   constructor(byteString: string, maxValues: number) {
     this.#bytes = byteString;
@@ -85,66 +116,68 @@ class Reader {
 
   document(): JsonValue {
     const value = this.#value(0);
+
     this.#skipSpace();
     if (this.#at < this.#bytes.length) this.#fail('unexpected text after the value');
     return value;
   }
 
+  /** Reads a value that stands within so many arrays and objects. */
   #value(depth: number): JsonValue {
     const byte = this.#skipSpace();
     if (++this.#values > this.#maxValues) this.#fail(`over ${this.#maxValues} values`);
-    if (byte === 0x7b) return this.#object(depth + 1);
-    if (byte === 0x5b) return this.#array(depth + 1);
-    if (byte === 0x22) return this.#string();
-    if (byte === 0x74) return this.#word('true', true);
-    if (byte === 0x66) return this.#word('false', false);
-    return byte === 0x6e ? this.#word('null', null) : this.#number();
+
+    if (byte === 0x7b /* { */) return this.#object(depth + 1);
+    if (byte === 0x5b /* [ */) return this.#array(depth + 1);
+    if (byte === 0x22 /* " */) return this.#string();
+    if (byte === 0x74 /* t */) return this.#word('true', true);
+    if (byte === 0x66 /* f */) return this.#word('false', false);
+    if (byte === 0x6e /* n */) return this.#word('null', null);
+    return this.#number();
   }
 
   #object(depth: number): JsonValue {
     const members = new Map<string, JsonValue>();
-    for (
-      let isMore = this.#begins(depth, 0x7d);
-      isMore;
-      isMore = this.#goesOn(0x7d, 'expected "," or "}"')
-    ) {
-      if (this.#skipSpace() !== 0x22) this.#fail('expected a member name');
-      const nameAt = this.#at;
-      const name = this.#string();
-      if (members.has(name)) this.#fail('a member name that stands twice', nameAt);
-      if (this.#skipSpace() !== 0x3a) this.#fail('expected ":"');
-      this.#at++;
-      members.set(name, this.#value(depth));
-    }
+
+    this.#enter(depth);
+    if (this.#skipSpace() !== 0x7d /* } */)
+      do {
+        if (this.#skipSpace() !== 0x22 /* " */) this.#fail('expected a member name');
+        const nameAt = this.#at;
+        const name = this.#string();
+        if (members.has(name)) this.#fail('a member name that stands twice', nameAt);
+
+        if (!this.#takes(0x3a /* : */)) this.#fail('expected ":"');
+        members.set(name, this.#value(depth));
+      } while (this.#takes(0x2c /* , */));
+
+    if (!this.#takes(0x7d)) this.#fail('expected "," or "}"');
     return members;
   }
 
   #array(depth: number): JsonValue {
     const items: JsonValue[] = [];
-    for (
-      let isMore = this.#begins(depth, 0x5d);
-      isMore;
-      isMore = this.#goesOn(0x5d, 'expected "," or "]"')
-    )
-      items.push(this.#value(depth));
+
+    this.#enter(depth);
+    if (this.#skipSpace() !== 0x5d /* ] */)
+      do items.push(this.#value(depth));
+      while (this.#takes(0x2c /* , */));
+
+    if (!this.#takes(0x5d)) this.#fail('expected "," or "]"');
     return items;
   }
 
-  /** Enters an array or object; whether it has an item. */
-  #begins(depth: number, close: number): boolean {
+  /** Goes past the first byte of an array or object, the last of so many that are open. */
+  #enter(depth: number): void {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
-    if (this.#skipSpace() !== close) return true;
-    this.#at++;
-    return false;
   }
 
-  /** Goes to the next item or past the end; whether there is one. */
-  #goesOn(close: number, expected: string): boolean {
-    const next = this.#skipSpace();
-    if (next !== close && next !== 0x2c) this.#fail(expected);
-    this.#at++;
-    return next === 0x2c;
+  /** Goes past white space and this byte, if that is next; answers whether it is. */
+  #takes(byte: number): boolean {
+    const isNext = this.#skipSpace() === byte;
+    if (isNext) this.#at++;
+    return isNext;
   }
 
   /**
@@ -155,52 +188,49 @@ class Reader {
     const from = this.#at + 1;
     let isEscaped = false;
     let isAscii = true;
-    for (this.#at = from; ; ) {
-      let byte = this.#bytes.charCodeAt(this.#at);
-      while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c)
-        byte = this.#bytes.charCodeAt(++this.#at);
-      if (byte === 0x22) break;
-      if (byte === 0x5c) this.#skipEscape();
-      else this.#skipCharacter(byte);
-      if (byte === 0x5c) isEscaped = true;
-      else isAscii = false;
+
+    this.#at = from;
+    for (let byte = this.#skipAscii(); byte !== 0x22 /* " */; byte = this.#skipAscii()) {
+      if (byte === 0x5c /* \ */) {
+        this.#skipEscape();
+        isEscaped = true;
+      } else {
+        this.#skipPlain(byte);
+        isAscii = false;
+      }
     }
+
     const bytes = this.#bytes.slice(from, this.#at++);
     const text = isAscii ? bytes : Buffer.from(bytes, 'latin1').toString();
     return isEscaped ? JSON.parse(`"${text}"`) : text;
   }
 
-  /** An escape, or the two of a surrogate pair. */
+  /** Goes past characters of one byte that stand for themselves; answers the byte after them. */
+  #skipAscii(): number {
+    let byte = this.#bytes.charCodeAt(this.#at);
+    while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c)
+      byte = this.#bytes.charCodeAt(++this.#at);
+    return byte;
+  }
+
+  /** Goes past characters of any length that stand for themselves; one begins with this byte. */
+  #skipPlain(byte: number): void {
+    if (this.#token(plainRun) !== '') return;
+    this.#fail(byte < 0x20 ? 'a control character that is not escaped' : 'invalid UTF-8');
+  }
+
+  /** Goes past an escape, or the two of a surrogate pair. */
   #skipEscape(): void {
     const start = this.#at;
-    if (/^["\\/bfnrt]$/.test(this.#bytes.charAt(start + 1))) {
-      this.#at += 2;
-      return;
-    }
-    const text = this.#token(unicodeEscape);
+    const text = this.#token(escapeSequence);
     if (text === '') {
       const isCutOff = /^\\(?:u[0-9A-Fa-f]{0,3})?$/.test(this.#bytes.slice(start, start + 6));
       this.#fail('an unknown escape', isCutOff ? this.#bytes.length : start);
     }
-    const decoded: string = JSON.parse(`"${text}"`);
-    if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
-  }
 
-  /**
-   * One of two bytes or more, by the table of RFC 3629 section 4; past the end `lead` is NaN: no
-   * comparison holds.
-   */
-  #skipCharacter(lead: number): void {
-    if (lead < 0x20) this.#fail('a control character that is not escaped');
-    const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    if (length === 0) this.#fail('invalid UTF-8');
-    for (let i = 1; i < length; i++) {
-      const byte = this.#bytes.charCodeAt(this.#at + i);
-      const low = i > 1 ? 0x80 : lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
-      const high = i > 1 ? 0xbf : lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
-      if (!(byte >= low && byte <= high)) this.#fail('invalid UTF-8');
-    }
-    this.#at += length;
+    // Only a code unit can be half of a character.
+    const decoded: string = text.startsWith('\\u') ? JSON.parse(`"${text}"`) : '';
+    if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
   }
 
   #number(): JsonNumber {
@@ -209,7 +239,7 @@ class Reader {
     return new JsonNumber(text);
   }
 
-  /** Reads as far as a pattern goes. */
+  /** Reads as far as a sticky pattern goes. */
   #token(pattern: RegExp): string {
     const start = this.#at;
     pattern.lastIndex = start;
@@ -217,13 +247,14 @@ class Reader {
     return this.#bytes.slice(start, this.#at);
   }
 
+  /** Goes past a word; one that is wrong is so at its first wrong letter. */
   #word(word: string, value: null | boolean): JsonValue {
     for (const letter of word)
       if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
     return value;
   }
 
-  /** The byte after any white space, NaN at the end. */
+  /** Goes past white space, and answers the byte after it: NaN, which equals none, at the end. */
   #skipSpace(): number {
     let byte = this.#bytes.charCodeAt(this.#at);
     while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09)
@@ -231,21 +262,25 @@ class Reader {
     return byte;
   }
 
+  /** Throws what is wrong at an offset; at the end of the text it is that it ends. */
   #fail(problem: string, at = this.#at): never {
     const what = at < this.#bytes.length ? problem : 'the text ends too early';
     throw new PetstoreError('invalid_json', `Not valid JSON: ${what}, at byte ${at}.`);
   }
 }
 
+/** The largest int64. */
 export const int64Max = 2n ** 63n - 1n;
 
+/** Whether a bigint is within the range of an int64. */
 export function isInt64(value: bigint): boolean {
   return BigInt.asIntN(64, value) === value;
 }
 
-/** The int64 of a path or a query (C2, C10); undefined for all else, `-0` and 2^63 too. */
+/** The int64 of a path or a query (C2, C10); undefined for all else, such as `-0` and 2^63. */
 export function parseInt64(text: string): bigint | undefined {
   if (!/^(?:0|-?[1-9][0-9]{0,18})$/.test(text)) return undefined;
+
   const value = BigInt(text);
   return isInt64(value) ? value : undefined;
 }
@@ -256,15 +291,17 @@ export function parseInt64(text: string): bigint | undefined {
  */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
+
   const grammar = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?$/;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = grammar.exec(number) ?? [];
-  const digits = whole + fraction;
-  let to = digits.length;
-  while (digits[to - 1] === '0') to--;
-  if (to === 0) return 0n;
-  const significant = digits.slice(0, to).replace(/^0+/, '');
-  const zeros = Number(exponent) - fraction.length + digits.length - to;
-  if (zeros < 0 || significant.length + zeros > 19) return undefined;
-  const value = BigInt(sign + significant + '0'.repeat(zeros));
+
+  const digits = (whole + fraction).replace(/^0+/, '');
+  if (digits === '') return 0n;
+
+  // How many of the digits, and of zeros behind them, stand before the point.
+  const places = digits.length - fraction.length + Number(exponent);
+  if (places < 1 || places > 19 || /[1-9]/.test(digits.slice(places))) return undefined;
+
+  const value = BigInt(sign + digits.slice(0, places).padEnd(places, '0'));
   return isInt64(value) ? value : undefined;
 }

@@ -1,5 +1,5 @@
 /** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
-import { statuses } from './errors.js';
+import { errorCodes } from './errors.js';
 import { petFields, petId, petStatuses } from './pet.js';
 
 /** A value of the document. */
@@ -111,7 +111,7 @@ export function errorResponses(
 ): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
-    const status = statuses[code];
+    const { status } = errorCodes[code];
     const content = jsonContent(schemaRef('Error'), { code, message, status });
     return [status, response(message, content, { ...headers, ...own })];
   });

@@ -1,7 +1,7 @@
-/** The options of `createPetstore`, their defaults and ranges; and checks of options elsewhere. */
+/** The options of `createPetstore`, their defaults and ranges, and checks of options elsewhere. */
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
-import type { Log } from './log.js';
+import { harmlessLog, type Log } from './log.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
 
@@ -9,18 +9,29 @@ import type { PetStorage } from './storage.js';
 export interface PetstoreOptions {
   /** API keys of visible ASCII; or a function that names the key that a token is. */
   readonly keys: readonly string[] | VerifyKey;
+
   /**
-   * Open; the petstore closes it, unless `createPetstore` throws. @defaultValue `memoryStorage()`
+   * Open; the petstore closes it, unless `createPetstore` throws.
+   * @defaultValue `memoryStorage()`
    */
   readonly storage?: PetStorage;
-  /** Milliseconds since the epoch. @defaultValue `Date.now` */
+
+  /**
+   * Milliseconds since the epoch.
+   * @defaultValue `Date.now`
+   */
   readonly clock?: () => number;
   /** Called in this order. */
   readonly plugins?: readonly Plugin[];
   /** @defaultValue silence */
   readonly log?: Log;
-  /** The longest body, from 1 byte to `largestBodyBytes`. @defaultValue 65536 */
+
+  /**
+   * The longest body, from 1 byte to `largestBodyBytes`.
+   * @defaultValue 65536
+   */
   readonly maxBodyBytes?: number;
+
   /**
    * Absolute address of the production deployment, `/v1` included: the path of links (C56), and for
    * the document.
@@ -30,8 +41,29 @@ export interface PetstoreOptions {
   readonly stagingBaseUrl?: string;
 }
 
+/** Options that were checked, with defaults for those that were left out. */
+export interface ResolvedOptions {
+  /** Names the key that a token is: one of `keys`, or whatever the caller's function says. */
+  readonly verifyKey: VerifyKey;
+  /** Open. */
+  readonly storage: PetStorage;
+  /** Milliseconds since the epoch, up to the year 9999; throws a TypeError for anything else. */
+  readonly clock: () => number;
+  /** In the order in which they are called. */
+  readonly plugins: readonly Plugin[];
+  /** Never throws. */
+  readonly log: Log;
+  /** The longest body in bytes. */
+  readonly maxBodyBytes: number;
+  /** The path of `baseUrl` without a slash at its end; undefined where that was left out. */
+  readonly basePath: string | undefined;
+  /** The addresses for the OpenAPI document, production first; those that were given. */
+  readonly baseUrls: readonly string[];
+}
+
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
+
 const known = [
   'keys',
   'storage',
@@ -47,50 +79,49 @@ const known = [
  * Checks options and fills in defaults; `makeStorage` makes the storage where none is given.
  * @throws TypeError that names an option and its rule.
  */
-export function resolveOptions(options: PetstoreOptions, makeStorage: () => PetStorage) {
+export function resolveOptions(
+  options: PetstoreOptions,
+  makeStorage: () => PetStorage,
+): ResolvedOptions {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options: keys at least');
   checkNames('option', options, known);
-  const {
-    clock: given = Date.now,
-    plugins = [],
-    log = () => undefined,
-    maxBodyBytes = 65_536,
-  } = options;
-  const { keys, storage = makeStorage(), baseUrl, stagingBaseUrl } = options;
-  check('clock', typeof given === 'function', 'be a function that answers milliseconds');
-  const clock = checkedClock(given);
+
+  const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
+  const { clock = Date.now, log = () => undefined, maxBodyBytes = 65_536 } = options;
+
+  check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
   check('log', typeof log === 'function', 'be a function');
-  const arePlugins =
-    Array.isArray(plugins) && plugins.every((plugin) => typeof plugin === 'function');
-  check('plugins', arePlugins, 'be an array of functions');
+
+  const areFunctions =
+    Array.isArray(plugins) && plugins.every((each) => typeof each === 'function');
+  check('plugins', areFunctions, 'be an array of functions');
+
   const isSize =
     Number.isInteger(maxBodyBytes) && maxBodyBytes >= 1 && maxBodyBytes <= largestBodyBytes;
   check('maxBodyBytes', isSize, `be an integer from 1 to ${largestBodyBytes}`);
-  check('baseUrl', isUrl(baseUrl), urlRule);
-  check('stagingBaseUrl', isUrl(stagingBaseUrl), urlRule);
+
+  for (const name of ['baseUrl', 'stagingBaseUrl'] as const)
+    check(name, isUrl(options[name]), 'be an absolute http or https URL');
+
   check('storage', !(storage instanceof Promise), 'be open: await it first');
-  for (const method of ['insert', 'get', 'list', 'close'] as const)
-    check(
-      'storage',
-      typeof storage?.[method] === 'function',
-      `be a PetStorage; it has no method ${method}`,
-    );
-  const basePath = baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, '');
-  const baseUrls = [baseUrl, stagingBaseUrl].filter((url) => url !== undefined);
+  for (const method of ['insert', 'get', 'list', 'close'] as const) {
+    const isMethod = typeof storage?.[method] === 'function';
+    check('storage', isMethod, `be a PetStorage; it has no method ${method}`);
+  }
+
+  const safeClock = checkedClock(clock);
   return {
-    verifyKey: resolveKeys(keys, clock),
+    verifyKey: resolveKeys(keys, safeClock),
     storage,
-    clock,
+    clock: safeClock,
     plugins,
-    log,
+    log: harmlessLog(log),
     maxBodyBytes,
-    basePath,
-    baseUrls,
+    basePath: baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, ''),
+    baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined),
   };
 }
-
-const urlRule = 'be an absolute http or https URL';
 
 function isUrl(url: unknown): boolean {
   return (
@@ -104,13 +135,13 @@ function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): voi
 
 function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): VerifyKey {
   if (typeof keys === 'function') return keys;
-  check(
-    'keys',
-    Array.isArray(keys) && keys.length > 0,
-    'hold at least one API key, or be a function',
-  );
+
+  const isList = Array.isArray(keys) && keys.length > 0;
+  check('keys', isList, 'hold at least one API key, or be a function');
+
   const areKeys = keys.every((key) => typeof key === 'string' && /^[\x21-\x7e]+$/.test(key));
   check('keys', areKeys, 'hold texts of visible ASCII, without spaces');
+
   const entries = keys.map((key, index) => ({
     name: `key-${index + 1}`,
     digest: digestOfKey(key),
@@ -119,26 +150,29 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
   return ring.verify.bind(ring);
 }
 
-/** @throws TypeError for an unknown option. */
+/**
+ * Checks that each option given is known; `what` is what messages call one.
+ * @throws TypeError for an unknown one.
+ */
 export function checkNames<Given extends object>(
   what: string,
   given: Given,
   known: readonly (keyof Given)[],
 ): void {
   const name = Object.keys(given).find((each) => !known.some((one) => one === each));
+
   if (name !== undefined)
     throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
 }
 
-/**
- * A clock whose answers fit a storage file and RFC 3339: it throws a TypeError where another is
- * read.
- */
+/** A clock whose answers fit a storage file and RFC 3339; it throws a TypeError for others. */
 export function checkedClock(clock: () => number): () => number {
   // The machine's own is right, and is read at each request.
   if (clock === Date.now) return clock;
+
   return () => {
     const now = clock();
+
     // Up to the year 10000.
     if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
     throw new TypeError(

@@ -1,8 +1,8 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { keyNameOf, refusalOf, tokenOf } from './auth.js';
+import { refusalOf, tokenOf } from './auth.js';
 import { textsOf } from './engine/index.js';
-import { detailOf, isPetstoreError, reasonOf } from './errors.js';
+import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';
 import {
   Endpoint,
   stopping,
@@ -10,31 +10,16 @@ import {
   type Listening,
   type ListenOptions,
 } from './http/index.js';
-import { guarded, type Log } from './log.js';
 import { memoryStorage } from './memory/index.js';
 import { petRoutes, publicRoutes } from './operations.js';
-import { resolveOptions, type PetstoreOptions } from './options.js';
+import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
-import {
-  checkedReplyTo,
-  internalErrorReply,
-  replyTo,
-  withLinksBelow,
-  type Reply,
-} from './reply.js';
-import {
-  checkExpectation,
-  Query,
-  readJsonBody,
-  splitTarget,
-  type HeadFields,
-  type Message,
-} from './request.js';
-import { Routes, type Params, type Route } from './router.js';
+import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
+import { Routes, type Resource, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-const ignore = (): void => undefined;
-/** For requests under way; the process has 10 s in all. */
+/** How long closing waits for requests under way; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
 
 /** A store of animals behind HTTP. Its functions work unbound. */
@@ -48,6 +33,7 @@ export interface Petstore {
     response: ServerResponse,
     next?: (error: unknown) => void,
   ) => void;
+
   /**
    * Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting
    * included.
@@ -57,6 +43,7 @@ export interface Petstore {
     /** As `Bun.serve` and `Deno.serve` call it. */
     (request: Request, server: object): Promise<Response>;
   };
+
   /**
    * Opens another port once plugins are ready. Rejects with a plugin's error, Node's, `unavailable`
    * once closed, or a TypeError for wrong options and on Bun and Deno, whose own servers take
@@ -65,6 +52,7 @@ export interface Petstore {
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
+
   /**
    * Closes the ports, finishes requests under way, closes plugins and storage. Calling it again is
    * fine.
@@ -75,162 +63,199 @@ export interface Petstore {
 }
 
 /**
- * Makes a petstore; nothing listens yet. @throws TypeError that names an option, and whatever a
- * plugin throws.
+ * Makes a petstore; nothing listens yet.
+ * @throws TypeError that names an option, and whatever a plugin throws.
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
-  const { verifyKey, storage, clock, plugins, maxBodyBytes, basePath, baseUrls, ...given } =
-    resolveOptions(options, memoryStorage);
-  /** A log that fails does no harm: where fields cannot be written, the message is, and says so. */
-  const log: Log = (level, message, fields) => {
-    const write = (these: typeof fields, failed: (error: unknown) => void) =>
-      void guarded(() => given.log(level, message, these), failed);
-    write(fields, (error) =>
-      write({ unwritten: `the fields could not be logged: ${reasonOf(error)}` }, ignore),
-    );
-  };
+  const resolved = resolveOptions(options, memoryStorage);
+  const { storage, clock, log } = resolved;
+
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
-  let opened: Promise<unknown> = Promise.resolve();
-  let closing: Promise<void> | undefined;
-  let isClosed = false;
-  let isDraining = false;
-  let answering = 0;
-  /** Called when no request is under way. */
-  let idled = ignore;
+  const service = new RequestService({ ...resolved, routes, hooks });
+  const endpoint = new Endpoint(service);
+
+  const ours = [
+    ...petRoutes(textsOf(storage), clock, () => service.phase === 'closed'),
+    ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
+  ];
+  for (const route of ours) routes.add(route);
 
   const host: PluginHost = Object.freeze({
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
-    waitFor: (opening: PromiseLike<unknown>) => {
-      opened = Promise.all([opened, opening]);
-      // `listen` reports it; until then it is no unhandled rejection.
-      opened.catch(ignore);
-    },
     storage,
     clock,
     log,
   });
-  for (const route of petRoutes(textsOf(storage), clock, () => isClosed)) routes.add(route);
-  for (const route of publicRoutes(ready, routes, baseUrls, hooks)) routes.add(route);
-  for (const plugin of plugins) host.waitFor(Promise.resolve(plugin(host)));
+  for (const plugin of resolved.plugins) host.waitFor(Promise.resolve(plugin(host)));
 
-  /**
-   * The path of every request, in the order of checks of docs/contract.md; what it throws is the
-   * answer.
-   */
-  async function answer(message: Message): Promise<Answer> {
-    const result: Answer = { reply: internalErrorReply, resource: undefined, keyName: undefined };
-    try {
-      const head = message.readHead();
-      const { path, query } = splitTarget(message.target);
-      const { resource, params } = routes.find(message.method, path);
-      result.resource = resource;
-      const operation = resource.operationOf(message.method);
-      const token = operation.needsKey ? tokenOf(head.authorization) : undefined;
-      if (token !== undefined) result.keyName = keyNameOf(await verifyKey(token));
-      if (operation.needsKey && !result.keyName)
-        return dressed(refusalOf(head.authorization), result, message);
-      checkExpectation(head);
-      const body =
-        operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
-      const asked = askedOf(message, head, params, new Query(query), body, result.keyName);
-      return dressed(await hooks.carryOut(operation, asked, message), result, message);
-    } catch (error) {
-      return dressed(failureReply(error), result, message);
-    }
-  }
-
-  function askedOf(
-    message: Message,
-    head: HeadFields,
-    params: Params,
-    query: Query,
-    body: string,
-    keyName?: string,
-  ) {
-    const { idempotencyKey } = head;
-    return {
-      method: message.method,
-      params,
-      query,
-      body,
-      keyName,
-      idempotencyKey,
-      basePath: basePathOf(message),
-    };
-  }
-
-  function basePathOf({ mountPath }: Message): string {
-    return basePath ?? (mountPath === undefined ? '/v1' : `${mountPath}/v1`);
-  }
-
-  /** Puts a reply into the result, with the headers of its route (C33) and of plugins. */
-  function dressed(reply: Reply, result: Answer, message: Message): Answer {
-    const own = result.resource?.headers ?? [];
-    const announced = own.length === 0 ? reply : { ...reply, headers: [...own, ...reply.headers] };
-    result.reply = hooks.withHeaders(withLinksBelow(basePathOf(message), announced), message);
-    return result;
-  }
-
-  /** The reply to a failure (C49). Never throws, whatever was thrown. */
-  function failureReply(thrown: unknown): Reply {
-    try {
-      if (isPetstoreError(thrown) && thrown.status !== undefined) return checkedReplyTo(thrown);
-    } catch (error) {
-      logFault(error);
-    }
-    logFault(thrown);
-    return internalErrorReply;
-  }
-
-  function logFault(thrown: unknown): void {
-    log('error', 'internal error', { error: detailOf(thrown) });
-  }
-
-  const endpoint = new Endpoint({
-    answer: (message) => {
-      answering++;
-      return answer(message);
-    },
-    failed: (error, message, given) => dressed(replyTo(error), given, message).reply,
-    fault: logFault,
-    replied: (status, message, answered) => {
-      hooks.replied(status, message, answered?.resource?.path, answered?.keyName);
-      if (message !== undefined && --answering === 0) idled();
-    },
-    get isStopping() {
-      return closing !== undefined;
-    },
-  });
-
-  async function ready(): Promise<void> {
-    if (isDraining || closing !== undefined) throw stopping();
+  /** @throws PetstoreError `unavailable` while reads or writes cannot be expected to succeed. */
+  async function checkReady(): Promise<void> {
+    if (service.phase !== 'open') throw stopping();
     await storage.ready?.();
   }
 
   async function closeAll(): Promise<void> {
-    // Those of `fetch` and `handler` too, whose sockets are not ours.
-    const idle = new Promise<void>((resolve) => (idled = resolve));
-    if (answering === 0) idled();
-    const timer = setTimeout(idled, closeTimeoutMs);
-    await endpoint.stop(closeTimeoutMs);
-    await idle;
-    clearTimeout(timer);
+    service.phase = 'stopping';
+    await Promise.all([endpoint.stop(closeTimeoutMs), service.idle(closeTimeoutMs)]);
     await hooks.close();
-    isClosed = true;
+
+    service.phase = 'closed';
     await storage.close();
   }
+
+  let closing: Promise<void> | undefined;
 
   return {
     handler: (request, response, next) => void endpoint.handle(request, response, next),
     fetch: endpoint.fetch.bind(endpoint),
-    listen: async (listenOptions = {}) => {
-      await opened;
-      return endpoint.listen(listenOptions);
+    listen: (listenOptions = {}) => hooks.opened().then(() => endpoint.listen(listenOptions)),
+    drain: () => {
+      if (service.phase === 'open') service.phase = 'draining';
     },
-    drain: () => void (isDraining = true),
     close: () => (closing ??= closeAll()),
     storage,
   };
+}
+
+/** What the path of a request leads through. */
+interface Parts extends ResolvedOptions {
+  readonly routes: Routes;
+  readonly hooks: Hooks;
+}
+
+/** The answer to each request, and what else http needs of a petstore. */
+class RequestService {
+  /**
+   * How far the petstore is in its life. While it drains only `/readyz` says so; while it stops
+   * connections end after their answers; once it is closed nothing is answered from the storage.
+   */
+  phase: 'open' | 'draining' | 'stopping' | 'closed' = 'open';
+  readonly #parts: Parts;
+
+  /**
+   * How many requests have no reply yet, those of `fetch` and `handler` included: `answer` counts
+   * up, `replied` down.
+   */
+  #underWay = 0;
+  /** Called when no request is under way any more. */
+  #onIdle = (): void => undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The path of every request, in the order of checks of docs/contract.md. What a step throws
+   * becomes the answer. Never rejects.
+   */
+  async answer(message: Message): Promise<Answer> {
+    this.#underWay++;
+    const { routes, verifyKey, maxBodyBytes, hooks } = this.#parts;
+    const { method } = message;
+
+    let resource: Resource | undefined;
+    let keyName: string | undefined;
+    try {
+      const head = message.readHead();
+
+      const { path, query } = splitTarget(message.target);
+      const match = routes.find(method, path);
+      resource = match.resource;
+
+      const operation = resource.operations.get(method);
+      if (operation === undefined) throw resource.notAllowed;
+
+      if (resource.needsKey && method !== 'OPTIONS') {
+        const token = tokenOf(head.authorization);
+        const name = token === undefined ? '' : await verifyKey(token);
+
+        // A verifier without types may say no by null or false (C40).
+        if (typeof name !== 'string' || name === '')
+          return this.#answerBy(refusalOf(head.authorization), message, resource);
+
+        keyName = name;
+      }
+
+      checkExpectation(head);
+
+      const body =
+        operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
+
+      const request = {
+        method,
+        params: match.params,
+        query: new Query(query),
+        body,
+        keyName,
+        idempotencyKey: head.idempotencyKey,
+        basePath: this.#basePathOf(message),
+      };
+      const reply = await hooks.handle(operation, request, message);
+      return this.#answerBy(reply, message, resource, keyName);
+    } catch (error) {
+      return this.#answerBy(this.#failureReply(error), message, resource, keyName);
+    }
+  }
+
+  /** The reply to a request that failed after its answer was made. */
+  failed(error: PetstoreError, message: Message, { resource }: Answer): Reply {
+    return this.#answerBy(replyTo(error), message, resource).reply;
+  }
+
+  /** Logs a failure that is ours (C49). */
+  fault(thrown: unknown): void {
+    this.#parts.log('error', 'internal error', { error: detailOf(thrown) });
+  }
+
+  /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
+  replied(status: number, message?: Message, answer?: Answer): void {
+    this.#parts.hooks.replied(status, message, answer?.resource?.path, answer?.keyName);
+    if (message !== undefined && --this.#underWay === 0) this.#onIdle();
+  }
+
+  get isStopping(): boolean {
+    return this.phase === 'stopping' || this.phase === 'closed';
+  }
+
+  /** Resolves once no request is under way, or the time is up. */
+  idle(timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+
+      if (this.#underWay === 0) this.#onIdle();
+    });
+  }
+
+  /** An answer by a reply, which gets the headers of its route (C33) and those of plugins. */
+  #answerBy(reply: Reply, message: Message, resource?: Resource, keyName?: string): Answer {
+    const own = resource?.headers;
+    const announced = own === undefined ? reply : { ...reply, headers: [...own, ...reply.headers] };
+
+    const linked = withLinksBelow(this.#basePathOf(message), announced);
+    return { reply: this.#parts.hooks.withHeaders(linked, message), resource, keyName };
+  }
+
+  /** What stands for `/v1` in links (C56). */
+  #basePathOf({ mountPath = '' }: Message): string {
+    return this.#parts.basePath ?? `${mountPath}/v1`;
+  }
+
+  /** The reply to a failure (C49). Never throws, whatever was thrown. */
+  #failureReply(thrown: unknown): Reply {
+    try {
+      if (isPetstoreError(thrown) && thrown.status !== undefined) return replyTo(thrown);
+    } catch (error) {
+      this.fault(error);
+    }
+
+    this.fault(thrown);
+    return internalErrorReply;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * What a plugin is and what it is given; and its hooks, whose errors end neither a request nor the
+ * What a plugin is and what it is given, and its hooks, whose errors end neither a request nor the
  * process.
  */
 import { reasonOf } from './errors.js';
@@ -16,22 +16,22 @@ export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 /** What a plugin can do. */
 export interface PluginHost {
   /**
-   * Serves a path: below `/v1` with a key, elsewhere without. @throws TypeError for one malformed
-   * or taken.
+   * Serves a path: below `/v1` with a key, elsewhere without.
+   * @throws TypeError for a path that is malformed or taken.
    */
   route(route: Route): void;
   /** Adds headers to each reply: names and values, alternating; none that frames it. */
-  addHeaders(make: (request: RequestHead) => readonly string[]): void;
+  addHeaders(make: HeaderMaker): void;
   /** Wraps each operation that is carried out; the first plugin is the outermost. */
   around(wrapper: Wrapper): void;
   /** Calls back once each reply is decided, about as it is sent, even to what was no HTTP. */
-  onReply(watcher: (event: ReplyEvent, source: ReplySource) => void): void;
+  onReply(watcher: ReplyWatcher): void;
   /** Adds to the OpenAPI document, each time that one is made. */
-  describe(change: (document: OpenApiDocument) => void): void;
+  describe(change: DocumentChange): void;
   /** Makes `listen` wait, and reject where this does. */
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back before the storage closes; a promise is waited for. */
-  onClose(close: () => void | PromiseLike<void>): void;
+  onClose(close: Closer): void;
   /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
   /** Milliseconds since the epoch. */
@@ -39,6 +39,11 @@ export interface PluginHost {
   /** The petstore's. */
   readonly log: Log;
 }
+
+type HeaderMaker = (request: RequestHead) => readonly string[];
+type ReplyWatcher = (event: ReplyEvent, source: ReplySource) => void;
+type DocumentChange = (document: OpenApiDocument) => void;
+type Closer = () => void | PromiseLike<void>;
 
 /**
  * Put around an operation, which `next` carries out: what it answers is the reply, what it throws
@@ -74,23 +79,33 @@ export interface ReplyEvent {
   readonly keyName?: string;
 }
 
-/** The client's own, for a log, not for labels of metrics. */
+/** What is the client's own, for a log, not for labels of metrics. */
 export interface ReplySource {
-  /** As it came, without the query, where a key may stand; empty where the request was no HTTP. */
+  /**
+   * The path as it came, without the query, where a key may stand; empty where the request was no
+   * HTTP.
+   */
   readonly path: string;
   /** Its IP address, or its proxy's; absent through `fetch`, and once its connection is gone. */
   readonly address?: string;
 }
 
-/** A plugin's route, whose replies are checked. */
+/**
+ * A plugin's route, whose replies are checked.
+ * @throws TypeError for a successor that could not stand in a header.
+ */
 export function checkedRoute(route: Route): Route {
   if (route.deprecation !== undefined && !/^[!-=?-~]+$/.test(route.deprecation.successor))
     throw new TypeError(`the successor of route ${route.path} must be a path or an address`);
-  const methods = Object.entries(route.methods).map(([method, operation]) => {
-    const handler = async (request: OperationRequest): Promise<Reply> =>
-      checkReply(await operation.handler(request));
-    return [method, { ...operation, handler }] as const;
-  });
+
+  const methods = Object.entries(route.methods).map(([method, operation]) => [
+    method,
+    {
+      ...operation,
+      handler: async (request: OperationRequest) => checkReply(await operation.handler(request)),
+    },
+  ]);
+
   return { ...route, methods: Object.fromEntries(methods) };
 }
 
@@ -101,95 +116,118 @@ export function checkedRoute(route: Route): Route {
 export class Hooks {
   readonly #log: Log;
   readonly #wrappers: Wrapper[] = [];
-  readonly #makers: Parameters<PluginHost['addHeaders']>[0][] = [];
-  readonly #watchers: Parameters<PluginHost['onReply']>[0][] = [];
-  readonly #describers: Parameters<PluginHost['describe']>[0][] = [];
-  readonly #closers: Parameters<PluginHost['onClose']>[0][] = [];
+  readonly #makers: HeaderMaker[] = [];
+  readonly #watchers: ReplyWatcher[] = [];
+  readonly #changes: DocumentChange[] = [];
+  readonly #closers: Closer[] = [];
+  readonly #openings: PromiseLike<unknown>[] = [];
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  readonly host: Pick<PluginHost, 'around' | 'addHeaders' | 'onReply' | 'describe' | 'onClose'> = {
+  /** What plugins add their hooks by. */
+  readonly host: Omit<PluginHost, 'route' | 'storage' | 'clock' | 'log'> = {
     around: (wrapper) => void this.#wrappers.push(wrapper),
     addHeaders: (make) => void this.#makers.push(make),
     onReply: (watcher) => void this.#watchers.push(watcher),
-    describe: (change) => void this.#describers.push(change),
+    describe: (change) => void this.#changes.push(change),
     onClose: (close) => void this.#closers.push(close),
+    waitFor: (opening) => {
+      this.#openings.push(opening);
+      // `listen` reports its failure: until then that is no unhandled rejection.
+      void guarded(() => opening);
+    },
   };
 
-  carryOut(
+  /** Resolves once all that plugins wait for has; rejects where one of it does, with the same. */
+  opened(): Promise<unknown> {
+    return Promise.all(this.#openings);
+  }
+
+  /** Carries out an operation, within the wrappers of all plugins. */
+  handle(
     operation: Operation,
-    asked: OperationRequest,
+    request: OperationRequest,
     message: Message,
   ): Reply | PromiseLike<Reply> {
-    if (this.#wrappers.length === 0) return operation.handler(asked);
-    const request: AcceptedRequest = Object.freeze({ ...headOf(message), keyName: asked.keyName });
+    if (this.#wrappers.length === 0) return operation.handler(request);
+
+    const accepted = Object.freeze({ ...headOf(message), keyName: request.keyName });
+
     const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
-      (next, wrapper) => async () => checkReply(await wrapper(request, next)),
+      (next, wrapper) => async () => checkReply(await wrapper(accepted, next)),
       // A copy: what it answers may be a reply that other requests get too.
-      async () => checkReply(await operation.handler(asked)),
+      async () => checkReply(await operation.handler(request)),
     );
+
     return wrapped();
   }
 
+  /** A reply with the headers that plugins add to it. */
   withHeaders(reply: Reply, message: Message): Reply {
     if (this.#makers.length === 0) return reply;
+
     const request = headOf(message);
+
     let completed = reply;
     for (const make of this.#makers) {
-      void this.#guard('add headers', () => {
-        const made: unknown = make(request);
-        if (made instanceof Promise)
-          return made.then(() => Promise.reject(new TypeError('headers cannot wait')));
-        completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(made)] });
-        return undefined;
-      });
+      try {
+        const added: unknown = make(request);
+        if (added instanceof Promise) {
+          void this.#guard('add headers', () => added);
+          throw new TypeError('headers cannot wait');
+        }
+
+        completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(added)] });
+      } catch (error) {
+        this.#logFailure('add headers', error);
+      }
     }
     return completed;
   }
 
-  /** Without a message, the request was no HTTP. */
-  replied(status: number, message?: Message, path?: string, keyName?: string): void {
+  /** Tells the watchers of a reply; without a message, the request was no HTTP. */
+  replied(status: number, message?: Message, route?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
-    const {
-      method = '',
-      target = '',
-      startedAt = performance.now(),
-      clientAddress: address,
-    } = message ?? {};
-    const milliseconds = performance.now() - startedAt;
-    const route = path !== undefined && { route: path };
-    const event: ReplyEvent = {
+
+    const now = performance.now();
+    const { method = '', target = '', startedAt = now, clientAddress: address } = message ?? {};
+
+    const event: ReplyEvent = Object.freeze({
       method,
       status,
-      milliseconds,
-      ...route,
-      ...(keyName !== undefined && { keyName }),
-    };
-    const source: ReplySource = {
+      milliseconds: now - startedAt,
+      ...(route === undefined ? {} : { route }),
+      ...(keyName === undefined ? {} : { keyName }),
+    });
+
+    const source: ReplySource = Object.freeze({
       path: splitTarget(target).path,
-      ...(address !== undefined && { address }),
-    };
-    for (const each of [event, source]) Object.freeze(each);
+      ...(address === undefined ? {} : { address }),
+    });
+
     for (const watcher of this.#watchers)
       void this.#guard('watch a reply', () => watcher(event, source));
   }
 
+  /** The OpenAPI document, once plugins have changed it. */
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#describers)
-      void this.#guard('describe itself', () => change(document));
+    for (const change of this.#changes) void this.#guard('describe itself', () => change(document));
     return document;
   }
 
+  /** Closes what plugins have opened, one after the other; never rejects. */
   async close(): Promise<void> {
     for (const close of this.#closers) await this.#guard('close', close);
   }
 
   #guard(what: string, call: () => unknown): Promise<void> {
-    return guarded(call, (error) =>
-      this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) }),
-    );
+    return guarded(call, (error) => this.#logFailure(what, error));
+  }
+
+  #logFailure(what: string, error: unknown): void {
+    this.#log('error', `a plugin failed to ${what}`, { error: reasonOf(error) });
   }
 }
 

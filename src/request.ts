@@ -1,8 +1,9 @@
 /** A request as the petstore sees it: target, query, and what its head says of its body. */
 import { PetstoreError } from './errors.js';
 
-/** A request, through a socket, a framework or `fetch`. */
+/** A request, whether it came through a socket, a framework or `fetch`. */
 export interface Message {
+  /** As it came, in upper case. */
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
@@ -12,19 +13,25 @@ export interface Message {
   readonly clientAddress?: string | undefined;
   /** When its head had come, by `performance.now()`. */
   readonly startedAt: number;
-  /** @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43). */
+
+  /**
+   * Reads and checks the head.
+   * @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43).
+   */
   readHead(): HeadFields;
   /** A header by its name in lower case, several joined by `, `. */
   header(name: string): string | undefined;
+
   /**
-   * The body as a byte string; called at most once, as it answers `Expect: 100-continue` (C45).
+   * Reads the body, as a byte string; called at most once, for it answers `Expect: 100-continue`
+   * (C45).
    * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where it ends early or
    * is no HTTP.
    */
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** Headers, repeated ones joined by `, `. */
+/** The headers that the petstore reads, repeated ones joined by `, `. */
 export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField =
   | 'authorization'
@@ -35,53 +42,61 @@ type HeadField =
   | 'idempotencyKey';
 
 /**
- * Splits origin-form, absolute-form (C13), whose path may be left out, and `*` at the `?`; both
- * parts stay encoded.
+ * Splits a target at the `?`; both parts stay encoded. It has origin-form, absolute-form (C13),
+ * whose path may be left out, or is `*`.
  */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
-  const from = target.startsWith('/') ? 0 : (/^https?:\/\/[^/?]*/i.exec(target)?.[0].length ?? 0);
-  const queryAt = target.indexOf('?', from);
-  const path = target.slice(from, queryAt < 0 ? undefined : queryAt);
-  return {
-    path: from > 0 && path === '' ? '/' : path,
-    query: queryAt < 0 ? '' : target.slice(queryAt + 1),
-  };
+  const local = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*\/?/i, '/');
+
+  const queryAt = local.indexOf('?');
+  if (queryAt < 0) return { path: local, query: '' };
+  return { path: local.slice(0, queryAt), query: local.slice(queryAt + 1) };
 }
+
+const badEscape = new PetstoreError(
+  'invalid_parameter',
+  'The query has a percent sign that begins no valid escape of UTF-8.',
+);
 
 /** The query of a request (C4). */
 export class Query {
   /** What follows the `?`, still encoded. */
   readonly text: string;
-  readonly #pairs: (readonly [name: string, value: string])[] = [];
+  /** Names and their values. */
+  readonly #pairs: string[][] = [];
 
   /** @throws PetstoreError `invalid_parameter` for a malformed escape (C12). */
   constructor(text: string) {
     this.text = text;
     if (text === '') return;
+
     for (const pair of text.split('&')) {
       const equals = pair.indexOf('=');
       const name = decoded(equals < 0 ? pair : pair.slice(0, equals));
       const value = equals < 0 ? '' : decoded(pair.slice(equals + 1));
+
       if (name === undefined || value === undefined) throw badEscape;
       this.#pairs.push([name, value]);
     }
   }
 
-  /** The value of a parameter. @throws PetstoreError `invalid_parameter` for two (C3). */
+  /**
+   * The value of a parameter.
+   * @throws PetstoreError `invalid_parameter` for two (C3).
+   */
   get(name: string): string | undefined {
     const [first, second] = this.#pairs.filter(([own]) => own === name);
     if (second !== undefined)
       throw new PetstoreError('invalid_parameter', `${name} must be given only once.`);
+
     return first?.[1];
   }
 }
 
-const escapeRule = 'The query has a percent sign that begins no valid escape of UTF-8.';
-const badEscape = new PetstoreError('invalid_parameter', escapeRule);
-
-/** RFC 3986 section 2.4; undefined for a malformed escape. */
+/** A text without its percent-encoding (RFC 3986 section 2.4); undefined for a malformed escape. */
 export function decoded(text: string): string | undefined {
   if (!text.includes('%')) return text;
+
   try {
     return decodeURIComponent(text);
   } catch {
@@ -89,7 +104,10 @@ export function decoded(text: string): string | undefined {
   }
 }
 
-/** @throws PetstoreError `expectation_failed` (C45) */
+/**
+ * Checks the header Expect.
+ * @throws PetstoreError `expectation_failed` (C45)
+ */
 export function checkExpectation({ expect }: HeadFields): void {
   if (expect !== undefined && expect.toLowerCase() !== '100-continue')
     throw new PetstoreError(
@@ -98,39 +116,40 @@ export function checkExpectation({ expect }: HeadFields): void {
     );
 }
 
-/** Any but another charset (RFC 9110 section 8.3.1), in linear time. */
+/**
+ * A parameter of a media type that is no other charset than UTF-8 (RFC 9110 section 8.3.1). It
+ * matches in linear time.
+ */
 const parameter =
   /(?:charset=(?:utf-8|"utf-8")|(?!charset=)[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
 const jsonType = new RegExp(`^application/json[ \\t]*(?:;[ \\t]*(?:${parameter.source})?)*$`, 'i');
+const noCoding = /^identity(?:[ \t]*,[ \t]*identity)*$/i;
 
 /**
- * A JSON body. @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and
- * as `readBody`.
+ * Reads a JSON body, as a byte string, once its head was checked.
+ * @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and what
+ * `readBody` throws.
  */
 export function readJsonBody(
   message: Message,
   head: HeadFields,
   maxBodyBytes: number,
 ): Promise<string> {
-  const { contentType, contentEncoding, contentLength } = head;
-  if (
-    contentType !== undefined &&
-    contentType !== 'application/json' &&
-    !jsonType.test(contentType)
-  )
+  const { contentType = 'application/json', contentEncoding, contentLength } = head;
+  if (contentType !== 'application/json' && !jsonType.test(contentType))
     throw unsupported(
       'The Content-Type must be application/json, and its charset, if it names one, utf-8.',
     );
-  if (
-    contentEncoding !== undefined &&
-    !/^identity(?:[ \t]*,[ \t]*identity)*$/i.test(contentEncoding)
-  )
+  if (contentEncoding !== undefined && !noCoding.test(contentEncoding))
     throw unsupported('The body must come without Content-Encoding.');
+
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes)
     throw bodyTooLarge(maxBodyBytes);
+
   return message.readBody(maxBodyBytes);
 }
 
+/** The error for a body over the limit (C29). */
 export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
   return new PetstoreError('content_too_large', `The body is over ${maxBodyBytes} bytes.`);
 }

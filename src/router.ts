@@ -1,4 +1,4 @@
-/** Routes: what stands at a path, its methods, its announced end; and the way from a path to it. */
+/** Routes: what stands at a path, its methods, its announced end, and the way from a path to it. */
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
@@ -17,12 +17,13 @@ export interface OperationRequest {
   readonly body: string;
   /** The name of the API key; undefined where none is needed. */
   readonly keyName: string | undefined;
+
   /**
-   * The header Idempotency-Key as it came, unchecked; an operation that does not know it ignores
+   * The header Idempotency-Key as it came, unchecked. An operation that does not know it ignores
    * it.
    */
   readonly idempotencyKey: string | undefined;
-  /** What stands for `/v1` in links (C56), put into `Location` and `Link` by itself. */
+  /** What stands for `/v1` in links (C56). In `Location` and `Link` of a reply it is put by us. */
   readonly basePath: string;
 }
 
@@ -43,9 +44,10 @@ export interface Route {
    * tried.
    */
   readonly path: string;
+
   /**
-   * By method; HEAD comes with GET (C16), OPTIONS, which needs no key, and 405 by themselves (C15,
-   * C17).
+   * By method. HEAD comes with GET (C16); OPTIONS, which needs no key, and the 405 to all others
+   * come by themselves (C15, C17).
    */
   readonly methods: Readonly<Record<string, Operation>>;
   /** Absent where no end is announced. */
@@ -69,40 +71,54 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
 
 /** A route with what is made of it once. */
 export interface Resource extends Route {
-  /** Of each of its answers (C33). */
-  readonly headers: readonly string[];
-  /**
-   * The operation of a method, HEAD and OPTIONS included. @throws PetstoreError
-   * `method_not_allowed` (C15)
-   */
-  readonly operationOf: (method: string) => Operation & { readonly needsKey: boolean };
+  /** Headers of each of its answers, if any (C33): names and values, alternating. */
+  readonly headers: readonly string[] | undefined;
+  /** Whether a key is needed, but for OPTIONS (C17, C41). */
+  readonly needsKey: boolean;
+  /** Its operations by method, HEAD and OPTIONS included (C16, C17). */
+  readonly operations: ReadonlyMap<string, Operation>;
+  /** What is thrown for any other method (C15). */
+  readonly notAllowed: PetstoreError;
 }
 
+/** The decoded segments of a path that stand for the `{param}`s of its route, by their names. */
 export type Params = Readonly<Record<string, string>>;
-type Match = { readonly resource: Resource; readonly params: Params };
+
+/** What a path leads to. */
+interface Match {
+  readonly resource: Resource;
+  readonly params: Params;
+}
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
 const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
 
-const optionsOperation = (allow: string): Operation => ({
-  handler: () => emptyReply(204, ['Allow', allow]),
-});
-/** `OPTIONS *` (C17), with the methods of the specification. */
-const allMethods = { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') };
-const wholeServer: Match = { resource: resourceOf({ path: '*', methods: allMethods }), params: {} };
+/** What `OPTIONS *` asks of (C17), with the methods of the specification. */
+const wholeServer: Match = {
+  resource: resourceOf({
+    path: '*',
+    methods: { OPTIONS: optionsOperation('GET, HEAD, POST, OPTIONS') },
+  }),
+  params: {},
+};
 
-/** In the tree of paths, what a segment leads to. */
+/** What a beginning of a path leads to, in the tree of all paths. */
 interface Place {
+  /** The segment that leads here from the place above: its text, or the name of its param. */
   readonly name: string;
-  readonly below: Map<string, Place>;
+  /** The places that a fixed segment leads to, by its text. */
+  readonly fixed: Map<string, Place>;
+  /** The place that any other segment leads to. */
   param?: Place;
+  /** What stands here, if a route ends here. */
   resource?: Resource;
 }
 
+/** All routes of a petstore, in the order in which they were added. */
 export class Routes {
   readonly #routes: Route[] = [];
-  readonly #root: Place = { name: '', below: new Map() };
+  readonly #root: Place = { name: '', fixed: new Map() };
   readonly #clock: () => number;
 
   constructor(clock: () => number) {
@@ -110,38 +126,48 @@ export class Routes {
   }
 
   /**
+   * Adds a route.
    * @throws TypeError for a path that is taken, or that no request could match, and for no or
    * unknown methods.
    */
   add(route: Route): void {
     const { path } = route;
-    if (!/^(?=\/)(?:\/(?!\.{1,2}(?:\/|$))(?:[\w.~-]+|\{\w+\}))*\/?$/.test(path))
-      throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
+
     let place = this.#root;
-    for (const segment of path.slice(1).split('/')) {
+    for (const segment of segmentsOf(path)) {
       const name = segment.replace(/[{}]/g, '');
       const isParam = name !== segment;
-      const next = (isParam ? place.param : place.below.get(name)) ?? { name, below: new Map() };
+
+      const next = (isParam ? place.param : place.fixed.get(name)) ?? { name, fixed: new Map() };
       if (next.name !== name)
         throw new TypeError(`route ${path} says {${name}} where another says {${next.name}}`);
+
       if (isParam) place.param = next;
-      else place.below.set(name, next);
+      else place.fixed.set(name, next);
       place = next;
     }
+
     if (place.resource !== undefined) throw new TypeError(`route ${path} is taken`);
+
     place.resource = resourceOf(route);
     this.#routes.push(route);
   }
 
+  /** The routes whose time is not over (C35). */
   present(): readonly Route[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
-  /** @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35). */
+  /**
+   * Finds what a path leads to, whatever the method; `OPTIONS *` is of the whole server.
+   * @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35).
+   */
   find(method: string, path: string): Match {
     if (!knownMethods.has(method)) throw notImplemented;
+
     const match = method === 'OPTIONS' && path === '*' ? wholeServer : this.#match(path);
     if (match === undefined) throw notFound;
+
     const { deprecation } = match.resource;
     if (deprecation !== undefined && isGone(deprecation, this.#clock()))
       throw new PetstoreError(
@@ -152,70 +178,85 @@ export class Routes {
   }
 
   /**
-   * By segments, decoded after splitting (C12), not normalised (C11). A fixed segment hides a
-   * param.
+   * Goes down the tree by the segments of a path, which are decoded after splitting (C12) and not
+   * normalised (C11). A fixed segment hides a param, and there is no way back.
    */
   #match(path: string): Match | undefined {
-    let place = this.#root;
+    if (!path.startsWith('/')) return undefined;
+
     const params: Record<string, string> = {};
-    for (let at = 0; at < path.length; ) {
-      if (path[at] !== '/') return undefined;
-      const slashAt = path.indexOf('/', at + 1);
+    let place = this.#root;
+    for (let from = 1; from <= path.length; ) {
+      const slashAt = path.indexOf('/', from);
       const end = slashAt < 0 ? path.length : slashAt;
-      const segment = decoded(path.slice(at + 1, end));
+      const segment = decoded(path.slice(from, end));
+
       if (segment === undefined || segment === '.' || segment === '..') return undefined;
-      const fixed = place.below.get(segment);
-      if (fixed !== undefined) place = fixed;
-      else if (place.param === undefined || segment === '') return undefined;
-      else {
-        params[place.param.name] = segment;
-        place = place.param;
-      }
-      at = end;
+
+      const next = place.fixed.get(segment) ?? (segment === '' ? undefined : place.param);
+      if (next === undefined) return undefined;
+
+      if (next === place.param) params[next.name] = segment;
+      place = next;
+      from = end + 1;
     }
+
     return place.resource && { resource: place.resource, params };
   }
 }
 
+/** A segment that needs no percent-encoding and is not `.` or `..`, or a `{param}`. */
+const fixedOrParam = /^(?:(?!\.{1,2}$)[\w.~-]+|\{\w+\})$/;
+
+/**
+ * The segments of a route's path; the last one is empty behind a slash at the end.
+ * @throws TypeError for a path that no request could match.
+ */
+function segmentsOf(path: string): readonly string[] {
+  const segments = path.slice(1).split('/');
+  const isPath = segments.every((segment, index) =>
+    segment === '' ? index === segments.length - 1 : fixedOrParam.test(segment),
+  );
+
+  if (!path.startsWith('/') || !isPath)
+    throw new TypeError(`route ${path} is not a path such as /v1/pets/{petId}`);
+
+  return segments;
+}
+
 function resourceOf(route: Route): Resource {
   const { path, deprecation } = route;
+  const names = Object.keys(route.methods);
+  if (names.length === 0) throw new TypeError(`route ${path} has no methods`);
+  for (const method of names)
+    if (!knownMethods.has(method))
+      throw new TypeError(`route ${path} has an unknown method ${method}`);
+
   const { GET, OPTIONS, ...others } = route.methods;
-  const methods: Route['methods'] = { ...(GET && { GET, HEAD: GET }), ...others };
-  const unknown = Object.keys(methods).find((method) => !knownMethods.has(method));
-  if (unknown !== undefined) throw new TypeError(`route ${path} has an unknown method ${unknown}`);
-  if (Object.keys(route.methods).length === 0) throw new TypeError(`route ${path} has no methods`);
-  const allow = [...Object.keys(methods), 'OPTIONS'].join(', ');
-  const isBelowV1 = path === '/v1' || path.startsWith('/v1/');
-  const operations = new Map(
-    Object.entries(methods).map(([method, operation]) => [
-      method,
-      { ...operation, needsKey: isBelowV1 },
-    ]),
-  );
-  operations.set('OPTIONS', { ...(OPTIONS ?? optionsOperation(allow)), needsKey: false });
-  const headers = ['Allow', allow];
-  const notAllowed = new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
-    headers,
-  });
+  const withHead = GET === undefined ? others : { GET, HEAD: GET, ...others };
+  const allow = [...Object.keys(withHead), 'OPTIONS'].join(', ');
+
+  const methods = { ...withHead, OPTIONS: OPTIONS ?? optionsOperation(allow) };
   return {
     ...route,
-    headers: deprecation === undefined ? [] : deprecationHeaders(deprecation),
-    operationOf: (method) => {
-      const operation = operations.get(method);
-      if (operation === undefined) throw notAllowed;
-      return operation;
-    },
+    // RFC 9745, RFC 8594, RFC 5829.
+    headers: deprecation && [
+      'Deprecation',
+      `@${deprecation.since / 1000}`,
+      'Sunset',
+      new Date(deprecation.sunset).toUTCString(),
+      'Link',
+      `<${deprecation.successor}>; rel="successor-version"`,
+    ],
+    needsKey: path === '/v1' || path.startsWith('/v1/'),
+    operations: new Map(Object.entries(methods)),
+    notAllowed: new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
+      headers: ['Allow', allow],
+    }),
   };
 }
 
-function deprecationHeaders({ since, sunset, successor }: Deprecation): readonly string[] {
-  const link = `<${successor}>; rel="successor-version"`;
-  return [
-    'Deprecation',
-    `@${since / 1000}`,
-    'Sunset',
-    new Date(sunset).toUTCString(),
-    'Link',
-    link,
-  ];
+/** The operation of OPTIONS, which answers what the header Allow is. */
+function optionsOperation(allow: string): Operation {
+  return { handler: () => emptyReply(204, ['Allow', allow]) };
 }

@@ -21,7 +21,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
-import { statuses } from '../dist/errors.js';
+import { errorCodes } from '../dist/errors.js';
 import { testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
 
@@ -164,7 +164,7 @@ test('the README has every flag, variable, default and command of the help, and 
 
 test('the error codes of the README are those of the code', () => {
   const chapter = /^## Errors$.*?^## /ms.exec(readme)?.[0] ?? '';
-  for (const code of Object.keys(statuses)) assert.ok(chapter.includes(`\`${code}\``), code);
+  for (const code of Object.keys(errorCodes)) assert.ok(chapter.includes(`\`${code}\``), code);
 });
 
 test('the storage file of docs/contract.md is what the storage writes', () => {

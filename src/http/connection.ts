@@ -212,7 +212,7 @@ export class Connection {
     const isTold = failure === undefined || failure.body === answer.reply.body;
     const reply = isTold ? answer.reply : service.failed(failure, exchange, answer);
     const isLast = service.isStopping && this.#waiting.length === 0;
-    const closes = reply.closes === true || !exchange.keepsAlive || isLast;
+    const closes = reply.endsConnection === true || !exchange.keepsAlive || isLast;
     exchange.discard();
     if (response !== undefined) response.statusCode = reply.status;
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).

@@ -171,7 +171,8 @@ function write(
   // A framework around us may have answered meanwhile.
   if (response.headersSent || response.writableEnded) return;
   const headers = headersOf(reply).flat();
-  if (reply.closes === true || !request.complete || isStopping) headers.push('Connection', 'close');
+  if (reply.endsConnection === true || !request.complete || isStopping)
+    headers.push('Connection', 'close');
   response.writeHead(reply.status, headers);
   const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
   if (request.complete) return void response.end(body, 'latin1');

@@ -2,8 +2,14 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { test } from 'node:test';
-import { statuses } from '../../dist/errors.js';
-import { memoryStorage, PetstoreError, type Log, type PetStorage } from '../../dist/index.js';
+import { errorCodes } from '../../dist/errors.js';
+import {
+  memoryStorage,
+  PetstoreError,
+  type Log,
+  type PetStorage,
+  type ReplyErrorCode,
+} from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
 import { ask, start, stored } from '../support/fixture.js';
 
@@ -142,5 +148,37 @@ test('C49 a storage whose texts are none is a 500, and the petstore closes at on
 test('C50 the codes are a closed set, each with one status', () => {
   const codes =
     'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
-  assert.deepEqual(Object.keys(statuses), codes.split(' '));
+  assert.deepEqual(Object.keys(errorCodes), codes.split(' '));
+});
+
+test('C29 C42 C43 C44 C48 C57 a code says whether its connection ends and whether to try again, whoever throws it', async (t) => {
+  const isCode = (code: string): code is ReplyErrorCode => code in errorCodes;
+  const codes = Object.keys(errorCodes).filter(isCode);
+  const { port } = await start(t, {
+    plugins: [
+      ({ route }) => {
+        for (const code of codes) {
+          const handler = (): never => {
+            throw new PetstoreError(code, 'Odd.');
+          };
+          route({ path: `/${code}`, methods: { GET: { handler } } });
+        }
+      },
+    ],
+  });
+  const ended: string[] = [];
+  const retryable: string[] = [];
+  for (const code of codes) {
+    const answer = await ask(port, 'GET', `/${code}`);
+    assertError(answer, errorCodes[code].status, code);
+    if (!answer.kept) ended.push(code);
+    if (header(answer, 'Retry-After') === '1') retryable.push(code);
+  }
+  assert.deepEqual(ended, [
+    'bad_request',
+    'request_timeout',
+    'content_too_large',
+    'headers_too_large',
+  ]);
+  assert.deepEqual(retryable, ['idempotency_in_flight', 'unavailable']);
 });

@@ -112,8 +112,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'keep-alive after an unread body',
     file: 'http/connection.ts',
-    text: 'const closes = reply.closes === true || !exchange.keepsAlive || isLast;',
-    becomes: 'const closes = reply.closes === true || isLast;',
+    text: 'const closes = reply.endsConnection === true || !exchange.keepsAlive || isLast;',
+    becomes: 'const closes = reply.endsConnection === true || isLast;',
     test: 'http/early-answers.test.ts',
     caughtBy: 'C51 an answer before the body was read',
   },
