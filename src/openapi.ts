@@ -119,7 +119,8 @@ export function errorResponses(
 }
 
 const keyOrigin =
-  'Made by `petstore keys add NAME` where the server runs; after `make run` it is in `data/dev-key`.';
+  'Made by `petstore keys add NAME` where the server runs; ' +
+  'after `make run` it is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
 /** A copy, for plugins change it. */
@@ -130,7 +131,8 @@ export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): 
       title: 'Petstore',
       version: '1.0.0',
       description:
-        'Manages the animals that a store offers. Ids are int64: JSON.parse rounds those beyond 2^53.',
+        'Manages the animals that a store offers. ' +
+        'Ids are int64: JSON.parse rounds those beyond 2^53.',
       contact: { name: 'Whoever runs this server' },
       license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
     },

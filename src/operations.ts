@@ -133,7 +133,8 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
       tags: ['pets'],
       summary: 'Add an animal',
       description:
-        'Once this is answered with 201 the animal is stored for good: none can be changed or deleted.',
+        'Once this is answered with 201 the animal is stored for good: ' +
+        'none can be changed or deleted.',
       parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema)],
       requestBody: { required: true, content: jsonContent(schemaRef('NewPet'), newPet) },
       responses: {

@@ -1,4 +1,6 @@
-/** Lists: their query parameters, the reply with a page, and the operation's document (C1 to C6). */
+/**
+ * Lists: their query parameters, the reply with a page, and the operation's document (C1 to C6).
+ */
 import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
 import {
@@ -77,7 +79,10 @@ export function parsePage(query: Query): PageQuery {
   return { limit, after: readParameter(query, afterParameter) };
 }
 
-/** A page of the list at a path: a bare array, and a Link to the next page, for all that was asked (C6). */
+/**
+ * A page of the list at a path: a bare array, and a Link to the next page, for all that was asked
+ * (C6).
+ */
 export function pageReply(path: string, asked: PageQuery, { texts, next }: TextPage): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
   const body = isLong
@@ -96,8 +101,8 @@ export function pageReply(path: string, asked: PageQuery, { texts, next }: TextP
 }
 
 /**
- * The Operation Object of a list of such things as `animals`, with a row for each member of what may
- * be asked, and `content` for that of a page.
+ * The Operation Object of a list of such things as `animals`, with a row for each member of what
+ * may be asked, and `content` for that of a page.
  */
 export function listDocument<Asked>(
   operationId: string,

@@ -86,7 +86,9 @@ export function isPetStatus(value: unknown): value is PetStatus {
   return petStatus.is(value);
 }
 
-/** The id of an animal, which the service assigns: all other fields are rows of the tables below. */
+/**
+ * The id of an animal, which the service assigns: all other fields are rows of the tables below.
+ */
 export const petId = int64('Assigned by the service on creation.');
 
 /** The fields that every animal has, in the order in which they are written. */
@@ -108,7 +110,9 @@ type Values<Fields> = {
   readonly [Name in keyof Fields]: Fields[Name] extends FieldType<infer Value> ? Value : never;
 };
 
-/** An animal before it has an id, the specification's `NewPet`: a value for each row of the table. */
+/**
+ * An animal before it has an id, the specification's `NewPet`: a value for each row of the table.
+ */
 export type PetDraft = Values<typeof requiredFields> & Partial<Values<typeof optionalFields>>;
 
 /** An animal of the catalogue. */

@@ -21,7 +21,8 @@ export interface PetQuery extends PageQuery {
 
 /**
  * A query whose members are read one by one, by these names. Where `PetQuery` has a member that is
- * not among them, this is another type, and the place that would ignore the member does not compile.
+ * not among them, this is another type, and the place that would ignore the member does not
+ * compile.
  */
 export type ReadQuery<Names extends keyof PetQuery> = [keyof PetQuery] extends [Names]
   ? PetQuery

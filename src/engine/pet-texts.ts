@@ -13,8 +13,8 @@ import {
 } from '../pet.js';
 
 /**
- * Checks a program's draft, and answers a copy with the fields of the table alone, which nobody else
- * can change.
+ * Checks a program's draft, and answers a copy with the fields of the table alone, which nobody
+ * else can change.
  * @param absent Counts as a field that is left out, as undefined does.
  * @throws TypeError that names the field and its rule.
  */
