@@ -1,13 +1,17 @@
-/** What we lean on inside Node, where no other test sees it. */
+/** The inner hooks of Node that `http/node` lists: its list, and those that no other test sees. */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
 import { ask, behindBalancer, bytesOf, connectTo, key, start } from '../support/fixture.js';
+
+const read = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 /** What Node says of its own requests as this test goes on. */
 function observed(t: Ending, moment: 'request.start' | 'response.finish') {
@@ -21,6 +25,14 @@ function observed(t: Ending, moment: 'request.start' | 'response.finish') {
   atEnd(t, () => unsubscribe(`http.server.${moment}`, observe));
   return seen;
 }
+
+test('http/node says of each hook which test holds it', () => {
+  const words = read('src/http/node.ts').replace(/\n *(?:\*|\/\/) /g, ' ');
+  const tests = [...words.matchAll(/([a-z-]+): "([^"]+)"/g)];
+  assert.ok(tests.length >= 20, `${tests.length}`);
+  for (const [, file, name] of tests)
+    assert.match(read(`test/http/${file}.test.ts`), new RegExp(`\\btest\\(\\s*['\`]${name}`), name);
+});
 
 test('Node lets go of an answered request, and begins no stream', {
   skip: behindBalancer,
