@@ -82,7 +82,8 @@ export abstract class NodeRequest extends IncomingMessage {
 
   /**
    * Says that the answer has left. Node's `resOnFinish` (lib/_http_server.js) listens: it lets go
-   * of the request, and tells whoever observes the response.
+   * of the request, and tells whoever observes the response. `finished` is its `writableEnded`; its
+   * `writableFinished` stays false in Node 24 and 26.
    * Held by whole: "whoever observes Node’s responses"; hooks: "Node lets go of an answered
    * request".
    */
