@@ -2,7 +2,10 @@
 import { checkHeaders, isHeaderValue, meanings, PetstoreError } from './errors.js';
 import { asByteString, isUtf8String, type ByteString } from './json.js';
 
-/** What goes back to the client. */
+/**
+ * What goes back to the client. A frozen one answers many requests: what is sent of it is kept. A
+ * copy of it is no longer frozen, as it may have other headers.
+ */
 export interface Reply {
   /** An HTTP status, from 200 to 599. */
   readonly status: number;

@@ -212,11 +212,11 @@ test('the house does not grow: modules, and tokens of code without comments and 
   const contract = files.filter((file) => roomOf(file) === 'contract');
   const house = files.filter((file) => roomOf(file) !== 'conformance');
   assert.ok(
-    contract.length <= 16 && tokensOf(contract) <= 14_300,
+    contract.length <= 16 && tokensOf(contract) <= 14_400,
     `${contract.length}, ${tokensOf(contract)}`,
   );
   assert.ok(
-    house.length <= 62 && tokensOf(house) <= 58_600,
+    house.length <= 62 && tokensOf(house) <= 59_500,
     `${house.length} modules, ${tokensOf(house)} tokens`,
   );
   assert.deepEqual(

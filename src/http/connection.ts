@@ -8,24 +8,25 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
+import { requestTooLate } from './head.js';
+import { linger, takeOverSocket, type Receiver } from './node.js';
 import {
+  atEndOfTurn,
   keepAliveMs,
-  linger,
   longBytes,
-  parseFailure,
-  requestTooLate,
-  type ParserError,
   replyHead,
   replyText,
   slicesOf,
-  type Outbox,
   type UnsentBytes,
 } from './wire.js';
 
 /** What a request comes to, and what is known of it by then. */
 export interface Answer {
+  /** What is sent. */
   reply: Reply;
+  /** What stands at the path; undefined where there is nothing, or the head was no HTTP. */
   resource: Resource | undefined;
+  /** The name of the API key; undefined where none was needed or accepted. */
   keyName: string | undefined;
 }
 
@@ -37,7 +38,7 @@ export interface Service {
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
   /** Hears of a fault of ours that is nobody's answer. */
   fault(error: unknown): void;
-  /** Hears of each reply once it is decided; without a request, of one to what was no HTTP. */
+  /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
   replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
@@ -45,190 +46,215 @@ export interface Service {
 
 /** What all connections share. */
 export interface Shared {
+  /** The petstore. */
   readonly service: Service;
-  readonly outbox: Outbox;
+  /** What they have still to send (C55). */
   readonly unsent: UnsentBytes;
+  /** How many requests wait on all connections (C52). */
   waiting: number;
 }
 
 /**
- * Most requests that may wait, on one connection and on all (C52): each takes some 7 KB, and 30 us
- * to be read.
+ * How many requests may wait at most, on one connection and on all (C52): each takes some 7 KB, and
+ * 30 us to be read.
  */
 const maxWaiting = 256;
 const maxWaitingInAll = 2_048;
-/**
- * How much of an answer a client must read in how long (C44), and how long none of it while others
- * wait (C55).
- */
+
+/** A client must read so many bytes of its answers in so many milliseconds (C44). */
 const readBytes = 65_536;
 const readMs = 60_000;
+/** A client may read nothing for so long while others wait for room (C55). */
 const stalledMs = 5_000;
+
 /**
- * How long a head and a whole request may take (C44): by Node's clock, by ours once we read again
- * after a wait.
+ * How long a head and a whole request may take (C44): by Node's clock, and by ours once we read
+ * again after a wait.
  */
 export const headMs = 10_000;
 export const requestMs = 30_000;
 
-export class Connection {
+const brokenOff = new PetstoreError(
+  'bad_request',
+  'The connection ended in the middle of the body.',
+);
+
+/** A connection: what Node says of it comes in, and answers go out. */
+export class Connection implements Receiver<Exchange> {
   readonly #socket: Socket;
   readonly #shared: Shared;
+
+  /**
+   * `idle`: no request is under way. `answering`: one is, and others may wait. `over`: no further
+   * request is taken, though answers may still be owed.
+   */
+  #state: 'idle' | 'answering' | 'over' = 'idle';
+  /** The request under way, until its answer has left. */
   #current: Exchange | undefined;
+  /** The requests behind it, in their order. */
   readonly #waiting: Exchange[] = [];
-  /** Whether no further request is taken. */
-  #isOver = false;
   /** The answer that ends the connection once the requests before it have theirs (C52). */
   #refusal: Reply | undefined;
+
+  /** When a sweep first saw the present phase: this request under way, or none. */
+  #phaseSince: number | undefined;
   /**
-   * Whether Node has called a head late, as it does only once, that may be on its way while an
-   * answer is awaited.
+   * Whether Node has reported the next head as late. Node reports a late head only once. While an
+   * answer is owed that is too early: the 10 s of the head run from that answer on.
    */
   #isHeadLate = false;
-  /** When its phase, a request under way or none, was first seen by a sweep. */
-  #phaseAt: number | undefined;
-  /** How many bytes had come when it last became idle. */
+  /** How many bytes had come when the connection last became idle. */
   #idleFromBytes = 0;
-  /**
-   * How many the client had read, and when, at its last progress and at its last of `readBytes`.
-   */
-  #read = { bytes: 0, at: performance.now() };
-  #readEnough = this.#read;
+
+  /** How many bytes the client had read as it last read any, and when. */
+  #progress = { bytes: 0, at: performance.now() };
+  /** The same as it had last read `readBytes` more. */
+  #enoughProgress = this.#progress;
 
   constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
     this.#shared = shared;
-    // Node's own listener is gone after a CONNECT.
-    socket.on('error', () => undefined);
-    // Called by Node's `resOnFinish` after the last answer to a client that has ended its side: it
-    // ends as others do.
-    socket.destroySoon = () => this.#hangUp();
-    // Node's `readStart` does that whenever a request has come whole.
-    socket.on('resume', () => {
-      if (this.#waiting.length > 0) socket.pause();
-    });
+    takeOverSocket(socket, this);
+
     // No more of its body will come; requests that came whole are carried out all the same (C53).
-    const brokenOff = () =>
-      new PetstoreError('bad_request', 'The connection ended in the middle of the body.');
-    socket.once('close', () => this.#latest?.fail(brokenOff()));
+    socket.once('close', () => this.#latest?.fail(brokenOff));
   }
 
   /**
-   * Takes a request; while it waits for the answer to the one before it, the socket is not read.
+   * Takes a request. While it waits for the answer to the one before it, the socket is not read.
    */
   accept(exchange: Exchange): void {
-    if (this.#isOver) return;
-    if (this.#current === undefined) return void this.#start(exchange);
+    if (this.#state === 'over') return;
+    if (this.#state === 'idle') {
+      this.#state = 'answering';
+      return void this.#start(exchange);
+    }
+
     this.#waiting.push(exchange);
     this.#shared.waiting++;
     this.#socket.pause();
     if (this.#waiting.length <= maxWaiting && this.#shared.waiting <= maxWaitingInAll) return;
-    this.#isOver = true;
-    this.#forgetWaiting();
+
+    this.#takeNoMore();
     this.#socket.destroy();
   }
 
-  /**
-   * Node's parser, its clock or the socket failed; said again for every packet that still comes.
-   */
-  fail(error: ParserError): void {
-    const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    const isHttp = isLate || error.code?.startsWith('HPE_') === true;
-    // What waits for an answer is not late yet: its time runs from that answer on.
-    if (isLate && this.#current?.complete === true) this.#isHeadLate = true;
-    else if (isHttp && this.#socket.bytesRead > 0) this.refuse(parseFailure(error));
-    else this.#socket.destroy();
+  /** Ends the connection where Node can read no further request, with an error if it is HTTP. */
+  fail(error: PetstoreError | undefined): void {
+    // A head that waits for the answer to a whole request is not late yet.
+    if (error === requestTooLate && this.#current?.complete === true) this.#isHeadLate = true;
+    else if (error === undefined || this.#socket.bytesRead === 0) this.#socket.destroy();
+    else this.refuse(error);
+  }
+
+  /** Whether no request waits for the one under way. */
+  get isCaughtUp(): boolean {
+    return this.#waiting.length === 0;
   }
 
   /**
-   * Ends the connection with an error: the answer to what came last, which may be a request whose
-   * body still comes.
+   * Ends the connection with an error. It is the answer to the latest request if that is still
+   * arriving, else one more answer behind all others.
    */
   refuse(error: PetstoreError): void {
-    if (this.#isOver || this.#latest?.fail(error)) return;
-    this.#isOver = true;
+    if (this.#state === 'over') return;
+    const latest = this.#latest;
+    if (latest?.isArriving) return void latest.fail(error);
+
+    this.#state = 'over';
     this.#refusal = replyTo(error);
     if (this.#current === undefined) this.#hangUp();
   }
 
   /**
-   * Ends the connection unless a request is under way; one is as soon as its head begins to arrive
+   * Ends the connection unless a request is under way, which begins with the first byte of its head
    * (C48).
    */
   endIfIdle(): void {
-    if (this.#current === undefined && this.#socket.bytesRead === this.#idleFromBytes)
-      this.#hangUp();
+    if (this.#state === 'idle' && this.#socket.bytesRead === this.#idleFromBytes) this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second. */
   sweep(now: number): void {
-    const exchange = this.#current;
-    const { bytesRead, bytesWritten, writableLength } = this.#socket;
-    this.#phaseAt ??= now;
-    const ms = now - this.#phaseAt;
-    const isLate =
-      exchange === undefined
-        ? this.#isHeadLate && ms > headMs
-        : !exchange.complete && ms > requestMs;
-    if (isLate) this.refuse(requestTooLate);
-    // A head that begins to arrive at the last moment has its time too.
-    const isArriving = bytesRead > this.#idleFromBytes;
-    if (exchange === undefined && ms > keepAliveMs + (isArriving ? headMs : 0)) this.#hangUp();
-
-    const bytes = bytesWritten - writableLength;
-    if (writableLength === 0 || bytes > this.#read.bytes) this.#read = { bytes, at: now };
-    if (writableLength === 0 || bytes - this.#readEnough.bytes >= readBytes)
-      this.#readEnough = this.#read;
-    const isStalled = this.#shared.unsent.isFull && now - this.#read.at > stalledMs;
-    if (isStalled || now - this.#readEnough.at > readMs) this.#socket.destroy();
+    this.#sweepRequests(now);
+    this.#sweepReading(now);
   }
 
-  /** The last that came of those without an answer: its body may still come. */
+  /** Ends the connection where a request takes too long to arrive, or none comes. */
+  #sweepRequests(now: number): void {
+    this.#phaseSince ??= now;
+    const ms = now - this.#phaseSince;
+    if (this.#current !== undefined) {
+      if (!this.#current.complete && ms > requestMs) this.refuse(requestTooLate);
+      return;
+    }
+
+    if (this.#isHeadLate && ms > headMs) this.refuse(requestTooLate);
+    // A head that begins to arrive at the last moment has its time too.
+    const isHeadArriving = this.#socket.bytesRead > this.#idleFromBytes;
+    if (ms > keepAliveMs + (isHeadArriving ? headMs : 0)) this.#hangUp();
+  }
+
+  /** Ends the connection where the client reads too little of its answers. */
+  #sweepReading(now: number): void {
+    const { bytesWritten, writableLength } = this.#socket;
+    const bytes = bytesWritten - writableLength;
+    const hasAll = writableLength === 0;
+    if (hasAll || bytes > this.#progress.bytes) this.#progress = { bytes, at: now };
+    if (hasAll || bytes - this.#enoughProgress.bytes >= readBytes)
+      this.#enoughProgress = this.#progress;
+
+    const isStalled = this.#shared.unsent.isFull && now - this.#progress.at > stalledMs;
+    if (isStalled || now - this.#enoughProgress.at > readMs) this.#socket.destroy();
+  }
+
+  /** The request that came last, if it has no answer yet: its body may still come. */
   get #latest(): Exchange | undefined {
     return this.#waiting.at(-1) ?? this.#current;
   }
 
+  /** Has a request answered, and its answer sent. */
   #start(exchange: Exchange): void {
     this.#current = exchange;
-    this.#phaseAt = undefined;
+    this.#phaseSince = undefined;
     this.#isHeadLate = false;
-    const { service, outbox } = this.#shared;
-    const failed = (error: unknown) => {
-      service.fault(error);
-      this.#socket.destroy();
-    };
-    void service
-      .answer(exchange)
-      .then((answer) => outbox.put({ send: () => this.#send(exchange, answer), failed }));
+
+    const { service } = this.#shared;
+    void service.answer(exchange).then((answer) =>
+      atEndOfTurn(() => {
+        try {
+          this.#send(exchange, answer);
+        } catch (error) {
+          service.fault(error);
+          this.#socket.destroy();
+        }
+      }),
+    );
   }
 
   /**
-   * Writes the reply. The connection ends by that, by the client's wish, an unread body, or a
-   * server that stops.
+   * Sends the answer to the request under way. The connection ends behind it by the reply, the
+   * client's wish, a body that has not come whole, or a server that stops.
    */
   #send(exchange: Exchange, answer: Answer): void {
     const { service } = this.#shared;
     const { failure, response } = exchange;
-    const isTold = failure === undefined || failure.body === answer.reply.body;
-    const reply = isTold ? answer.reply : service.failed(failure, exchange, answer);
-    const isLast = service.isStopping && this.#waiting.length === 0;
+    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
+    const isLast = service.isStopping && this.isCaughtUp;
     const closes = reply.endsConnection === true || !exchange.keepsAlive || isLast;
+
     exchange.discard();
     if (response !== undefined) response.statusCode = reply.status;
     // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
     if (closes) {
-      this.#isOver = true;
+      this.#takeNoMore();
       this.#refusal = undefined;
-      this.#forgetWaiting();
     }
     this.#write(reply, exchange.method === 'HEAD' ? '' : (reply.body ?? ''), closes);
     service.replied(reply.status, exchange, answer);
   }
 
-  /**
-   * Writes an answer, a long one in slices within the bound of C55; finishes once the socket has
-   * taken all.
-   */
+  /** Writes an answer, a long one slice by slice; goes on once the socket has taken all of it. */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
@@ -236,11 +262,13 @@ export class Connection {
       const text = replyText(reply, body, closes);
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
+
       unsent.add(text.length);
-      // Node calls back once all before it has left.
+      // Node calls back once all that was written before has left.
       socket.write('', () => this.#finish(text.length));
       return;
     }
+
     const head = replyHead(reply, closes);
     const bytes = head.length + body.length;
     const slices = slicesOf(head, body);
@@ -252,37 +280,43 @@ export class Connection {
     unsent.enter(bytes, next);
   }
 
-  /** The answer has left, of which so many bytes had not at once. */
+  /**
+   * Goes on once the answer under way has left.
+   *
+   * @param unsentBytes - How many of its bytes are counted as unsent.
+   */
   #finish(unsentBytes: number): void {
-    if (unsentBytes > 0) this.#shared.unsent.leave(unsentBytes);
-    const exchange = this.#current;
+    this.#shared.unsent.leave(unsentBytes);
+    if (this.#state === 'over' && this.isCaughtUp) this.#hangUp();
+    this.#current?.finish();
     this.#current = undefined;
-    this.#phaseAt = undefined;
+    this.#phaseSince = undefined;
     this.#idleFromBytes = this.#socket.bytesRead;
-    if (this.#isOver && this.#waiting.length === 0) this.#hangUp();
-    exchange?.finish();
+
     const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#shared.waiting--;
       this.#start(next);
-    }
-    if (this.#waiting.length === 0 && this.#socket.isPaused()) this.#socket.resume();
+    } else if (this.#state === 'answering') this.#state = 'idle';
+    if (this.isCaughtUp && this.#socket.isPaused()) this.#socket.resume();
   }
 
+  /** Ends the sending side, with the refusal if there is one. */
   #hangUp(): void {
     if (!this.#socket.writable) return;
-    this.#isOver = true;
-    this.#forgetWaiting();
+
+    this.#takeNoMore();
     const refusal = this.#refusal;
     linger(this.#socket, refusal === undefined ? '' : replyHead(refusal, true) + refusal.body);
     if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 
   /**
-   * They count until this turn of the event loop ends: it must not read as many of each of a
-   * thousand connections.
+   * Takes no further request, and forgets those that wait. They count until this turn of the event
+   * loop ends: it must not read as many of each of a thousand connections.
    */
-  #forgetWaiting(): void {
+  #takeNoMore(): void {
+    this.#state = 'over';
     const { length } = this.#waiting.splice(0);
     if (length > 0) setImmediate(() => (this.#shared.waiting -= length));
   }

@@ -10,31 +10,35 @@ import type { Reply } from '../reply.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, mountPathOf, parseHead } from './head.js';
-import { openPort, stopping, type Listening, type ListenOptions } from './server.js';
-import { headersOf, lingerMs, Outbox, UnsentBytes } from './wire.js';
+import { lingerMs } from './node.js';
+import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
+import { headersOf, UnsentBytes } from './wire.js';
 
 export type { Answer } from './connection.js';
 export { stopping, type Listening, type ListenOptions, type TlsPair } from './server.js';
 
+/** What speaks HTTP for one petstore. */
 export class Endpoint {
   readonly #shared: Shared;
-  readonly #stops: ((graceMs: number) => Promise<void>)[] = [];
+  readonly #stops: Port['stop'][] = [];
 
   constructor(service: Service) {
-    this.#shared = { service, outbox: new Outbox(), unsent: new UnsentBytes(), waiting: 0 };
+    this.#shared = { service, unsent: new UnsentBytes(), waiting: 0 };
   }
 
   /**
-   * @throws PetstoreError `unavailable` once the petstore stops; TypeError for wrong options, and
-   * on Bun and Deno.
+   * Opens a port.
+   *
+   * @throws PetstoreError `unavailable` once the petstore stops.
+   * @throws TypeError for wrong options, and on Bun and Deno.
    */
   async listen(options: ListenOptions): Promise<Listening> {
-    const { service } = this.#shared;
     // There a port would open all the same, and lose bodies or fail to close.
     if ('Bun' in globalThis || 'Deno' in globalThis)
       throw new TypeError(
         'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
       );
+
     if (typeof options !== 'object' || options === null)
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
     checkNames('option of listen', options, [
@@ -45,21 +49,28 @@ export class Endpoint {
     // Node takes a text for the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port))
       throw new TypeError('port must be an integer');
+
+    const { service } = this.#shared;
     if (service.isStopping) throw stopping();
     const { stop, ...listening } = await openPort(this.#shared, options);
     this.#stops.push(stop);
     if (!service.isStopping) return listening;
+    // The petstore was closed meanwhile, and has not seen this port.
     await stop(0);
     throw stopping();
   }
 
+  /** Closes all ports; requests under way have so many milliseconds. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all(this.#stops.map((stop) => stop(graceMs)));
   }
 
-  /** Answers a request of another server; a framework's `next` hears of its own mistakes. */
+  /**
+   * Answers a request of another server. Where the framework around us has read the body before,
+   * its `next` gets the error.
+   */
   async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
-    const { service, outbox } = this.#shared;
+    const { service } = this.#shared;
     let mistake: TypeError | undefined;
     const message: Message = {
       method: request.method ?? '',
@@ -69,47 +80,58 @@ export class Endpoint {
       startedAt: performance.now(),
       readHead: () => parseHead(request),
       header: (name) => headerOf(request.rawHeaders, name),
-      readBody: (maxBytes) => {
-        const { readableEnded, readableEncoding } = request;
-        // Not destroyed where it is too long: an answer is still to come.
-        const open = () => request.iterator({ destroyOnReturn: false });
-        if (!readableEnded && readableEncoding === null) return readAll(open, maxBytes);
-        mistake = new TypeError(
-          'the body is taken: mount the petstore before any body parser and any setEncoding',
-        );
-        return Promise.reject(mistake);
+      readBody: async (maxBytes) => {
+        if (request.readableEnded || request.readableEncoding !== null) {
+          mistake = new TypeError(
+            'the body is taken: mount the petstore before any body parser and any setEncoding',
+          );
+          throw mistake;
+        }
+        // The request is not destroyed where its body is too long: an answer is still to come.
+        return readAll(() => request.iterator({ destroyOnReturn: false }), maxBytes);
       },
     };
+
     const answer = await service.answer(message);
-    outbox.put({
-      failed: (error) => {
-        service.fault(error);
-        response.destroy();
-      },
-      send: () => {
-        service.replied(answer.reply.status, message, answer);
-        const isTheirs = mistake !== undefined && typeof next === 'function';
-        // What it throws here, by its `next` or its `writeHead`, is its own, and not the other
-        // answers' of this turn.
-        queueMicrotask(() =>
-          isTheirs ? next(mistake) : write(request, response, answer.reply, service.isStopping),
-        );
-      },
+    // Answers are sent at the end of an event-loop turn. What the framework throws there, by its
+    // `next` or its `writeHead`, is the framework's own.
+    setImmediate(() => {
+      service.replied(answer.reply.status, message, answer);
+      if (mistake !== undefined && typeof next === 'function') next(mistake);
+      else this.#write(request, response, answer.reply);
     });
   }
 
-  /** Settles as the platform's does: an abort rejects at once, though the operation may go on. */
+  #write(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+    // A framework around us may have answered meanwhile.
+    if (response.headersSent || response.writableEnded) return;
+
+    const headers = headersOf(reply).flat();
+    if (reply.endsConnection === true || !request.complete || this.#shared.service.isStopping)
+      headers.push('Connection', 'close');
+    response.writeHead(reply.status, headers);
+    const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
+    if (request.complete) return void response.end(body, 'latin1');
+
+    // Node closes the connection at the end. What has come of the body and nobody has read would
+    // reset it, and the reply would be lost (C51): so some of the body is read first.
+    response.flushHeaders();
+    if (body !== '') response.write(body, 'latin1');
+    request.resume();
+    setTimeout(() => response.end(), lingerMs);
+  }
+
+  /**
+   * Answers a request without a port. It settles as the platform's `fetch` does: an abort rejects
+   * at once, though the operation may go on.
+   */
   async fetch(input: Request | string | URL, init?: object): Promise<Response> {
-    const has = (name: string) => name in Object(init);
-    const isRequest = input instanceof Request;
-    // A server gives itself, or what it knows of the client; Bun would take the server's `url` for
-    // the request's.
-    const isInit = ['method', 'headers', 'body', 'signal'].some(has);
-    const request = isRequest && !isInit ? input : new Request(input, init);
+    // The second argument may be what a server gives: itself, or what it knows of the client. Bun
+    // would take the server's `url` for the request's.
+    const isInit = ['method', 'headers', 'body', 'signal'].some((name) => name in Object(init));
+    const request = input instanceof Request && !isInit ? input : new Request(input, init);
+
     const { signal } = request;
-    // Every Request has a signal, and listening to it costs 2 us: not where nobody could have given
-    // one.
-    if (!isRequest && !has('signal')) return this.#respond(request);
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
       const abort = () => reject(signal.reason);
@@ -133,16 +155,23 @@ export class Endpoint {
       readBody: (maxBytes) =>
         readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
     };
+
     const { service } = this.#shared;
     const answer = await service.answer(message);
     const { status, body } = answer.reply;
     service.replied(status, message, answer);
+
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
     return new Response(bytes, { status, headers: headersOf(answer.reply) });
   }
 }
 
+/**
+ * The bytes of a body, which is opened as it is read.
+ *
+ * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where the body fails.
+ */
 async function readAll(
   open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
   maxBytes: number,
@@ -160,25 +189,4 @@ async function readAll(
     throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
   }
   return Buffer.concat(chunks).toString('latin1');
-}
-
-function write(
-  request: IncomingMessage,
-  response: ServerResponse,
-  reply: Reply,
-  isStopping: boolean,
-): void {
-  // A framework around us may have answered meanwhile.
-  if (response.headersSent || response.writableEnded) return;
-  const headers = headersOf(reply).flat();
-  if (reply.endsConnection === true || !request.complete || isStopping)
-    headers.push('Connection', 'close');
-  response.writeHead(reply.status, headers);
-  const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
-  if (request.complete) return void response.end(body, 'latin1');
-  // Some of the unread body first: Node closes at the end, which would reset the reply away (C51).
-  response.flushHeaders();
-  if (body !== '') response.write(body, 'latin1');
-  request.resume();
-  setTimeout(() => response.end(), lingerMs);
 }

@@ -1,23 +1,28 @@
 /**
- * Listening ports, for the petstore: Node's server, its limits and its end; connections do the
- * talking.
+ * Listening ports, for the petstore: Node's server, its limits, its connections and its end. What
+ * is said on a connection is the matter of `connection`.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { Server as NetServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { PetstoreError } from '../errors.js';
 import { Connection, headMs, requestMs, type Shared } from './connection.js';
-import { Exchange, SilentResponse } from './exchange.js';
-import type { ParserError } from './wire.js';
+import { Exchange } from './exchange.js';
+import { closePort, SilentResponse, takeOverServer } from './node.js';
 
 /** Where to listen. */
 export interface ListenOptions {
-  /** The port; 0 takes a free one. @defaultValue 3000 */
+  /**
+   * The port; 0 takes a free one.
+   *
+   * @defaultValue 3000
+   */
   readonly port?: number;
   /**
-   * The name or address of the interface; `0.0.0.0` and `::` are all of them. @defaultValue
-   * `127.0.0.1`
+   * The name or address of the interface; `0.0.0.0` and `::` are all of them.
+   *
+   * @defaultValue `127.0.0.1`
    */
   readonly host?: string;
   /** With it, HTTPS is served. */
@@ -39,14 +44,26 @@ export interface Listening {
   /** The port, never 0. */
   readonly port: number;
   /**
-   * Takes another certificate for new connections. @throws TypeError without TLS; OpenSSL's: the
-   * old one stays.
+   * Takes another certificate for new connections.
+   *
+   * @throws TypeError where the port listens without TLS.
+   * @throws OpenSSL's error for a certificate or key that is none: the old one stays.
    */
   readonly setTls: (tls: TlsPair) => void;
 }
 
+/** A port as the petstore has it. */
+export interface Port extends Listening {
+  /**
+   * Takes no further connection, lets requests under way finish, and resolves once all connections
+   * have ended. Whoever still sends after `graceMs` is told why it ends; then the rest is cut.
+   */
+  readonly stop: (graceMs: number) => Promise<void>;
+}
+
 /** How often times are looked at (C44). */
 const sweepMs = 500;
+
 const serverOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
@@ -57,102 +74,89 @@ const serverOptions = {
   maxHeaderSize: 40_000,
   headersTimeout: headMs,
   requestTimeout: requestMs,
-  // Connections see to that: Node's timer is set and ended anew for each request.
+  // Each connection sees to that itself: Node sets a timer and ends it for each request.
   keepAliveTimeout: 0,
   connectionsCheckingInterval: sweepMs,
 };
 
-/**
- * Opens a port; `stop` lets requests under way finish, and resolves once all of its connections
- * have ended.
- */
+/** Opens a port. Rejects with Node's error where that cannot be. */
 export async function openPort(
   shared: Shared,
-  { port: wanted = 3000, host = '127.0.0.1', tls }: ListenOptions,
-) {
-  // Imported only here: Node's TLS is large, and most servers do without.
-  const https = tls && (await import('node:https'));
-  const secure = https?.createServer({ ...serverOptions, ...tls, handshakeTimeout: 10_000 });
+  { port = 3000, host = '127.0.0.1', tls }: ListenOptions,
+): Promise<Port> {
+  const secure =
+    tls &&
+    // Imported only here: Node's TLS is large, and most servers do without.
+    (await import('node:https')).createServer({
+      ...serverOptions,
+      ...tls,
+      handshakeTimeout: 10_000,
+    });
   const server = secure ?? createServer(serverOptions);
   // 64 files are kept back for everything else (C54).
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One more than C43 allows shows that they are too many; Node would keep a thousand.
   server.maxHeadersCount = 101;
-  // Read by Node's `socketOnEnd`: a client may close its sending side after its request and still
-  // wait for the answer.
-  Object.assign(server, { httpAllowHalfOpen: true });
 
-  /** By their sockets; under HTTPS beside them, without one, the sockets below TLS. */
+  /**
+   * The connections by their sockets. Under HTTPS the sockets below TLS are among the keys, too,
+   * and have no connection.
+   */
   const connections = new Map<Socket, Connection | undefined>();
   const keep = (socket: Socket, connection?: Connection): void => {
     connections.set(socket, connection);
     socket.once('close', () => connections.delete(socket));
   };
-  const open = (socket: Socket): void => {
-    // Under HTTPS not before: a client that went while it shook hands would be kept until its time
-    // is up.
-    socket.allowHalfOpen = true;
-    keep(socket, new Connection(socket, shared));
-  };
-  const accept = (exchange: Exchange): void => connections.get(exchange.socket)?.accept(exchange);
   secure?.on('connection', (socket: Socket) => keep(socket));
-  server.on(secure ? 'secureConnection' : 'connection', open);
-  server.on('request', (exchange, response) => {
-    exchange.response = response;
-    accept(exchange);
-  });
-  // Node makes no response for it: the answer, in its turn, ends the connection.
-  server.on('connect', accept);
-  server.on('clientError', (error: ParserError, socket: Socket) => {
-    const connection = connections.get(socket);
-    // To a TLS socket that never shook hands, nothing can be answered.
-    if (connection === undefined) socket.destroy();
-    else connection.fail(error);
-  });
-  // A client beyond those that may wait to be taken tries again only seconds later.
-  server.listen({ port: wanted, host, backlog: 4_096 });
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) =>
+    keep(socket, new Connection(socket, shared)),
+  );
+  takeOverServer(server, connections);
+
+  // A client for whom the queue has no room tries again only seconds later.
+  server.listen({ port, host, backlog: 4_096 });
   await once(server, 'listening');
+  const bound = server.address();
+  if (bound === null || typeof bound === 'string')
+    throw new TypeError('the server does not listen');
+  const name = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+
+  const sweeper = setInterval(
+    () => connections.forEach((each) => each?.sweep(performance.now())),
+    sweepMs,
+  ).unref();
   const endIdle = () =>
     connections.forEach((each, socket) => {
       each?.endIfIdle();
       // A socket below TLS that has sent nothing is not even shaking hands.
       if (each === undefined && socket.bytesRead === 0) socket.destroy();
     });
-  const sweep = () => connections.forEach((each) => each?.sweep(performance.now()));
-  const sweeper = setInterval(sweep, sweepMs).unref();
 
-  const given = server.address();
-  if (given === null || typeof given === 'string')
-    throw new TypeError('the server does not listen');
-  const { address, family, port } = given;
   return {
-    url: `${secure ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
-    port,
-    setTls: ({ cert, key }: TlsPair): void => {
+    url: `${secure ? 'https' : 'http'}://${name}:${bound.port}`,
+    port: bound.port,
+    setTls: ({ cert, key }) => {
       if (secure === undefined) throw new TypeError('the server listens without TLS');
       secure.setSecureContext({ cert, key });
     },
-    /** Whoever still sends after `graceMs` is told why it ends; then the rest is cut. */
-    stop: async (graceMs: number): Promise<void> => {
-      // First, this turn of the event loop takes what waits to be taken: the rest is reset.
+    stop: async (graceMs) => {
+      // This turn of the event loop still accepts the clients that wait; all others are reset.
       await new Promise((resolve) => setImmediate(resolve));
-      // Not http.Server's own close, which destroys idle connections: a client may be just sending.
-      const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
+
+      const closed = closePort(server);
       const timers = [
-        // On an idle one a request may be on its way.
+        // On an idle connection a request may be on its way.
         setTimeout(endIdle, Math.min(250, graceMs)),
         setTimeout(() => connections.forEach((each) => each?.refuse(stopping())), graceMs),
         setTimeout(() => connections.forEach((_, socket) => socket.destroy()), graceMs + 500),
       ];
       await closed;
       for (const timer of [...timers, sweeper]) clearTimeout(timer);
-      // Only this ends the interval with which Node checks its timeouts.
-      server.close();
     },
   };
 }
 
-/** `Infinity` where the system doesn't say. */
+/** How many files the process may have open; `Infinity` where the system does not say. */
 function openFileLimit(): number {
   try {
     return Number(
@@ -163,7 +167,7 @@ function openFileLimit(): number {
   }
 }
 
-/** What a client hears that comes too late (C48). */
+/** The error for whoever comes once the petstore stops (C48). */
 export function stopping(): PetstoreError {
   return new PetstoreError('unavailable', 'The petstore is stopping.');
 }

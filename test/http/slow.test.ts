@@ -15,7 +15,7 @@ import {
   toByteString,
 } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
-import { Outbox, UnsentBytes } from '../../dist/http/wire.js';
+import { UnsentBytes } from '../../dist/http/wire.js';
 import { assertError, Client, header } from '../support/client.js';
 import { ask, behindBalancer, bytesOf, key, start } from '../support/fixture.js';
 import { newCertificate } from '../support/certificate.js';
@@ -236,7 +236,6 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
   };
   const connection = new Connection(socket, {
     service,
-    outbox: new Outbox(),
     unsent: new UnsentBytes(),
     waiting: 0,
   });

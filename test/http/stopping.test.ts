@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { memoryStorage, PetstoreError, type PetStorage } from '../../dist/index.js';
 import { assertError, Client, header } from '../support/client.js';
-import { ask, bytesOf, connectTo, key, start } from '../support/fixture.js';
+import { ask, behindBalancer, bytesOf, connectTo, key, start } from '../support/fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
 
@@ -101,6 +101,20 @@ test('C48 while it stops, all that were pipelined behind a request under way are
     const answer = await client.answer('POST');
     assert.deepEqual([answer.status, header(answer, 'Connection')], [201, connection]);
   }
+  await client.closed();
+  await closing;
+});
+
+test('C48 a request that is on its way as the server stops is answered, though its connection was idle', {
+  skip: behindBalancer,
+}, async (t) => {
+  const running = await start(t);
+  const client = (await connectTo(t, running)).send(bytesOf('GET', '/healthz'));
+  assert.equal((await client.answer()).status, 200);
+  const closing = running.petstore.close();
+  await sleep(50);
+  const answer = await client.send(bytesOf('GET', '/v1/pets')).answer();
+  assert.deepEqual([answer.status, header(answer, 'Connection')], [200, 'close']);
   await client.closed();
   await closing;
 });

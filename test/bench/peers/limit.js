@@ -2,7 +2,8 @@
 // together, each one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no
 // animal, no body.
 import { createServer } from 'node:http';
-import { Exchange, SilentResponse } from '../../../dist/http/exchange.js';
+import { Exchange } from '../../../dist/http/exchange.js';
+import { SilentResponse } from '../../../dist/http/node.js';
 
 /** How many bytes the petstore answers to each target, to all others as to an animal; a test holds them together. */
 const bytes = new Map([
