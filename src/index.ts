@@ -38,8 +38,8 @@ export type { Query } from './request.js';
 export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
 export type {
   Commit,
+  IdempotencyKeyUse,
   ImportTarget,
-  InsertOnce,
   PageQuery,
   PetQuery,
   PetStorage,

@@ -1,6 +1,6 @@
 /** Which idempotency keys were used for which animals (C57), for storages that keep keys. */
 import { PetstoreError } from '../errors.js';
-import type { InsertOnce, StoredText } from '../storage.js';
+import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 
 export const keptMs = 86_400_000;
 /** A line of the file has room for 15 digits: until the year 33658. */
@@ -14,15 +14,15 @@ export const mismatch = new PetstoreError(
   'This idempotency key was used with another body.',
 );
 
-export interface KeyUse extends InsertOnce {
+export interface KnownUse extends IdempotencyKeyUse {
   /** Its animal; undefined while it is under way. */
   added: StoredText | undefined;
   /** The one kept after it. */
-  next: KeyUse | undefined;
+  next: KnownUse | undefined;
 }
 
 /** Refuses what no start could read. @throws TypeError */
-export function checkOnce({ key, body, at }: InsertOnce): void {
+export function checkOnce({ key, body, at }: IdempotencyKeyUse): void {
   const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
   if (!isDigest(key) || !isDigest(body))
     throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
@@ -37,11 +37,11 @@ export function isTooFar(at: number, now: number): boolean {
 
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
-  readonly #uses = new Map<string, KeyUse>();
+  readonly #uses = new Map<string, KnownUse>();
   // The uses kept, in their order, linked by `next`: a Map is slow to tell its first entry once
   // many were deleted.
-  #oldest: KeyUse | undefined;
-  #newest: KeyUse | undefined;
+  #oldest: KnownUse | undefined;
+  #newest: KnownUse | undefined;
 
   get size(): number {
     return this.#uses.size;
@@ -50,7 +50,7 @@ export class IdempotencyKeys {
   /**
    * The first use of a key, or a new one, under way until `keep` or `drop`. @throws PetstoreError
    */
-  begin(once: InsertOnce): KeyUse {
+  begin(once: IdempotencyKeyUse): KnownUse {
     this.#forgetExpired(once.at);
     const known = this.#uses.get(once.key);
     if (known && !known.added) throw inFlight;
@@ -59,14 +59,14 @@ export class IdempotencyKeys {
     return known;
   }
 
-  keep(use: KeyUse, added: StoredText): void {
+  keep(use: KnownUse, added: StoredText): void {
     use.added = added;
     if (this.#newest) this.#newest.next = use;
     this.#oldest ??= use;
     this.#newest = use;
   }
 
-  drop(use: KeyUse): void {
+  drop(use: KnownUse): void {
     this.#uses.delete(use.key);
   }
 
@@ -74,13 +74,13 @@ export class IdempotencyKeys {
    * Keeps a use that was read from a file. Later ones tell what has expired: this machine's clock
    * may be wrong.
    */
-  restore(once: InsertOnce, added: StoredText): void {
+  restore(once: IdempotencyKeyUse, added: StoredText): void {
     this.#forgetExpired(once.at);
     this.keep(this.#start(once), added);
   }
 
-  #start({ key, body, at }: InsertOnce): KeyUse {
-    const use: KeyUse = { key, body, at, added: undefined, next: undefined };
+  #start({ key, body, at }: IdempotencyKeyUse): KnownUse {
+    const use: KnownUse = { key, body, at, added: undefined, next: undefined };
     this.#uses.set(key, use);
     return use;
   }

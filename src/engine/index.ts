@@ -6,7 +6,7 @@ import { PetstoreError } from '../errors.js';
 import { isInt64 } from '../json.js';
 import type { Pet } from '../pet.js';
 import type {
-  InsertOnce,
+  IdempotencyKeyUse,
   PetQuery,
   PetStorage,
   PetTexts,
@@ -27,7 +27,7 @@ export { Catalogue } from './catalogue.js';
 export { closedError, commitWatchers, groupCommit, untilClosed } from './group-commit.js';
 export type { GroupCommitOptions } from './group-commit.js';
 export { checkOnce, IdempotencyKeys, inFlight, isTooFar, keptMs, mismatch } from './idempotency.js';
-export type { KeyUse } from './idempotency.js';
+export type { KnownUse } from './idempotency.js';
 export {
   checkDraft,
   checkQuery,
@@ -87,7 +87,7 @@ function textOf(pet: Pet): StoredText {
 
 /** Records of one kind in a storage: it takes them as they wait for an id. */
 export interface RecordTexts extends Texts<Unnumbered, PetQuery> {
-  insertOnce(record: Unnumbered, once: InsertOnce): StoredText | Promise<StoredText>;
+  insertOnce(record: Unnumbered, once: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
 /** The animals of a storage that keeps records. Its functions must work unbound. */

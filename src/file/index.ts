@@ -4,7 +4,7 @@ import {
   commitWatchers,
   groupCommit,
   untilClosed,
-  type KeyUse,
+  type KnownUse,
   Catalogue,
   checkOnce,
   closedError,
@@ -30,7 +30,7 @@ import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type {
   ImportTarget,
-  InsertOnce,
+  IdempotencyKeyUse,
   PetQuery,
   PetStorage,
   RecordKind,
@@ -178,7 +178,7 @@ const noAnswer = 'The disk does not answer.';
 
 /** A record that waits for its commit, with its idempotency key. */
 interface Waiting extends Unnumbered {
-  readonly use: KeyUse | undefined;
+  readonly use: KnownUse | undefined;
 }
 
 /** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
@@ -245,7 +245,7 @@ async function openFileRecords(
     onCommit: watchers.add,
     texts: {
       insert: (record: Unnumbered) => commits.add({ ...record, use: undefined }),
-      insertOnce: (record: Unnumbered, once: InsertOnce) => {
+      insertOnce: (record: Unnumbered, once: IdempotencyKeyUse) => {
         checkOnce(once);
         opened();
         const use = idempotencyKeys.begin(once);

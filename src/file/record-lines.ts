@@ -15,14 +15,14 @@ import {
   type JsonValue,
 } from '../json.js';
 import { petFields, petStatuses, type PetStatus } from '../pet.js';
-import type { InsertOnce, RecordKind } from '../storage.js';
+import type { IdempotencyKeyUse, RecordKind } from '../storage.js';
 
 /** Takes an animal, or a plugin's record, and the idempotency record before it. */
 type TakePet = (
   id: bigint,
   status: PetStatus | undefined,
   json: ByteString,
-  once: InsertOnce | undefined,
+  once: IdempotencyKeyUse | undefined,
 ) => void;
 
 /**

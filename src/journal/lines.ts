@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import { maxTextBytes } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { asByteString, type ByteString } from '../json.js';
-import type { InsertOnce } from '../storage.js';
+import type { IdempotencyKeyUse } from '../storage.js';
 import type { Disk, FileFacts } from './disk.js';
 
 export const commitPattern =
@@ -24,7 +24,7 @@ const idempotencyPattern =
   /^\{"idempotency":\{"key":"([0-9a-f]{64})","body":"([0-9a-f]{64})","at":(0|[1-9][0-9]{0,14})\}\}\n/;
 const maxIdempotencyBytes = 192;
 
-export function idempotencyLine({ key, body, at }: InsertOnce): string {
+export function idempotencyLine({ key, body, at }: IdempotencyKeyUse): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}`;
 }
 
@@ -75,7 +75,7 @@ export function readLine(text: string, from: number) {
 }
 
 /** Takes a line without its newline, and the idempotency record before it. @throws PetstoreError */
-export type AcceptLine = (line: ByteString, once?: InsertOnce) => void;
+export type AcceptLine = (line: ByteString, once?: IdempotencyKeyUse) => void;
 
 /** Hands a line that is no commit to `accept` unless blank; answers what is wrong with it. */
 export function offerLine(

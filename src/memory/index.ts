@@ -14,7 +14,7 @@ import {
 } from '../engine/index.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
-import type { InsertOnce, PetQuery, PetStorage, StoredText } from '../storage.js';
+import type { IdempotencyKeyUse, PetQuery, PetStorage, StoredText } from '../storage.js';
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
@@ -46,7 +46,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       return { id, json };
     }
 
-    function insertOnce(record: Unnumbered, once: InsertOnce): StoredText {
+    function insertOnce(record: Unnumbered, once: IdempotencyKeyUse): StoredText {
       checkOnce(once);
       opened();
       const use = idempotencyKeys.begin(once);
