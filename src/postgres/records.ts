@@ -7,7 +7,7 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import {
   commitWatchers,
   groupCommit,
-  checkOnce,
+  checkKeyUse,
   closedError,
   inFlight,
   isTooFar,
@@ -84,7 +84,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
 
   /** For animals alone. What is under way in another server is waited for. */
   async function insertOnce(unkeyed: Unnumbered, once: IdempotencyKeyUse) {
-    checkOnce(once);
+    checkKeyUse(once);
     if (keysUnderWay.has(once.key)) throw inFlight;
     const record = { ...unkeyed, once };
     keysUnderWay.add(once.key);
