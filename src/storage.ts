@@ -66,7 +66,7 @@ export interface PetStorage {
    * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before
    * the first is kept.
    */
-  insertOnce?(draft: PetDraft, once: IdempotencyKeyUse): Promise<Pet>;
+  insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
   /**
@@ -122,7 +122,7 @@ export interface Records<Draft> extends Texts<Draft> {
 /** A storage's animals as their texts (see `petJson`). */
 export interface PetTexts extends Texts<PetDraft, PetQuery> {
   /** Present where the storage has it. */
-  insertOnce?(draft: PetDraft, once: IdempotencyKeyUse): StoredText | Promise<StoredText>;
+  insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
 /** One record as it is kept. */
