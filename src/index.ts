@@ -63,8 +63,8 @@ export {
 // Storages: what one is, and the two that come with the package's main entry.
 export type {
   Commit,
+  IdempotencyKeyUse,
   ImportTarget,
-  InsertOnce,
   PageQuery,
   PetQuery,
   PetStorage,
@@ -94,4 +94,4 @@ export {
   type LeftOutLine,
   type SalvageReport,
 } from './file/index.js';
-export { makeFolder, nodeDisk, syncFolder, type Disk, type FileFacts } from './journal/index.js';
+export { makeFolders, nodeDisk, syncFolder, type Disk, type FileFacts } from './journal/index.js';

@@ -35,7 +35,7 @@ import {
   type Route,
   type Routes,
 } from './router.js';
-import type { InsertOnce, PetQuery, PetTexts } from './storage.js';
+import type { IdempotencyKeyUse, PetQuery, PetTexts } from './storage.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
 const getPetDeprecation: Deprecation = {
@@ -179,7 +179,7 @@ function insertOnceOf(
   keyName: string,
   body: string,
   now: number,
-): InsertOnce {
+): IdempotencyKeyUse {
   // One that came twice holds a space.
   const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new PetstoreError('invalid_parameter', rule);

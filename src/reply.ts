@@ -37,20 +37,19 @@ export interface Reply {
  * (C55).
  */
 export class Pieces {
-  readonly texts: readonly ByteString[];
+  readonly parts: readonly ByteString[];
   /** In bytes. */
   readonly length: number;
 
-  constructor(texts: readonly ByteString[]) {
-    this.texts = Object.freeze([...texts]);
-    this.length = texts.reduce((bytes, text) => bytes + text.length, 0);
-
+  constructor(parts: readonly ByteString[]) {
+    this.parts = Object.freeze([...parts]);
+    this.length = parts.reduce((bytes, part) => bytes + part.length, 0);
     // A kept page is handed to plugins with every reply that has it.
     Object.freeze(this);
   }
 
   toString(): ByteString {
-    return asByteString(this.texts.join(''));
+    return asByteString(this.parts.join(''));
   }
 }
 

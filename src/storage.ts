@@ -28,8 +28,8 @@ export type ReadQuery<Names extends keyof PetQuery> = [keyof PetQuery] extends [
   ? PetQuery
   : { readonly 'this place must obey': Exclude<keyof PetQuery, Names> };
 
-/** Tells a repeated insert from a new one (C57). */
-export interface InsertOnce {
+/** One use of an idempotency key, which tells a repeated insert from a new one (C57). */
+export interface IdempotencyKeyUse {
   /** Of the API key's name and the key: a SHA-256 in 64 small hexadecimal digits. */
   readonly key: string;
   /** What was sent with it: a SHA-256 too. */
@@ -67,7 +67,7 @@ export interface PetStorage {
    * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before
    * the first is kept.
    */
-  insertOnce?(draft: PetDraft, once: InsertOnce): Promise<Pet>;
+  insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
   /**
@@ -123,7 +123,7 @@ export interface Records<Draft> extends Texts<Draft> {
 /** A storage's animals as their texts (see `petJson`). */
 export interface PetTexts extends Texts<PetDraft, PetQuery> {
   /** Present where the storage has it. */
-  insertOnce?(draft: PetDraft, once: InsertOnce): StoredText | Promise<StoredText>;
+  insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
 /** One record as it is kept. */

@@ -41,8 +41,8 @@ const obeyed: readonly Edit[] = [
   ],
   [
     'engine/catalogue.ts',
-    "const { limit, status, after }: ReadQuery<'limit' | 'status' | 'after'>",
-    "const { limit, status, after, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+    "const { limit, status, after = 0n }: ReadQuery<'limit' | 'status' | 'after'>",
+    "const { limit, status, after = 0n, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>",
   ],
   [
     'engine/catalogue.ts',

@@ -7,7 +7,7 @@ import {
   codeOf,
   digestOfKey,
   KeyRing,
-  makeFolder,
+  makeFolders,
   nodeDisk,
   parseJson,
   reasonOf,
@@ -365,7 +365,7 @@ export async function replaceFile(
   const file =
     fs.lstatSync(path, { throwIfNoEntry: false }) === undefined ? path : fs.realpathSync(path);
   const folder = dirname(file);
-  await makeFolder(nodeDisk, folder);
+  await makeFolders(nodeDisk, folder);
 
   const lock = `${file}.lock`;
   await takeLock(lock, patienceMs);

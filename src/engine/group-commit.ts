@@ -1,12 +1,21 @@
 /**
  * Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second
  * so, one 950.
+ *
+ * An item that is let in waits with its caller, and the first one begins a run. The run lets the
+ * event-loop turn end, so that what else arrives in it joins the batch; then it commits all that
+ * waits as one batch, and answers each caller by the item's own result, or all of them by the error
+ * of the commit. Others wait meanwhile. Those who were just answered mostly add again, so the run
+ * lets a few turns pass, for as long as each brings more, and commits the next batch; it ends when
+ * nothing waits. Where a commit takes too long everyone is refused, the callers of its batch and
+ * those who wait, while it goes on; until it ends no item is let in.
  */
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { guarded, type Log } from '../log.js';
 import type { Commit } from '../storage.js';
 
+/** What a group commit is made of. */
 export interface GroupCommitOptions<Item, Result> {
   /** Commits one batch at a time; answers one result an item, in order, or rejects for all. */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
@@ -18,59 +27,105 @@ export interface GroupCommitOptions<Item, Result> {
   readonly hung: string;
 }
 
+/** A group commit at work. */
+export interface GroupCommit<Item, Result> {
+  /**
+   * Adds an item to the next batch.
+   * @throws PetstoreError `unavailable` (C48, F10); what `bytesOf` or `commit` throws.
+   */
+  add(item: Item): Promise<Result>;
+  /** How many items wait for the next commit. */
+  readonly waiting: number;
+  /** Whether the commit under way takes too long. */
+  readonly hung: boolean;
+  /** Refuses from now on; resolves when all before are answered. */
+  close(): Promise<void>;
+}
+
 /** How much may wait, and how long the oldest of it (C48). */
 const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
-const commitTimeoutMs = 8000;
-/** How many event-loop turns may bring more. */
-const maxGatherTurns = 4;
-const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions<Item, Result>) {
+/** How long a commit may take before its callers are refused. */
+const commitTimeoutMs = 8000;
+
+/** How many event-loop turns may bring more for the next batch. */
+const maxGatherTurns = 4;
+
+/** A group commit that nothing was added to yet. */
+export function groupCommit<Item, Result extends {}>(
+  options: GroupCommitOptions<Item, Result>,
+): GroupCommit<Item, Result> {
   type Caller = {
-    item: Item;
-    resolve: (result: Result) => void;
-    reject: (reason: unknown) => void;
+    readonly item: Item;
+    readonly resolve: (result: Result) => void;
+    readonly reject: (reason: unknown) => void;
   };
+
+  // Those who wait for the next commit.
   const waiting: Caller[] = [];
   let waitingBytes = 0;
   let oldestAt = 0;
-  let isRunning = false;
-  let isHung = false;
+
+  // A run goes on from the first item until nothing waits, and hangs while its commit is too long.
+  let state: 'idle' | 'running' | 'hung' = 'idle';
+  // A run that goes on commits what was let in before.
   let isClosed = false;
   // What the last caller gets, after all others.
-  let last: Promise<unknown> = Promise.resolve();
+  let lastResult: Promise<Result> | undefined;
 
-  function admit(item: Item): void {
+  /** Counts an item. @throws PetstoreError `unavailable` where it cannot be let in */
+  function admit(item: Item) {
     if (isClosed) throw closedError();
-    if (isHung) throw new PetstoreError('unavailable', options.hung);
+    if (state === 'hung') throw new PetstoreError('unavailable', options.hung);
+
     const bytes = options.bytesOf(item);
     const now = performance.now();
-    if (waiting.length === 0) oldestAt = now;
-    else if (
+    if (waiting.length === 0) {
+      waitingBytes = 0;
+      oldestAt = now;
+    } else if (
       waiting.length >= maxItems ||
       waitingBytes + bytes > maxBytes ||
       now - oldestAt > maxAgeMs
     )
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
+
     waitingBytes += bytes;
   }
 
-  async function run(): Promise<void> {
+  function add(item: Item) {
+    try {
+      admit(item);
+    } catch (error) {
+      options.abandoned(item);
+      return Promise.reject(error);
+    }
+
+    lastResult = new Promise((resolve, reject) => waiting.push({ item, resolve, reject }));
+    if (state === 'idle') void run();
+    return lastResult;
+  }
+
+  async function run() {
+    state = 'running';
+    // What else arrives in this event-loop turn joins the batch.
+    await nextTurn();
     do {
-      await commit(takeWaiting());
-      await turn();
+      await commit(waiting.splice(0));
+
+      await nextTurn();
       // Callers just answered mostly add again, and a full batch costs hardly more than a half.
       for (let before = -1, turns = 0; waiting.length > before && turns < maxGatherTurns; turns++) {
         before = waiting.length;
-        await turn();
+        await nextTurn();
       }
     } while (waiting.length > 0);
-    isRunning = false;
+    state = 'idle';
   }
 
-  async function commit(batch: readonly Caller[]): Promise<void> {
+  async function commit(batch: readonly Caller[]) {
     const timer = setTimeout(() => giveUp(batch), commitTimeoutMs).unref();
     try {
       const results = await options.commit(batch.map(({ item }) => item));
@@ -83,57 +138,31 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
       for (const { reject } of batch) reject(error);
     } finally {
       clearTimeout(timer);
-      isHung = false;
+      state = 'running';
     }
   }
 
-  /** Answers everyone while the commit goes on. */
-  function giveUp(batch: readonly Caller[]): void {
-    isHung = true;
+  /** Refuses everyone, while the commit goes on. */
+  function giveUp(batch: readonly Caller[]) {
+    state = 'hung';
     const error = new PetstoreError('unavailable', options.hung);
-    const refused = takeWaiting();
+    const refused = waiting.splice(0);
+
     for (const { item } of refused) options.abandoned(item);
     for (const { reject } of [...batch, ...refused]) reject(error);
   }
 
-  function takeWaiting(): readonly Caller[] {
-    waitingBytes = 0;
-    return waiting.splice(0);
-  }
-
   return {
-    /**
-     * Adds an item to the next batch. @throws PetstoreError `unavailable` (C48, F10); what
-     * `bytesOf` or `commit` throws
-     */
-    add: (item: Item): Promise<Result> => {
-      try {
-        admit(item);
-      } catch (error) {
-        options.abandoned(item);
-        return Promise.reject(error);
-      }
-      if (!isRunning) {
-        isRunning = true;
-        // What else arrives in this event-loop turn joins the batch.
-        setImmediate(() => void run());
-      }
-      const result = new Promise<Result>((resolve, reject) =>
-        waiting.push({ item, resolve, reject }),
-      );
-      last = result;
-      return result;
-    },
+    add,
     get waiting() {
       return waiting.length;
     },
     get hung() {
-      return isHung;
+      return state === 'hung';
     },
-    /** Refuses from now on; resolves when all before are answered. */
-    close: async (): Promise<void> => {
+    close: async () => {
       isClosed = true;
-      await last.catch(() => undefined);
+      await lastResult?.catch(() => undefined);
     },
   };
 }
@@ -143,12 +172,15 @@ export function groupCommit<Item, Result extends {}>(options: GroupCommitOptions
  */
 export function commitWatchers(log: Log = () => undefined) {
   const watchers: ((commit: Commit) => void)[] = [];
-  const failed = (error: unknown) =>
-    log('error', 'a watcher of commits failed', { error: reasonOf(error) });
   return {
-    add: (watcher: (commit: Commit) => void) => void watchers.push(watcher),
-    tell: (commit: Commit): void =>
-      watchers.forEach((watch) => void guarded(() => watch(commit), failed)),
+    add: (watcher: (commit: Commit) => void): void => void watchers.push(watcher),
+    tell: (commit: Commit): void => {
+      for (const watch of watchers)
+        void guarded(
+          () => watch(commit),
+          (error) => log('error', 'a watcher of commits failed', { error: reasonOf(error) }),
+        );
+    },
   };
 }
 

@@ -1,29 +1,36 @@
 /** Which idempotency keys were used for which animals (C57), for storages that keep keys. */
 import { PetstoreError } from '../errors.js';
-import type { InsertOnce, StoredText } from '../storage.js';
+import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 
+/** How long a use is kept. */
 export const keptMs = 86_400_000;
+
 /** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
-// Made once, for a client may repeat as fast as it can: a stack trace costs more than all the rest
-// of a repeat.
-const stillUnderWay = 'The first request with this idempotency key is still under way.';
-export const inFlight = new PetstoreError('idempotency_in_flight', stillUnderWay);
+
+// These are made once, for a client may repeat as fast as it can: a stack trace costs more than all
+// the rest of a repeat.
+export const inFlight = new PetstoreError(
+  'idempotency_in_flight',
+  'The first request with this idempotency key is still under way.',
+);
 export const mismatch = new PetstoreError(
   'idempotency_mismatch',
   'This idempotency key was used with another body.',
 );
 
-export interface KeyUse extends InsertOnce {
+/** A use that a storage knows of. */
+export interface KnownUse extends IdempotencyKeyUse {
   /** Its animal; undefined while it is under way. */
   added: StoredText | undefined;
   /** The one kept after it. */
-  next: KeyUse | undefined;
+  next: KnownUse | undefined;
 }
 
 /** Refuses what no start could read. @throws TypeError */
-export function checkOnce({ key, body, at }: InsertOnce): void {
+export function checkKeyUse({ key, body, at }: IdempotencyKeyUse): void {
   const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
+
   if (!isDigest(key) || !isDigest(body))
     throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
   if (!Number.isInteger(at) || at < 0 || at > maxAt)
@@ -37,59 +44,69 @@ export function isTooFar(at: number, now: number): boolean {
 
 /** The keys of one storage; each takes some 350 bytes. */
 export class IdempotencyKeys {
-  readonly #uses = new Map<string, KeyUse>();
-  // The uses kept, in their order, linked by `next`: a Map is slow to tell its first entry once
-  // many were deleted.
-  #oldest: KeyUse | undefined;
-  #newest: KeyUse | undefined;
+  readonly #uses = new Map<string, KnownUse>();
 
+  // The uses that are kept, in their order, linked by `next`: a Map is slow to tell its first entry
+  // once many were deleted.
+  #oldest: KnownUse | undefined;
+  #newest: KnownUse | undefined;
+
+  /** How many keys are known. */
   get size(): number {
     return this.#uses.size;
   }
 
   /**
-   * The first use of a key, or a new one, under way until `keep` or `drop`. @throws PetstoreError
+   * The first use of a key; or this one where the key is new, under way until `keep` or `drop`.
+   * @throws PetstoreError `idempotency_in_flight` or `idempotency_mismatch`
    */
-  begin(once: InsertOnce): KeyUse {
-    this.#forgetExpired(once.at);
-    const known = this.#uses.get(once.key);
+  begin(keyUse: IdempotencyKeyUse): KnownUse {
+    this.#forgetExpired(keyUse.at);
+    const known = this.#uses.get(keyUse.key);
     if (known && !known.added) throw inFlight;
-    if (!known || isTooFar(known.at, once.at)) return this.#start(once);
-    if (known.body !== once.body) throw mismatch;
+    if (!known || isTooFar(known.at, keyUse.at)) return this.#start(keyUse);
+
+    if (known.body !== keyUse.body) throw mismatch;
     return known;
   }
 
-  keep(use: KeyUse, added: StoredText): void {
+  /** Ends a use by its animal, which it answers from now on. */
+  keep(use: KnownUse, added: StoredText): void {
     use.added = added;
     if (this.#newest) this.#newest.next = use;
     this.#oldest ??= use;
     this.#newest = use;
   }
 
-  drop(use: KeyUse): void {
+  /** Ends a use without an animal: the key is new again. */
+  drop(use: KnownUse): void {
     this.#uses.delete(use.key);
   }
 
   /**
-   * Keeps a use that was read from a file. Later ones tell what has expired: this machine's clock
-   * may be wrong.
+   * Keeps a use that was read from a file. What has expired is told by later uses, for the clock of
+   * this machine may be wrong.
    */
-  restore(once: InsertOnce, added: StoredText): void {
-    this.#forgetExpired(once.at);
-    this.keep(this.#start(once), added);
+  restore(keyUse: IdempotencyKeyUse, added: StoredText): void {
+    this.#forgetExpired(keyUse.at);
+    this.keep(this.#start(keyUse), added);
   }
 
-  #start({ key, body, at }: InsertOnce): KeyUse {
-    const use: KeyUse = { key, body, at, added: undefined, next: undefined };
+  #start({ key, body, at }: IdempotencyKeyUse): KnownUse {
+    const use: KnownUse = { key, body, at, added: undefined, next: undefined };
     this.#uses.set(key, use);
     return use;
   }
 
-  /** Forgets at most two for each new use: no call takes long, and expired ones never pile up. */
+  /**
+   * Forgets at most two uses that have expired. This is called for each new one, so that no call
+   * takes long and expired uses never pile up.
+   */
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
       const use = this.#oldest;
       if (!use || !isTooFar(use.at, now)) return;
+
       // The key may have been used anew since.
       if (this.#uses.get(use.key) === use) this.#uses.delete(use.key);
       this.#oldest = use.next;

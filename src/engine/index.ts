@@ -1,12 +1,12 @@
 /**
- * What every storage here is made of. This module is the way from animals to JSON texts and back,
- * and the door of its folder.
+ * What every storage here is made of. This module is the way from animals to JSON texts and back:
+ * between a storage, which keeps animals, its `texts`, and records, which wait without their id. It
+ * is the door of its folder, too.
  */
 import { PetstoreError } from '../errors.js';
-import { isInt64 } from '../json.js';
-import type { Pet } from '../pet.js';
+import { petId, type Pet } from '../pet.js';
 import type {
-  InsertOnce,
+  IdempotencyKeyUse,
   PetQuery,
   PetStorage,
   PetTexts,
@@ -14,6 +14,8 @@ import type {
   TextPage,
   Texts,
 } from '../storage.js';
+import type { Catalogue } from './catalogue.js';
+import { checkKeyUse, type IdempotencyKeys, type KnownUse } from './idempotency.js';
 import {
   checkDraft,
   checkQuery,
@@ -24,10 +26,21 @@ import {
 } from './pet-texts.js';
 
 export { Catalogue } from './catalogue.js';
-export { closedError, commitWatchers, groupCommit, untilClosed } from './group-commit.js';
-export type { GroupCommitOptions } from './group-commit.js';
-export { checkOnce, IdempotencyKeys, inFlight, isTooFar, keptMs, mismatch } from './idempotency.js';
-export type { KeyUse } from './idempotency.js';
+export {
+  closedError,
+  commitWatchers,
+  groupCommit,
+  untilClosed,
+  type GroupCommitOptions,
+} from './group-commit.js';
+export {
+  checkKeyUse,
+  IdempotencyKeys,
+  inFlight,
+  isTooFar,
+  keptMs,
+  mismatch,
+} from './idempotency.js';
 export {
   checkDraft,
   checkQuery,
@@ -48,20 +61,22 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
   if (texts)
     return {
       insert: (draft) => texts.insert(draft),
-      insertOnce: (draft, once) => texts.insertOnce?.(draft, once) ?? refuseKey(),
+      insertOnce: (draft, keyUse) => texts.insertOnce?.(draft, keyUse) ?? refuseKey(),
       get: (id) => texts.get(id),
       list: (query) => texts.list(query),
     };
+
   return {
     insert: async (draft) => textOf(await storage.insert(draft)),
-    insertOnce: async (draft, once) =>
-      textOf(await (storage.insertOnce?.(draft, once) ?? refuseKey())),
+    insertOnce: async (draft, keyUse) =>
+      textOf(await (storage.insertOnce?.(draft, keyUse) ?? refuseKey())),
     get: async (id) => {
       const pet = await storage.get(id);
       return pet === undefined || pet === null ? undefined : textOf(pet).json;
     },
     list: async (query) => {
       checkQuery(query);
+      // One more says whether there is a next page.
       const found = (await storage.list({ ...query, limit: query.limit + 1 })).map(textOf);
       const texts = found.slice(0, query.limit).map(({ json }) => json);
       const last = found.length > query.limit ? found[query.limit - 1] : undefined;
@@ -71,31 +86,63 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
 }
 
 async function refuseKey(): Promise<never> {
-  const words = 'This server keeps no idempotency keys; leave the header Idempotency-Key out.';
-  throw new PetstoreError('invalid_parameter', words);
+  throw new PetstoreError(
+    'invalid_parameter',
+    'This server keeps no idempotency keys; leave the header Idempotency-Key out.',
+  );
 }
 
-/** The text of what a storage answered as an animal. @throws TypeError where it is none (C49) */
+/** The text of what a storage answered as an animal. @throws TypeError where that is none (C49) */
 function textOf(pet: Pet): StoredText {
   const { id } = pet;
-  if (typeof id !== 'bigint' || id < 1n || !isInt64(id))
+  if (!petId.is(id) || id < 1n)
     throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
 
   // A storage written in JavaScript may answer null for a field that is not there.
   return { id, json: petJson(id, checkDraft(pet, null)) };
 }
 
-/** Records of one kind in a storage: it takes them as they wait for an id. */
+/** The records of one kind in a storage, which takes them as they wait for an id. */
 export interface RecordTexts extends Texts<Unnumbered, PetQuery> {
-  insertOnce(record: Unnumbered, once: InsertOnce): StoredText | Promise<StoredText>;
+  /** As that of a `PetStorage`. */
+  insertOnce(record: Unnumbered, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
-/** The animals of a storage that keeps records. Its functions must work unbound. */
+/** A record as it waits, with the use of an idempotency key that it is. */
+export interface KeyedRecord extends Unnumbered {
+  /** Absent where the record has no key. */
+  readonly use?: KnownUse;
+}
+
+/**
+ * The records of one kind in a storage that has them all in memory.
+ * @param opened Answers the records, and throws once the storage is closed.
+ * @param add Keeps a record under the next id, and the use of its key with it.
+ */
+export function recordsInMemory(
+  opened: () => Catalogue,
+  keys: IdempotencyKeys,
+  add: (record: KeyedRecord) => StoredText | Promise<StoredText>,
+): RecordTexts {
+  return {
+    insert: add,
+    insertOnce: (record, keyUse) => {
+      checkKeyUse(keyUse);
+      opened();
+      const use = keys.begin(keyUse);
+      return use.added ?? add({ ...record, use });
+    },
+    get: (id) => opened().get(id),
+    list: (query) => opened().page(query),
+  };
+}
+
+/** The animals of a storage that keeps records, whose functions must work unbound. */
 export function petTexts(records: RecordTexts): Required<PetTexts> {
   return {
     ...records,
     insert: (draft) => records.insert(unnumberedPet(draft)),
-    insertOnce: (draft, once) => records.insertOnce(unnumberedPet(draft), once),
+    insertOnce: (draft, keyUse) => records.insertOnce(unnumberedPet(draft), keyUse),
   };
 }
 
@@ -103,7 +150,7 @@ export function petTexts(records: RecordTexts): Required<PetTexts> {
 export function petsOf(texts: Required<PetTexts>): Required<Pick<PetStorage, keyof PetTexts>> {
   return {
     insert: async (draft) => parsePet((await texts.insert(draft)).json),
-    insertOnce: async (draft, once) => parsePet((await texts.insertOnce(draft, once)).json),
+    insertOnce: async (draft, keyUse) => parsePet((await texts.insertOnce(draft, keyUse)).json),
     get: async (id) => {
       const json = await texts.get(id);
       return json === undefined ? undefined : parsePet(json);

@@ -11,10 +11,11 @@ import {
   type PetDraft,
   type PetStatus,
 } from '../pet.js';
+import type { PageQuery } from '../storage.js';
 
 /**
- * Checks a program's draft, and answers a copy with the fields of the table alone, which nobody
- * else can change.
+ * Checks a program's draft. Answers a copy with the fields of the table alone, which nobody else
+ * can change.
  * @param absent Counts as a field that is left out, as undefined does.
  * @throws TypeError that names the field and its rule.
  */
@@ -29,18 +30,13 @@ export function checkDraft(draft: PetDraft, absent?: null): PetDraft {
     else if (isRequired || (value !== undefined && value !== absent))
       throw new TypeError(ruleOf(name, type.programRule, isRequired));
   }
+
   if (!isComplete(copy)) throw new TypeError('a draft must have every required field');
   return copy;
 }
 
-/** Checks a program's query. @throws TypeError that names the member. */
-export function checkQuery({
-  limit,
-  after,
-}: {
-  readonly limit: number;
-  readonly after?: bigint | undefined;
-}): void {
+/** Checks a program's query. @throws TypeError that names the member */
+export function checkQuery({ limit, after }: PageQuery): void {
   if (!Number.isInteger(limit) || limit < 1)
     throw new TypeError('limit must be an integer of at least 1');
   if (after !== undefined && typeof after !== 'bigint')
@@ -55,6 +51,7 @@ export function petRest(draft: PetDraft): ByteString {
     const value = values[name];
     if (value !== undefined) members += key + type.write(value);
   }
+
   return toByteString(`${members}}`);
 }
 
@@ -66,7 +63,7 @@ export interface Unnumbered {
   readonly rest: ByteString;
 }
 
-/** Checks an animal. @throws TypeError that names the field. */
+/** Checks a program's draft and writes it. @throws TypeError that names the field */
 export function unnumberedPet(draft: PetDraft): Unnumbered {
   const own = checkDraft(draft);
   return { status: own.status, rest: petRest(own) };
@@ -83,13 +80,13 @@ export function petJson(id: bigint, draft: PetDraft): ByteString {
   return withId(id, petRest(draft));
 }
 
-/** The animal of a line. @throws PetstoreError `invalid_json` or `invalid_body`. */
+/** The animal of a line. @throws PetstoreError `invalid_json` or `invalid_body` */
 export function parsePet(json: string): Pet {
   const value = parseJson(json);
   const draft = parseDraft(value, 'The line');
-  const number = value instanceof Map ? value.get('id') : undefined;
-  const id = number === undefined ? undefined : petId.read(number);
+  const id = value instanceof Map ? petId.read(value.get('id') ?? null) : undefined;
   if (id === undefined || id < 1n)
     throw new PetstoreError('invalid_body', 'id must be an integer from 1 to 9223372036854775807.');
+
   return { id, ...draft };
 }

@@ -11,8 +11,8 @@ export const maxTextBytes = 128 * 2 ** 20;
 const restAt = '{"id":0'.length;
 
 /**
- * What follows the id in a draft's text. @throws TypeError for what would be damage to the next
- * start
+ * What follows the id in a draft's text.
+ * @throws TypeError for what would be damage to the next start.
  */
 function restOf<Draft>({ json }: RecordKind<Draft>, given: Draft): ByteString {
   const restWith = (id: bigint): ByteString => {
@@ -27,8 +27,10 @@ function restOf<Draft>({ json }: RecordKind<Draft>, given: Draft): ByteString {
       );
     if (!isUtf8String(text))
       throw new TypeError('a record must be bytes of UTF-8: make them of a text by toByteString');
+
     return asByteString(text.slice(restAt));
   };
+
   const rest = restWith(0n);
   if (restWith(1n) !== rest)
     throw new TypeError('the JSON text of a record must hold its id only as its first member');
@@ -40,21 +42,26 @@ export function isRecordName(name: string): boolean {
   return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
 }
 
+/** The names under which a storage keeps records: each is opened once. */
 export class RecordNames {
   readonly #taken = new Set<string>();
 
-  /** @throws TypeError for what is no name, PetstoreError `storage_in_use` for a taken one. */
+  /**
+   * Takes a name.
+   * @throws TypeError for what is no name, PetstoreError `storage_in_use` for one that is taken.
+   */
   take(name: string): void {
     if (!isRecordName(name))
       throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
     if (this.#taken.has(name))
       throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
+
     this.#taken.add(name);
   }
 }
 
 /**
- * Records of a plugin, used while they open; where that fails, each use rejects with
+ * Records of a plugin, which are usable while they open; where that fails, each use rejects with
  * `unavailable` (C48).
  */
 export function recordsWhenOpen<Draft>(
@@ -65,7 +72,9 @@ export function recordsWhenOpen<Draft>(
     throw new PetstoreError('unavailable', 'The storage is not open.', { cause });
   });
   const opened = opening.then(() => undefined);
+  // Nobody need wait for these: who uses the records hears of a failure.
   for (const promise of [texts, opened]) promise.catch(() => undefined);
+
   return {
     opened,
     insert: async (draft) => {

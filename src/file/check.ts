@@ -14,164 +14,221 @@ import {
   unusable,
   wholeLines,
   withFile,
+  type Problem,
 } from '../journal/index.js';
 import { petStatuses, type PetStatus } from '../pet.js';
 import { petLines } from './record-lines.js';
 
 /** What a storage file holds. */
-export type FileReport = Awaited<ReturnType<typeof checkFile>>;
+export interface FileReport {
+  /** A `sound` file and a `torn` one start (F2), a `damaged` one does not (F3). */
+  readonly verdict: 'sound' | 'torn' | 'damaged';
+  /** The first bad line; undefined where the file is sound. */
+  readonly problem: Problem | undefined;
+  /** How many animals a start would serve; of a damaged file, those under a sound commit. */
+  readonly animals: number;
+  /** How many of these animals have each status, and none. */
+  readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
+  /** How many of these animals were added with an idempotency key. */
+  readonly idempotencyKeys: number;
+  /** How many commits there are before the problem. */
+  readonly commits: number;
+  /** The size of the file. */
+  readonly bytes: number;
+  /** How much of that is up to the last sound commit. */
+  readonly committedBytes: number;
+  /** How much of a torn file a start would set aside. */
+  readonly tornBytes: number;
+}
 
 /**
- * Counts what a start would serve of a file; of a damaged one, what is under a sound commit before
- * its problem. Of its `bytes`, `committedBytes` are up to the last sound commit, and a start would
- * set the last `tornBytes` aside. `sound` and `torn` start (F2), `damaged` does not (F3). The last
- * write of a server at work may look torn. @throws PetstoreError `storage_unusable` where it cannot
- * be read.
+ * Tells what a start would make of a file. The last write of a server at work may look torn.
+ * @throws PetstoreError `storage_unusable` where the file cannot be read.
  */
-export async function checkFile(path: string) {
-  const zeros = petStatuses.map((status) => ({ [status]: 0 }));
-  const statuses: Record<PetStatus, number> = Object.assign({}, ...zeros);
-  const counts = { animals: 0, idempotencyKeys: 0, ...statuses, none: 0 };
-  let committed = { ...counts };
-  const accept = petLines((_id, status, _json, once) => {
-    counts[status ?? 'none']++;
+export async function checkFile(path: string): Promise<FileReport> {
+  const counts = { animals: 0, idempotencyKeys: 0, byStatus: { ...zeros(), none: 0 } };
+  const copyOfCounts = () => ({ ...counts, byStatus: { ...counts.byStatus } });
+  let committed = copyOfCounts();
+
+  const accept = petLines((_id, status, _json, keyUse) => {
     counts.animals++;
-    if (once) counts.idempotencyKeys++;
+    counts.byStatus[status ?? 'none']++;
+    if (keyUse) counts.idempotencyKeys++;
   });
-  const onCommit = () => (committed = { ...counts });
-  const found = await withFileToRead(path, (descriptor) =>
-    replay(nodeDisk, descriptor, accept, onCommit),
+
+  const { problem, commits, bytes, committedBytes, tornTail } = await withFileToRead(
+    path,
+    (descriptor) => replay(nodeDisk, descriptor, accept, () => (committed = copyOfCounts())),
   );
-  const { problem, commits, size: bytes, committedEnd: committedBytes, tornTail } = found;
-  let verdict: 'sound' | 'torn' | 'damaged' = 'sound';
-  if (problem) verdict = tornTail ? 'torn' : 'damaged';
-  const { animals, idempotencyKeys, ...byStatus } = verdict === 'damaged' ? committed : counts;
-  const tornBytes = tornTail?.length ?? 0;
+
+  const verdict = problem ? (tornTail ? 'torn' : 'damaged') : 'sound';
   return {
     verdict,
     problem,
-    animals,
-    byStatus,
-    idempotencyKeys,
+    ...(verdict === 'damaged' ? committed : counts),
     commits,
     bytes,
     committedBytes,
-    tornBytes,
+    tornBytes: tornTail?.length ?? 0,
   };
+}
+
+/**
+ * A count of 0 for each status. The names are computed, of which `Object.assign` knows no type:
+ * that there is one for each status follows from the line alone.
+ */
+function zeros(): Record<PetStatus, number> {
+  return Object.assign({}, ...petStatuses.map((status) => ({ [status]: 0 })));
 }
 
 /** Opens a file to be read, and closes it in any case. @throws PetstoreError `storage_unusable` */
-export function withFileToRead<Result>(
+export async function withFileToRead<Result>(
   path: string,
   use: (descriptor: number) => Promise<Result>,
 ): Promise<Result> {
-  // Without O_NONBLOCK, opening a pipe would wait for its writer.
-  const used = withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
-  return used.catch((error: unknown) => Promise.reject(unusable(path, error)));
+  try {
+    // Without O_NONBLOCK, opening a pipe would wait for its writer.
+    return await withFile(nodeDisk, path, constants.O_RDONLY | constants.O_NONBLOCK, use);
+  } catch (error) {
+    throw unusable(path, error);
+  }
 }
 
-/** What was saved, and what was not. */
-export type SalvageReport = Awaited<ReturnType<typeof salvageFile>>;
+/** A line that was not saved. */
+export interface LeftOutLine {
+  /** Its number in the file, from 1. */
+  readonly line: number;
+  /** The id of its animal, where that can be told. */
+  readonly animal?: bigint;
+  /** Why it was not saved. */
+  readonly what: string;
+}
 
-/**
- * A line that was left out, by its number from 1: its animal's id, where that can be told, and why.
- */
-export type LeftOutLine = SalvageReport['leftOut'][number];
+/** What was saved of a file, and what was not. */
+export interface SalvageReport {
+  /** How many animals were saved. */
+  readonly animals: number;
+  /** The ids that are not among them, up to the greatest that was seen. */
+  readonly missing: readonly { readonly from: bigint; readonly to: bigint }[];
+  /** The lines that were not saved, in their order. */
+  readonly leftOut: readonly LeftOutLine[];
+}
 
 /**
  * Writes every sound animal of a file to a new one of mode 600: those under a commit whose checksum
- * fits, and those after the last commit. Answers how many, the missing ids up to the greatest, and
- * the lines left out. @throws PetstoreError `storage_unusable` where one cannot be read, or the
- * other, which must not exist, written.
+ * fits, and those after the last commit.
+ * @throws PetstoreError `storage_unusable` where the file cannot be read, or the other, which must
+ * not exist, cannot be written.
  */
-export async function salvageFile(path: string, outPath: string) {
-  const { batches, ...report } = await withFileToRead(path, soundPart);
-  await createFile(nodeDisk, outPath, batches).catch((error: unknown) =>
-    Promise.reject(unusable(outPath, error)),
-  );
+export async function salvageFile(path: string, outPath: string): Promise<SalvageReport> {
+  const { batches, ...report } = await withFileToRead(path, readSound);
+
+  try {
+    await createFile(nodeDisk, outPath, batches);
+  } catch (error) {
+    throw unusable(outPath, error);
+  }
+
   return report;
 }
 
-type FoundLine = { readonly line: number; readonly animal: bigint; readonly text: string };
+/** An animal of a file. */
+interface FoundAnimal {
+  /** The number of its line. */
+  readonly line: number;
+  /** Its id. */
+  readonly animal: bigint;
+  /** Its line, the idempotency record before it included. */
+  readonly text: string;
+}
 
-async function soundPart(descriptor: number) {
+/**
+ * Reads what is sound of a file, as batches for another one. A stretch of animals, which is saved
+ * or left out as a whole, is what stands between two commits. A line that is no animal ends it too,
+ * for that may have been a commit.
+ */
+async function readSound(descriptor: number) {
   const batches: Buffer[] = [];
   const missing: { from: bigint; to: bigint }[] = [];
-  const leftOut: { readonly line: number; readonly animal?: bigint; readonly what: string }[] = [];
-  let outSize = 0;
+  const leftOut: LeftOutLine[] = [];
+  let outBytes = 0;
   let animals = 0;
   let lastId = 0n;
-  const leaveOut = (lines: readonly FoundLine[], what: string) => {
-    for (const { line, animal } of lines) leftOut.push({ line, animal, what });
-  };
-  const save = (lines: readonly FoundLine[]) => {
+
+  /** What lies between two ids that were saved is missing. */
+  function advanceTo(id: bigint) {
+    if (id > lastId + 1n) missing.push({ from: lastId + 1n, to: id - 1n });
+    lastId = id;
+  }
+
+  /** Saves a stretch, in batches of a thousand, but for animals whose id does not grow. */
+  function save(stretch: readonly FoundAnimal[]) {
     const texts: string[] = [];
-    for (const { line, animal, text } of lines) {
-      if (animal > lastId + 1n) missing.push({ from: lastId + 1n, to: animal - 1n });
+    for (const { line, animal, text } of stretch) {
       if (animal <= lastId) leftOut.push({ line, animal, what: `after animal ${lastId}` });
-      else texts.push(text);
-      if (animal > lastId) lastId = animal;
+      else {
+        advanceTo(animal);
+        texts.push(text);
+      }
     }
     animals += texts.length;
-    for (let from = 0; from < texts.length; from += 1_000) {
-      const batch = batchBytes(texts.slice(from, from + 1_000), outSize);
-      batches.push(batch);
-      outSize += batch.length;
-    }
-  };
 
-  // Since the last commit, or since a line that is no animal, which may have been one.
-  let batch: FoundLine[] = [];
-  let sum = 0;
-  // Between the last commit and such a line.
-  const before: FoundLine[] = [];
-  let number = 1;
-  for await (const { bytes, text } of wholeLines(
-    nodeDisk,
-    descriptor,
-    await nodeDisk.factsOf(descriptor),
-  )) {
-    for (let next = 0; next < text.length; ) {
-      const from = next;
-      const line = readLine(text, from);
-      const { textFrom, once, commit, imported } = line;
-      // A new one for each line: ids need not grow here.
-      const accept = petLines((animal, _status, json) => {
-        batch.push({
-          line: once ? number + 1 : number,
-          animal,
-          text: text.slice(from, textFrom) + json,
-        });
-      });
-      // The place of an import does not fit what is saved: it is left out, without being a loss.
-      const what = commit || imported ? undefined : offerLine(text, line, accept);
-      if (commit) {
-        leaveOut(before.splice(0), 'without a commit');
-        if (commit.crc32 === sum) save(batch);
-        else leaveOut(batch, 'the checksum does not fit');
-      } else if (what !== undefined) {
-        for (const found of batch) before.push(found);
-        leftOut.push({ line: number, what });
-      }
-      const isEnd = commit !== undefined || what !== undefined;
-      if (isEnd) batch = [];
-      sum = isEnd ? 0 : crc32(bytes.subarray(from, line.end), sum);
-      // Without its idempotency record the line may be sound.
-      next = what !== undefined && once ? textFrom : line.end;
-      number += once && what === undefined ? 2 : 1;
+    for (let from = 0; from < texts.length; from += 1_000) {
+      const batch = batchBytes(texts.slice(from, from + 1_000), outBytes);
+      batches.push(batch);
+      outBytes += batch.length;
     }
   }
+
+  function leaveOut(stretch: readonly FoundAnimal[], what: string) {
+    for (const { line, animal } of stretch) leftOut.push({ line, animal, what });
+  }
+
+  let number = 1;
+  let stretch: FoundAnimal[] = [];
+  let sum = 0;
+  // The animals between the last commit and a line that was no animal.
+  let before: FoundAnimal[] = [];
+
+  const facts = await nodeDisk.factsOf(descriptor);
+  for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, facts)) {
+    for (let next = 0; next < text.length; ) {
+      const line = readLine(text, next);
+      const { commit, imported, keyUse } = line;
+
+      // A new reader for each line: ids need not grow here.
+      const accept = petLines((animal, _status, json) => {
+        const found = text.slice(next, line.from) + json;
+        stretch.push({ line: keyUse ? number + 1 : number, animal, text: found });
+      });
+      // The place of an import does not fit what is saved: it is left out, without being a loss.
+      const what = commit || imported ? undefined : offerLine(line, accept);
+
+      if (commit) {
+        leaveOut(before, 'without a commit');
+        before = [];
+        if (commit.crc32 === sum) save(stretch);
+        else leaveOut(stretch, 'the checksum does not fit');
+        stretch = [];
+        sum = 0;
+      } else if (what !== undefined) {
+        leftOut.push({ line: number, what });
+        for (const found of stretch) before.push(found);
+        stretch = [];
+        sum = 0;
+      } else sum = crc32(bytes.subarray(next, line.end), sum);
+
+      // Without its idempotency record a line may be sound.
+      next = what !== undefined && keyUse ? line.from : line.end;
+      number += what === undefined && keyUse ? 2 : 1;
+    }
+  }
+
+  // Behind the last commit whatever is whole is sound.
   save(before);
-  save(batch);
-  const greatestId = leftOut.reduce(
-    (greatest, { animal = 0n }) => (animal > greatest ? animal : greatest),
-    lastId,
-  );
-  if (greatestId > lastId) missing.push({ from: lastId + 1n, to: greatestId });
-  return {
-    animals,
-    missing,
-    leftOut: leftOut.sort((one, other) => one.line - other.line),
-    batches,
-  };
+  save(stretch);
+
+  leftOut.sort((one, other) => one.line - other.line);
+  advanceTo(leftOut.reduce((id, { animal = 0n }) => (animal > id ? animal : id), lastId) + 1n);
+  return { animals, missing, leftOut, batches };
 }

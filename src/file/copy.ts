@@ -14,7 +14,7 @@ import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../sto
 import { withFileToRead } from './check.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
-/** A storage that can be copied to, open in one way at a time. */
+/** A storage that can be copied to. It is open in one way at a time. */
 export interface CopyTarget {
   /** Opens it to be compared. */
   readonly open: () => Promise<PetStorage>;
@@ -24,6 +24,16 @@ export interface CopyTarget {
 
 /** Is told how many animals, or records, a step has come to. */
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
+
+/** What was copied. */
+export interface CopyReport {
+  /** How many animals, or records, both storages have now. */
+  readonly count: number;
+  /** How many of them the other one had before. */
+  readonly present: number;
+  /** The SHA-256 of all their texts, a newline behind each, in hexadecimal digits. */
+  readonly sha256: string;
+}
 
 /**
  * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add
@@ -40,19 +50,13 @@ export function copyPets(
   return copyRecords(undefined, from, to, progress);
 }
 
-/** What was copied. */
-export type CopyReport = Awaited<ReturnType<typeof copyRecords>>;
-
-/**
- * The same for records by their name, which `from` hands out once. The SHA-256 is of all texts,
- * newlines included.
- */
+/** The same for the records of a name, which `from` hands out once. */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
   to: CopyTarget,
   progress: CopyProgress = () => undefined,
-) {
+): Promise<CopyReport> {
   const sumOfTarget = async (what: 'comparing' | 'checking') => {
     const sum = new Sum();
     const storage = await to.open();
@@ -63,9 +67,12 @@ export async function copyRecords(
     }
     return sum;
   };
+
   const source = await textsIn(from, name);
-  // Before `to` is made, as `from` may not be readable.
+  // Before `to` is made, for `from` may not be readable.
   await source.list({ limit: 1 });
+
+  // What is there already must be how the source begins.
   const present = await sumOfTarget('comparing');
   const sum = new Sum();
   for await (const page of pagesOf(source, 0n, present.lastId)) sum.add(page);
@@ -87,27 +94,32 @@ export async function copyRecords(
   const copied = await sumOfTarget('checking');
   const { count, sha256 } = sum;
   if (copied.sha256 === sha256) return { count, present: present.count, sha256 };
+
   const both = `${copied.count} of SHA-256 ${copied.sha256}, where ${count} of ${sha256} were read`;
   throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
 }
 
 type Listed = Pick<Texts<never>, 'list'>;
 
+/** The animals of a storage, or its records of a name. @throws PetstoreError `storage_unusable` */
 async function textsIn(storage: PetStorage, name: string | undefined): Promise<Listed> {
   if (name === undefined) return textsOf(storage);
+
   const records = storage.records?.(name, anyRecords);
   if (!records)
     throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
+
   await records.opened;
   return records;
 }
 
-/** What of two storages must be equal. */
+/** What of two storages must be equal: how many texts they have, and the SHA-256 of those. */
 class Sum {
   count = 0;
   lastId = 0n;
   readonly #hash = createHash('sha256');
 
+  /** Adds texts; answers how many there are by now. */
   add(texts: readonly StoredText[]): number {
     for (const { json } of texts) this.#hash.update(`${json}\n`, 'latin1');
     this.lastId = texts.at(-1)?.id ?? this.lastId;
@@ -129,13 +141,15 @@ async function* pagesOf(
   above = 0n,
   upTo = int64Max,
 ): AsyncGenerator<readonly StoredText[]> {
-  // How long the texts are is not known yet.
+  // How long the texts are is known only once there is a page of them.
   let limit = 16;
   for (let after: bigint | undefined = above; after !== undefined && after < upTo; ) {
     const page: TextPage = await texts.list({ limit, after });
+
     const bytes = page.texts.reduce((sum, json) => sum + json.length, 0);
     if (bytes > 0)
       limit = Math.max(1, Math.min(pageSize, Math.floor((pageBytes * page.texts.length) / bytes)));
+
     const found = page.texts
       .map((json) => ({ id: idOfText(json), json }))
       .filter(({ id }) => id <= upTo);
@@ -145,34 +159,40 @@ async function* pagesOf(
 }
 
 /**
- * The names under which plugins keep records beside a file, in `FILE.NAME`; not where the first
- * line is no record, or is an animal, as in a copy of the storage file: `log` is told of those.
+ * The names under which plugins keep records beside a file, in `FILE.NAME`. A file whose first line
+ * is no record, or is an animal, as in a copy of the storage file, is not among them: `log` is told
+ * of it.
  */
 export async function fileRecordNames(
   path: string,
   log: Log = () => undefined,
 ): Promise<readonly string[]> {
-  const [folder, prefix] = [dirname(resolve(path)), `${basename(path)}.`];
-  const files = (await readdir(folder)).filter((file) => file.startsWith(prefix)).sort();
-  const found: string[] = [];
-  for (const name of files.map((file) => file.slice(prefix.length)).filter(isRecordName)) {
-    const file = `${folder}/${prefix}${name}`;
+  const folder = dirname(resolve(path));
+  const prefix = `${basename(path)}.`;
+  const names: string[] = [];
+  for (const base of (await readdir(folder)).sort()) {
+    const name = base.slice(prefix.length);
+    if (!base.startsWith(prefix) || !isRecordName(name)) continue;
+
+    const file = `${folder}/${base}`;
     const line = await firstLineOf(file);
     if (line === undefined) continue;
-    // It may be damaged, which the copying will tell.
-    if (/^\s*\{.*"id"\s*:/.test(line) && !isAnimal(line)) found.push(name);
-    else
-      log('warn', 'a file beside the storage file is not taken for the records of a plugin', {
-        file,
-      });
+
+    // The file may be damaged, which the copying will tell.
+    if (/^\s*\{.*"id"\s*:/.test(line) && !isAnimal(line)) names.push(name);
+    else {
+      const message = 'a file beside the storage file is not taken for the records of a plugin';
+      log('warn', message, { file });
+    }
   }
-  return found;
+  return names;
 }
 
 /** The first line of a file that is neither blank nor of the journal's own. */
 async function firstLineOf(path: string): Promise<string | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts?.isFile()) return undefined;
+
   return withFileToRead(path, async (descriptor) => {
     for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
       const line = text

@@ -1,21 +1,20 @@
 /** The storage that lasts: animals in their file, what plugins keep in files beside it. */
 import { resolve } from 'node:path';
 import {
+  Catalogue,
+  closedError,
   commitWatchers,
   groupCommit,
-  untilClosed,
-  type KeyUse,
-  Catalogue,
-  checkOnce,
-  closedError,
   IdempotencyKeys,
+  petJson,
   petsOf,
   petTexts,
   RecordNames,
+  recordsInMemory,
   recordsWhenOpen,
-  type Unnumbered,
-  petJson,
+  untilClosed,
   withId,
+  type KeyedRecord,
 } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import {
@@ -28,15 +27,7 @@ import {
 import { int64Max } from '../json.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
-import type {
-  ImportTarget,
-  InsertOnce,
-  PetQuery,
-  PetStorage,
-  RecordKind,
-  StoredText,
-  TextTarget,
-} from '../storage.js';
+import type { ImportTarget, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 export {
@@ -46,8 +37,14 @@ export {
   type LeftOutLine,
   type SalvageReport,
 } from './check.js';
-export { copyPets, copyRecords, fileRecordNames } from './copy.js';
-export type { CopyProgress, CopyReport, CopyTarget } from './copy.js';
+export {
+  copyPets,
+  copyRecords,
+  fileRecordNames,
+  type CopyProgress,
+  type CopyReport,
+  type CopyTarget,
+} from './copy.js';
 // For tests.
 export { petLines } from './record-lines.js';
 
@@ -55,23 +52,25 @@ export { petLines } from './record-lines.js';
 export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
 
 /**
- * Opens a file of JSON Lines, made where missing (F8), for this process alone; records of plugins
- * are in `PATH.NAME`.
- * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4), `storage_damaged` (F3), in
- * one line.
+ * Opens a file of JSON Lines, which is made where it is missing (F8), for this process alone. The
+ * records of plugins are in files beside it, `PATH.NAME`.
+ * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4) or `storage_damaged` (F3),
+ * whose message is one line.
  */
 export async function fileStorage(
   path: string,
   options: FileStorageOptions = {},
 ): Promise<PetStorage> {
   checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
+
   const petsPath = resolve(path);
   const pets = await openFileRecords(petsPath, options, petLines);
-  const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];
+  const beside: ReturnType<typeof openFileRecords>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
-  const texts = petTexts(pets.texts);
+  const texts = petTexts(pets.records);
+
   return {
     ...petsOf(texts),
     texts,
@@ -87,11 +86,12 @@ export async function fileStorage(
       const open = async () => {
         names.take(name);
         if (closing) throw closedError();
+
         const own = { ...options, mend: 'put a copy from before in its place' };
         const opening = openFileRecords(`${petsPath}.${name}`, own, recordLines(kind));
-        // Not a name that was refused, or the storage would never be ready.
+        // A name that was refused is not among these, or the storage would never be ready.
         beside.push(opening);
-        return (await opening).texts;
+        return (await opening).records;
       };
       return recordsWhenOpen(kind, open());
     },
@@ -105,17 +105,18 @@ export async function fileStorage(
       for (const records of others) await records.ready();
     },
     close: async () => {
-      const closeOpened = async (opening: (typeof beside)[number]) =>
-        (await opening.catch(() => undefined))?.close();
-      closing ??= Promise.all([pets.close(), ...beside.map(closeOpened)]);
+      closing ??= Promise.all([
+        pets.close(),
+        ...beside.map(async (opening) => (await opening.catch(() => undefined))?.close()),
+      ]);
       await closing;
     },
   };
 }
 
 /**
- * Opens a storage's file, or that of the records of a name, to add at its end. @throws as
- * `fileStorage`
+ * Opens a storage's file, or that of the records of a name, to add what has ids already.
+ * @throws as `fileStorage`
  */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   const isPets = records === undefined;
@@ -123,6 +124,7 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
   let lastId = 0n;
   const accept = (isPets ? petLines : recordLines(anyRecords))((id) => (lastId = id));
   const { append, close } = await openJournal(ownPath, {}, accept);
+
   return {
     adopt: async (texts) => {
       for (const { id } of texts) {
@@ -131,41 +133,55 @@ export async function fileTarget(path: string, records?: string): Promise<TextTa
             'storage_unusable',
             `${ownPath} has an id of ${lastId}, which ${id} cannot follow`,
           );
+
         lastId = id;
       }
+
       await append(texts.map(({ json }) => json));
     },
     close,
   };
 }
 
+/** An import into a file. */
+export interface FileImport extends ImportTarget {
+  /** Whether the file held no animal as it was opened. */
+  readonly isEmpty: boolean;
+}
+
 /**
  * Opens a storage's file to import one source, told by its SHA-256 in small hexadecimal digits:
- * each batch and the place behind it are one commit (F11). `isEmpty` says whether it holds no
- * animal. @throws as `fileStorage`
+ * each batch and the place behind it are one commit (F11).
+ * @throws as `fileStorage`
  */
-export async function fileImport(path: string, source: string, options: FileStorageOptions = {}) {
+export async function fileImport(
+  path: string,
+  source: string,
+  options: FileStorageOptions = {},
+): Promise<FileImport> {
   let lastId = 0n;
   let place = 0;
+
   const takePlace: OnCommit = (imported) => {
     if (imported?.source === source) place = imported.place;
   };
+
   const takeId = petLines((id) => (lastId = id));
   const { append, close } = await openJournal(resolve(path), options, takeId, takePlace);
 
   async function add(drafts: readonly PetDraft[]): Promise<number> {
     checkIdsLeft(lastId, drafts.length);
+
+    let id = lastId;
+    const lines = drafts.map((draft) => petJson(++id, draft));
     const next = { source, place: place + drafts.length };
-    await append([
-      importLine(next),
-      ...drafts.map((draft, index) => petJson(lastId + BigInt(index + 1), draft)),
-    ]);
-    lastId += BigInt(drafts.length);
+    await append([importLine(next), ...lines]);
+
+    lastId = id;
     return (place = next.place);
   }
 
-  const target: ImportTarget = { start: place, add, close };
-  return { ...target, isEmpty: lastId === 0n };
+  return { start: place, add, close, isEmpty: lastId === 0n };
 }
 
 /** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
@@ -176,11 +192,6 @@ function checkIdsLeft(lastId: bigint, count: number): void {
 
 const noAnswer = 'The disk does not answer.';
 
-/** A record that waits for its commit, with its idempotency key. */
-interface Waiting extends Unnumbered {
-  readonly use: KeyUse | undefined;
-}
-
 /** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
 async function openFileRecords(
   path: string,
@@ -188,72 +199,70 @@ async function openFileRecords(
   acceptorFor: typeof petLines,
 ) {
   const catalogue = new Catalogue();
-  const idempotencyKeys = new IdempotencyKeys();
-  const restore = acceptorFor((id, status, json, once) => {
+  const keys = new IdempotencyKeys();
+  const restore = acceptorFor((id, status, json, keyUse) => {
     catalogue.add(id, status, json);
-    if (once) idempotencyKeys.restore(once, { id, json });
+    if (keyUse) keys.restore(keyUse, { id, json });
   });
+
   const journal = await openJournal(path, options, restore);
   const watchers = commitWatchers(options.log);
-  let closed = false;
-  const endUse = ({ use }: Waiting) => {
-    if (use) idempotencyKeys.drop(use);
-  };
-  const commits = groupCommit<Waiting, StoredText>({
-    commit: (adds) =>
-      append(adds).catch((error: unknown) => {
-        // Maybe long after the client was answered.
-        for (const add of adds) endUse(add);
+  let isClosed = false;
+
+  function opened() {
+    if (isClosed) throw closedError();
+    return catalogue;
+  }
+
+  function abandon({ use }: KeyedRecord) {
+    if (use) keys.drop(use);
+  }
+
+  const commits = groupCommit<KeyedRecord, StoredText>({
+    commit: (batch) =>
+      commit(batch).catch((error: unknown) => {
+        // This may be long after the clients were answered, where the commit has hung.
+        for (const record of batch) abandon(record);
         throw error;
       }),
-    abandoned: endUse,
+    abandoned: abandon,
     bytesOf: ({ rest, use }) => rest.length + (use ? 640 : 128),
     hung: noAnswer,
   });
 
-  /** Ids are given only now, so that a batch that fails leaves no gap. */
-  async function append(adds: readonly Waiting[]) {
-    checkIdsLeft(catalogue.lastId, adds.length);
-    const firstId = catalogue.lastId + 1n;
-    const batch: string[] = [];
-    const records = adds.map(({ status, rest, use }, index) => {
-      const id = firstId + BigInt(index);
-      const json = withId(id, rest);
-      // In this order a torn write leaves no animal without its idempotency record; a record alone
-      // is cut off.
-      if (use) batch.push(idempotencyLine(use));
-      batch.push(json);
+  /**
+   * Keeps a batch in the file, and then in memory, where readers see it (F1). It gets its ids only
+   * here: a batch that fails leaves no gap.
+   */
+  async function commit(batch: readonly KeyedRecord[]) {
+    checkIdsLeft(catalogue.lastId, batch.length);
+
+    let id = catalogue.lastId;
+    const lines: string[] = [];
+    const records = batch.map(({ status, rest, use }) => {
+      const json = withId(++id, rest);
+      // In this order a torn write leaves no animal without its idempotency record. A record
+      // without its animal is cut off.
+      if (use) lines.push(idempotencyLine(use));
+      lines.push(json);
       return { stored: { id, json }, status, use };
     });
-    const syncMilliseconds = await journal.append(batch);
+
+    const syncMilliseconds = await journal.append(lines);
     for (const { stored, status, use } of records) {
       catalogue.add(stored.id, status, stored.json);
-      if (use) idempotencyKeys.keep(use, stored);
+      if (use) keys.keep(use, stored);
     }
+
     watchers.tell({ count: records.length, syncMilliseconds });
     return records.map(({ stored }) => stored);
   }
-
-  const opened = () => {
-    if (closed) throw closedError();
-    return catalogue;
-  };
 
   return {
     catalogue,
     commits,
     onCommit: watchers.add,
-    texts: {
-      insert: (record: Unnumbered) => commits.add({ ...record, use: undefined }),
-      insertOnce: (record: Unnumbered, once: InsertOnce) => {
-        checkOnce(once);
-        opened();
-        const use = idempotencyKeys.begin(once);
-        return use.added ?? commits.add({ ...record, use });
-      },
-      get: (id: bigint) => opened().get(id),
-      list: (query: PetQuery) => opened().page(query),
-    },
+    records: recordsInMemory(opened, keys, commits.add),
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', noAnswer);
@@ -261,7 +270,7 @@ async function openFileRecords(
       await journal.checkReady();
     },
     close: async () => {
-      closed = true;
+      isClosed = true;
       await commits.close();
       await untilClosed(journal.close());
     },

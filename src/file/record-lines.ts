@@ -6,7 +6,6 @@ import type { AcceptLine } from '../journal/index.js';
 import {
   asByteString,
   int64Max,
-  int64OfJsonNumber,
   JsonNumber,
   parseInt64,
   parseJson,
@@ -14,15 +13,15 @@ import {
   type ByteString,
   type JsonValue,
 } from '../json.js';
-import { petFields, petStatuses, type PetStatus } from '../pet.js';
-import type { InsertOnce, RecordKind } from '../storage.js';
+import { petId, petFields, petStatuses, type PetStatus } from '../pet.js';
+import type { IdempotencyKeyUse, RecordKind } from '../storage.js';
 
 /** Takes an animal, or a plugin's record, and the idempotency record before it. */
 type TakePet = (
   id: bigint,
   status: PetStatus | undefined,
   json: ByteString,
-  once: InsertOnce | undefined,
+  keyUse: IdempotencyKeyUse | undefined,
 ) => void;
 
 /** Where the digits of the id begin in a line as we write it. */
@@ -34,6 +33,7 @@ function writtenPet(lastByte: string): RegExp {
     const member = key + type.pattern(lastByte);
     return isRequired ? member : `(?:${member})?`;
   });
+
   return new RegExp(`^\\{"id":[1-9][0-9]{0,14}${members.join('')}\\}$`);
 }
 
@@ -50,12 +50,12 @@ const isStatusLast = petFields.at(-1)?.name === 'status';
  */
 export function petLines(take: TakePet): AcceptLine {
   const takeInOrder = inOrder(take);
-  return (line, once) => {
+  return (line, keyUse) => {
     if (inAscii.test(line) || (inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1')))) {
-      takeInOrder(idIn(line), statusIn(line), line, once);
+      takeInOrder(idIn(line), statusIn(line), line, keyUse);
     } else {
       const pet = parsePet(line);
-      takeInOrder(pet.id, pet.status, petJson(pet.id, pet), once);
+      takeInOrder(pet.id, pet.status, petJson(pet.id, pet), keyUse);
     }
   };
 }
@@ -82,30 +82,32 @@ function statusIn(line: string): PetStatus | undefined {
   return statusMembers.find(({ member }) => line.includes(member))?.status;
 }
 
-/** Reads lines of records, and hands on each in its kind's text. */
+/** Reads lines of records, and hands on each in the text of its kind. */
 export function recordLines<Draft>({
   json,
   parse,
 }: RecordKind<Draft>): (take: TakePet) => AcceptLine {
   return (take) => {
     const takeInOrder = inOrder(take);
-    return (line, once) => {
+    return (line, keyUse) => {
       const { id, draft } = parse(line);
-      takeInOrder(id, undefined, json(id, draft), once);
+      takeInOrder(id, undefined, json(id, draft), keyUse);
     };
   };
 }
 
+/** Hands on what has ascending ids. @throws PetstoreError `invalid_body` for another id */
 function inOrder(take: TakePet): TakePet {
   let lastId = 0n;
-  return (id, status, json, once) => {
+  return (id, status, json, keyUse) => {
     if (id <= lastId)
       throw new PetstoreError(
         'invalid_body',
         `id ${id} stands behind id ${lastId}; ids must grow.`,
       );
+
     lastId = id;
-    take(id, status, json, once);
+    take(id, status, json, keyUse);
   };
 }
 
@@ -113,24 +115,25 @@ function inOrder(take: TakePet): TakePet {
 const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
 /**
- * Records as they stand, or in our own text where a person wrote them; the draft is what follows
- * the id.
+ * Records of any kind: as they stand, or in our own text where a person wrote them. The draft is
+ * what follows the id.
  */
 export const anyRecords: RecordKind<string> = {
   json: (id, rest) => asByteString(`{"id":${id}${rest}`),
   parse: (json) => {
     const value = parseJson(json);
     const members = value instanceof Map ? value : new Map<string, JsonValue>();
-    const number = members.get('id');
-    const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
+    const id = petId.read(members.get('id') ?? null);
     if (id === undefined || id < 1n || members.size < 2)
       throw new PetstoreError(
         'invalid_body',
         `a record must be an object with an id from 1 to ${int64Max}, and more`,
       );
+
     if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
-    const others = [...members].filter(([name]) => name !== 'id');
-    return { id, draft: toByteString(`,${membersText(others)}}`) };
+
+    const others = new Map([...members].filter(([name]) => name !== 'id'));
+    return { id, draft: toByteString(`,${jsonText(others).slice(1)}`) };
   },
 };
 
@@ -139,15 +142,15 @@ export function idOfText(json: string): bigint {
   return parseInt64(/^\{"id":([1-9][0-9]{0,18}),/.exec(json)?.[1] ?? '') ?? 0n;
 }
 
-function membersText(members: Iterable<readonly [string, JsonValue]>): string {
-  return Array.from(members, ([name, value]) => `${JSON.stringify(name)}:${jsonText(value)}`).join(
-    ',',
-  );
-}
-
-/** Numbers as they were written: a double would round them. */
+/** The JSON text of a value, with numbers as they were written: a double would round them. */
 function jsonText(value: JsonValue): string {
   if (value instanceof JsonNumber) return value.text;
-  if (value instanceof Map) return `{${membersText(value)}}`;
+  if (value instanceof Map) {
+    const members = Array.from(
+      value,
+      ([name, member]) => `${JSON.stringify(name)}:${jsonText(member)}`,
+    );
+    return `{${members.join(',')}}`;
+  }
   return Array.isArray(value) ? `[${value.map(jsonText).join(',')}]` : JSON.stringify(value);
 }

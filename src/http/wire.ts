@@ -92,8 +92,8 @@ const sliceBytes = 16_384;
 /** A head and a body as texts of at most `sliceBytes`, each made as it is asked for. */
 export function* slicesOf(head: string, body: string | Pieces): Generator<string, undefined> {
   let rest = head;
-  for (const text of typeof body === 'string' ? [body] : body.texts) {
-    rest += text;
+  for (const part of typeof body === 'string' ? [body] : body.parts) {
+    rest += part;
     for (; rest.length >= sliceBytes; rest = rest.slice(sliceBytes))
       yield rest.slice(0, sliceBytes);
   }

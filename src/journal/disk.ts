@@ -1,6 +1,6 @@
 /**
- * The file functions that a journal is built on, for tests to make fail; and the words for their
- * failures.
+ * The file functions that a journal is built on, for tests to make fail, what is made of them, and
+ * the words for their failures.
  */
 import fs, { constants, type Stats } from 'node:fs';
 import { constants as osConstants } from 'node:os';
@@ -13,8 +13,8 @@ import { lockingOn } from './lock.js';
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**
- * A disk, by numeric descriptors. Each function but `lock` rejects with Node's system error; `code`
- * is the errno.
+ * A disk, whose open files have numeric descriptors. Each function but `lock` rejects with Node's
+ * system error, whose `code` is the errno.
  */
 export type Disk = typeof nodeDisk;
 
@@ -22,7 +22,7 @@ const read = promisify(fs.read);
 const write = promisify(fs.write);
 
 const steps = {
-  /** Writes where the descriptor stands and answers how many bytes went, maybe fewer. */
+  /** Writes where the descriptor stands; resolves to how many bytes were written, maybe fewer. */
   write: async (descriptor: number, bytes: Uint8Array) =>
     (await write(descriptor, bytes)).bytesWritten,
   /** Resolves once the file's bytes and size are on the medium. */
@@ -40,35 +40,41 @@ export function appendInSteps(disk: typeof steps): typeof steps.write {
 
 /**
  * How a platform appends: by `append`, which writes at the end and resolves, once bytes and size
- * are on the medium, to how many went, maybe fewer (where it rejects and the file has grown, the
- * sync has failed), and the `O_` flags for it. With `O_DSYNC` each write is as if followed by an
- * fdatasync (open(2) of Linux), by one way to a thread and back. macOS has the flag, but leaves in
- * the disk's cache what fdatasync (F_FULLFSYNC) drives out.
+ * are on the medium, to how many bytes were written, maybe fewer (where it rejects and the file has
+ * grown, the sync has failed); and the `O_` flags for it. With `O_DSYNC` each write is as if
+ * followed by an fdatasync (open(2) of Linux), which saves one of two ways to a thread and back.
+ * macOS has the flag, but leaves in the disk's cache what fdatasync (F_FULLFSYNC) drives out.
  */
 export function appendingOn(platform: NodeJS.Platform) {
   if (platform === 'linux') return { append: steps.write, appendFlags: constants.O_DSYNC };
   return { append: appendInSteps(steps), appendFlags: 0 };
 }
 
-/** This machine's disk, by node:fs. */
+/** This machine's disk. */
 export const nodeDisk = {
   ...steps,
   ...appendingOn(process.platform),
   ...lockingOn(process.platform),
-  /** By the `O_` flags of `fs.constants`; `mode` is for a new file. */
+  /** Opens a file by the `O_` flags of `fs.constants`; `mode` is for a new one. */
   open: (path: string, flags: number, mode: number) => promisify(fs.open)(path, flags, mode),
+  /** Closes a file, which frees its lock. */
   close: promisify(fs.close),
-  /** Reads at most `into.length` bytes from an offset; 0 is the end. */
+  /** Reads at most `into.length` bytes from an offset; resolves to how many, 0 at the end. */
   read: async (descriptor: number, into: Uint8Array, position: number) =>
     (await read(descriptor, into, 0, into.length, position)).bytesRead,
-  /** As `datasync`, with all else of a file or folder. */
+  /** As `datasync`, with all else of a file or a folder. */
   sync: promisify(fs.fsync),
+  /** Cuts a file off at a size in bytes. */
   truncate: (descriptor: number, size: number) => promisify(fs.ftruncate)(descriptor, size),
   // Synchronous: the kernel answers from memory, even for a disk that hangs; a libuv thread takes
   // forty times as long.
+  /** Tells of an open file. */
   factsOf: async (descriptor: number): Promise<FileFacts> => fs.fstatSync(descriptor),
+  /** Tells of the file that a path leads to. */
   factsAt: async (path: string): Promise<FileFacts> => fs.statSync(path),
+  /** Makes one folder. */
   makeFolder: async (path: string, mode: number): Promise<void> => promisify(fs.mkdir)(path, mode),
+  /** Removes a file. */
   remove: (path: string) => promisify(fs.unlink)(path),
 };
 
@@ -82,22 +88,21 @@ export function errnoOf(error: unknown): string {
   return isQuota ? 'EDQUOT' : (codeOf(error) ?? '');
 }
 
-/** Undefined where a step fails with this errno. */
-export function undefinedAt<Result>(
-  errno: string,
-  step: Promise<Result>,
-): Promise<Result | undefined> {
-  return step.catch((error: unknown) => {
+/** For `catch`: a step that fails with this errno answers undefined. */
+export function unless(errno: string) {
+  return (error: unknown): undefined => {
     if (errnoOf(error) !== errno) throw error;
-    return undefined;
-  });
+  };
 }
 
 /**
- * Writes all bytes, or fills them by reading: each step may do only a part. @throws Error where one
- * does nothing
+ * Writes all bytes, or fills them by reading: each step may do only a part.
+ * @throws Error where a step does nothing.
  */
-export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) => Promise<number>) {
+export async function transferAll(
+  bytes: Uint8Array,
+  step: (rest: Uint8Array) => Promise<number>,
+): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const count = await step(bytes.subarray(done));
     if (count === 0) throw new Error('the disk goes no further and does not say why');
@@ -106,12 +111,12 @@ export async function transferAll(bytes: Uint8Array, step: (rest: Uint8Array) =>
 }
 
 /** Opens a file, with mode 600 where it is new, and closes it in any case. */
-export async function withFile<T>(
+export async function withFile<Result>(
   disk: Disk,
   path: string,
   flags: number,
-  use: (file: number) => Promise<T>,
-) {
+  use: (descriptor: number) => Promise<Result>,
+): Promise<Result> {
   const descriptor = await disk.open(path, flags, 0o600);
   try {
     return await use(descriptor);
@@ -120,7 +125,7 @@ export async function withFile<T>(
   }
 }
 
-/** Makes a new file of mode 600, bytes and name on the medium; none where that fails. */
+/** Makes a new file of mode 600, its bytes and its name on the medium; none where that fails. */
 export async function createFile(
   disk: Disk,
   path: string,
@@ -139,10 +144,21 @@ export async function createFile(
   });
 }
 
+/** Makes a folder and those above it: Node's recursive `mkdir` never ends below /proc. */
+export async function makeFolders(disk: Disk, folder: string): Promise<void> {
+  // A drive of Windows may be missing.
+  if (folder === dirname(folder) || (await disk.factsAt(folder).catch(unless('ENOENT')))) return;
+
+  await makeFolders(disk, dirname(folder));
+  // Another process that starts may make the same one.
+  await disk.makeFolder(folder, 0o700).catch(unless('EEXIST'));
+  await syncFolder(disk, dirname(folder));
+}
+
 /** Makes a folder's names outlast a power cut; Windows does that by itself. */
 export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   if (process.platform !== 'win32')
-    await withFile(disk, folder, constants.O_RDONLY, (file) => disk.sync(file));
+    await withFile(disk, folder, constants.O_RDONLY, (descriptor) => disk.sync(descriptor));
 }
 
 const mends: Readonly<Record<string, string>> = {
@@ -156,9 +172,10 @@ const mends: Readonly<Record<string, string>> = {
   ELOOP: 'it is a link to nothing, or in a circle: name a file',
 };
 
-/** Whatever was thrown as a `storage_unusable`; a PetstoreError stays. */
+/** Whatever was thrown as a `storage_unusable` (F7); a PetstoreError stays as it is. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
+
   const mend = mends[errnoOf(thrown)] ?? 'see to the disk and its free space, or name another file';
   const what = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;
   return new PetstoreError('storage_unusable', what, { cause: thrown });

@@ -1,10 +1,10 @@
 /**
- * A journal: opening replays it and cuts off what a crash tore (F2); appending fails full (F5) or
- * broken (F6).
+ * A journal: a file of lines that last. Opening replays it and cuts off what a crash tore (F2);
+ * appending syncs each batch (F1), and fails while the disk is full (F5) or once the file is not to
+ * be trusted (F6).
  */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
-import { crc32 } from 'node:zlib';
 import { closedError } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
@@ -12,27 +12,30 @@ import { checkedClock } from '../options.js';
 import {
   createFile,
   errnoOf,
+  makeFolders,
   nodeDisk,
   syncFolder,
   transferAll,
-  undefinedAt,
+  unless,
   unusable,
   type Disk,
 } from './disk.js';
-import { batchBytes, commitLine, type AcceptLine } from './lines.js';
+import { batchBytes, type AcceptLine } from './lines.js';
 import { inUse, isHeldElsewhere } from './lock.js';
-import { replay, type OnCommit } from './replay.js';
+import { replay, type OnCommit, type Replayed } from './replay.js';
 
 export {
   appendingOn,
   appendInSteps,
   createFile,
+  makeFolders,
   nodeDisk,
   syncFolder,
   unusable,
   withFile,
+  type Disk,
+  type FileFacts,
 } from './disk.js';
-export type { Disk, FileFacts } from './disk.js';
 export {
   batchBytes,
   idempotencyLine,
@@ -40,18 +43,18 @@ export {
   offerLine,
   readLine,
   wholeLines,
+  type AcceptLine,
 } from './lines.js';
-export type { AcceptLine } from './lines.js';
 export { isHeldElsewhere, lockingOn } from './lock.js';
-export { replay, type OnCommit } from './replay.js';
+export { replay, type OnCommit, type Problem } from './replay.js';
 
 /** How to open a journal. */
 export interface JournalOptions {
-  /** Is told of a torn tail and of changes of state. @defaultValue nobody */
+  /** Hears of a torn tail and of changes of state. @defaultValue nobody */
   readonly log?: Log;
   /**
-   * Milliseconds since the epoch: names a torn tail's copy, paces a start's log. @defaultValue
-   * `Date.now`
+   * Milliseconds since the epoch: names a torn tail's copy, paces the log of a long start.
+   * @defaultValue `Date.now`
    */
   readonly clock?: () => number;
   /** The file functions and the lock, for tests of faults. @defaultValue this machine's */
@@ -60,137 +63,196 @@ export interface JournalOptions {
   readonly mend?: string;
 }
 
-const nothing = (): void => undefined;
+/** An open journal. Its methods may be called at any time: each waits for its turn. */
+export interface Journal {
+  /**
+   * Writes and syncs byte strings, a line each, and a commit behind them; resolves to how many
+   * milliseconds that took.
+   * @throws PetstoreError `unavailable`
+   */
+  append(lines: readonly string[]): Promise<number>;
+  /**
+   * Resolves while appending can be expected to succeed: looks at the file too, unless an append is
+   * under way.
+   * @throws PetstoreError `unavailable`
+   */
+  checkReady(): Promise<void>;
+  /** Waits for what is under way, and frees the file. Calling it again is fine. */
+  close(): Promise<void>;
+}
 
-type Opening = JournalOptions & Required<Pick<JournalOptions, 'disk' | 'log' | 'clock'>>;
+/** A file that is open and locked, its path and what it was opened with. */
+interface OpenFile extends Required<JournalOptions> {
+  readonly path: string;
+  readonly descriptor: number;
+}
+
+const nothing = () => undefined;
 
 /**
- * Opens one, made where missing (F8); hands each line to `accept`. @throws PetstoreError
- * `storage_…` (F3, F4, F7)
+ * Opens a journal, which is made where it is missing (F8), and hands each of its lines to `accept`.
+ * @throws PetstoreError `storage_in_use` (F4), `storage_damaged` (F3), `storage_unusable` (F7).
  */
 export async function openJournal(
   path: string,
   options: JournalOptions,
   accept: AcceptLine,
   onCommit?: OnCommit,
-) {
-  const { disk = nodeDisk, log = nothing } = options;
+): Promise<Journal> {
+  const { disk = nodeDisk, log = nothing, mend = `see \`petstore check ${path}\`` } = options;
   const clock = checkedClock(options.clock ?? Date.now);
-  // The caller's mistake, and no trouble with the file.
+  // A clock that is none is the caller's mistake, and no trouble with the file.
   clock();
-  const folder = dirname(path);
+
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | disk.lockFlags;
   let descriptor: number | undefined;
   try {
-    if (!(await undefinedAt('ENOENT', disk.factsAt(path)))) {
-      await makeFolder(disk, folder);
+    if (!(await disk.factsAt(path).catch(unless('ENOENT')))) {
+      await makeFolders(disk, dirname(path));
       // Not at the end of a link, where another folder than this one would have to be synced.
       flags |= constants.O_CREAT | constants.O_NOFOLLOW;
     }
     descriptor = await disk.open(path, flags, 0o600);
     await disk.lock(descriptor, path);
+
     // At every start: the process that made the file may have died before this.
-    await syncFolder(disk, folder);
-    const end = await recover(path, descriptor, { ...options, disk, log, clock }, accept, onCommit);
-    return journalOn(path, descriptor, disk, log, end);
+    await syncFolder(disk, dirname(path));
+
+    const file = { path, descriptor, disk, log, clock, mend };
+    return journalOn(file, await recover(file, accept, onCommit));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
     throw isHeldElsewhere(error) ? inUse(path) : unusable(path, error);
   }
 }
 
-/**
- * Makes a folder and those above it where they are missing, each of mode 700, their names on the
- * medium. (Node's recursive `mkdir` never ends below /proc.)
- */
-export async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  // A drive of Windows may be missing.
-  if (folder === dirname(folder) || (await undefinedAt('ENOENT', disk.factsAt(folder)))) return;
-  await makeFolder(disk, dirname(folder));
-  // Another process that starts may make the same one.
-  await undefinedAt('EEXIST', disk.makeFolder(folder, 0o700));
-  await syncFolder(disk, dirname(folder));
-}
-
-/** Replays, sets a torn tail aside, commits what is uncommitted; answers the file's size. */
+/** Replays a file, sets a torn tail aside, commits what has no commit; answers the file's size. */
 async function recover(
-  path: string,
-  descriptor: number,
-  options: Opening,
+  file: OpenFile,
   accept: AcceptLine,
   onCommit: OnCommit | undefined,
-) {
-  const { disk, log, clock, mend = `see \`petstore check ${path}\`` } = options;
+): Promise<number> {
+  const { path, descriptor, disk, log, clock } = file;
   let toldAt = clock();
   const found = await replay(disk, descriptor, accept, onCommit, (read, size) => {
     if (clock() - toldAt < 1_000) return;
     toldAt = clock();
     log('info', 'reading the storage file', { file: path, read, size });
   });
-  const { problem, end, committedEnd, sum, lacksNewline, tornTail } = found;
-  if (problem) {
-    const { line, byte, what } = problem;
-    const where = `${path} line ${line}, byte ${byte}: ${what}`;
-    if (!tornTail)
-      throw new PetstoreError('storage_damaged', `${where}; nothing was changed: ${mend}`);
-    const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
-    // Where an earlier tail has that name this fails, for it may be the only copy; a moment later
-    // it has another.
-    await createFile(disk, copy, [tornTail]);
-    await disk.truncate(descriptor, end);
-    await disk.datasync(descriptor);
-    const bytes = tornTail.length;
-    log('warn', 'a torn tail was cut off the storage file', {
-      file: path,
-      line,
-      byte,
-      bytes,
-      what,
-      copy,
-    });
-  }
-  let commit = '';
-  if (end > committedEnd) {
-    const newline = lacksNewline ? '\n' : '';
-    commit = newline + commitLine(committedEnd, crc32(newline, sum));
-    await transferAll(Buffer.from(commit, 'latin1'), (rest) => disk.write(descriptor, rest));
-  }
+
+  await cutTornTail(file, found);
+
+  const commit = Buffer.from(found.missingCommit);
+  await transferAll(commit, (rest) => disk.write(descriptor, rest));
+
   // In any case: the process that wrote it may have died before its fdatasync.
   await disk.datasync(descriptor);
-  return end + commit.length;
+  return found.end + commit.length;
 }
 
-/** An open journal; takes one batch at a time. */
-function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeAtStart: number) {
-  let end = sizeAtStart;
-  let failure: PetstoreError | undefined;
-  // Whether the failure may pass; any other lasts until a restart.
-  let isFull = false;
-  // Resolves after the last use of the file: a probe and a batch must not write at once.
-  let turn: Promise<void> = Promise.resolve();
-  let appends = 0;
-  let probe: NodeJS.Timeout | undefined;
-  let closing: Promise<void> | undefined;
+/**
+ * Copies a torn tail, where there is one, into a file beside, and cuts it off (F2).
+ * @throws PetstoreError `storage_damaged` where a problem is none of a crash (F3).
+ */
+async function cutTornTail(
+  { path, descriptor, disk, log, clock, mend }: OpenFile,
+  { problem, end, tornTail }: Replayed,
+): Promise<void> {
+  if (!problem) return;
 
-  function inTurn<Result>(use: () => Promise<Result>): Promise<Result> {
-    const used = turn.then(use);
-    turn = used.then(nothing, nothing);
+  const { line, byte, what } = problem;
+  if (!tornTail) {
+    const damage = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`;
+    throw new PetstoreError('storage_damaged', damage);
+  }
+
+  const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
+  // This fails where an earlier tail has that name, for it may be the only copy. A start of another
+  // millisecond has another name.
+  await createFile(disk, copy, [tornTail]);
+  await disk.truncate(descriptor, end);
+  await disk.datasync(descriptor);
+
+  const fields = { file: path, line, byte, bytes: tornTail.length, what, copy };
+  log('warn', 'a torn tail was cut off the storage file', fields);
+}
+
+/**
+ * What a journal is at a time. It is `open` at first. An append that fails makes it `full` or
+ * `broken`, one that succeeds makes it `open` again; what is broken stays so until it is `closed`.
+ */
+type State =
+  | { readonly name: 'open' }
+  /** The disk was full (F5). Appends are tried; the timer `probe` tries one of nothing. */
+  | { readonly name: 'full'; readonly failure: PetstoreError; readonly probe: NodeJS.Timeout }
+  /** Nobody can say what the file holds (F6), or it is closed: every append fails by `failure`. */
+  | { readonly name: 'broken' | 'closed'; readonly failure: PetstoreError };
+
+/** Errors of a disk that may have room again. */
+const fullDisk = ['ENOSPC', 'EDQUOT', 'EFBIG'];
+
+/** @param end Where the last batch ends that was written and synced. */
+function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Journal {
+  let state: State = { name: 'open' };
+
+  // How many appends are under way or wait for their turn.
+  let appends = 0;
+
+  // Resolves after the last use of the file: a probe and a batch must not write at once.
+  let lastTurn: Promise<unknown> = Promise.resolve();
+
+  // Every change of state is one of these, or the closing below.
+  function enter(next: State) {
+    if (state.name === 'full') clearTimeout(state.probe);
+    state = next;
+  }
+
+  function becomeOpen() {
+    if (state.name === 'full') log('info', 'the disk has room again', { file: path });
+    enter({ name: 'open' });
+  }
+
+  function becomeFull(cause: unknown): never {
+    const fields = { file: path, error: reasonOf(cause) };
+    if (state.name !== 'full')
+      log('warn', 'the disk is full: nothing is added until there is room', fields);
+
+    const failure = new PetstoreError('unavailable', 'The disk is full.', { cause });
+    // Readiness comes back by itself so. A probe that fails makes the journal full once more.
+    const probe = setTimeout(() => void append([]).catch(nothing), 1000).unref();
+
+    enter({ name: 'full', failure, probe });
+    throw failure;
+  }
+
+  function becomeBroken(cause: unknown): never {
+    const message = 'the storage file is not to be trusted: nothing is added to it until a restart';
+    log('error', message, { file: path, error: reasonOf(cause) });
+
+    const reason = 'The storage file cannot be written any more.';
+    const failure = new PetstoreError('unavailable', reason, { cause });
+    enter({ name: 'broken', failure });
+    throw failure;
+  }
+
+  /** Uses the file once those have ended who came before. */
+  function inTurn<Result>(use: () => Promise<Result>) {
+    const used = lastTurn.then(use);
+    lastTurn = used.catch(nothing);
     return used;
   }
 
-  /**
-   * Writes and syncs byte strings, a line each; answers the milliseconds of it. @throws
-   * PetstoreError `unavailable`
-   */
-  function append(lines: readonly string[]): Promise<number> {
+  function append(lines: readonly string[]) {
     appends++;
     return inTurn(() => appendNow(lines).finally(() => appends--));
   }
 
-  async function appendNow(lines: readonly string[]): Promise<number> {
-    if (failure && !isFull) throw failure;
+  async function appendNow(lines: readonly string[]) {
+    if (state.name === 'broken' || state.name === 'closed') throw state.failure;
+
     const bytes = batchBytes(lines, end);
-    await orBroken(checkUntouched(end));
+    await checkUntouched(end).catch(becomeBroken);
+
     const startedAt = performance.now();
     let grown = end;
     try {
@@ -200,92 +262,70 @@ function journalOn(path: string, descriptor: number, disk: Disk, log: Log, sizeA
         return count;
       });
     } catch (error) {
-      throw await undo(error, grown);
+      return await undo(error, grown);
     }
-    await orBroken(checkUntouched(grown));
+
+    await checkUntouched(grown).catch(becomeBroken);
     end = grown;
-    if (isFull) {
-      isFull = false;
-      failure = undefined;
-      clearTimeout(probe);
-      log('info', 'the disk has room again', { file: path });
-    }
+    becomeOpen();
+
     return performance.now() - startedAt;
   }
 
   /**
-   * Cuts off what a failed append wrote; `expected` is the file's size if the call that failed
-   * wrote nothing.
+   * Cuts off what a failed append wrote, and throws what the journal fails by from now on.
+   * @param expected The file's size if the call that failed wrote nothing.
    */
-  async function undo(error: unknown, expected: number): Promise<PetstoreError> {
-    const { size } = await disk.factsOf(descriptor).catch(() => ({ size: undefined }));
+  async function undo(error: unknown, expected: number) {
+    const facts = await disk.factsOf(descriptor).catch(nothing);
     // With another size it was the sync that failed, or nobody knows.
-    if (size === expected && ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errnoOf(error))) {
-      await orBroken(disk.truncate(descriptor, end));
-      return fail(error, true);
+    if (facts?.size === expected && fullDisk.includes(errnoOf(error))) {
+      await disk.truncate(descriptor, end).catch(becomeBroken);
+      return becomeFull(error);
     }
+
     // A second fdatasync would report success, and the next start would serve what is in the
     // kernel's memory alone.
     await disk.truncate(descriptor, end).catch(nothing);
-    return fail(error);
+    return becomeBroken(error);
   }
 
   /**
-   * Before and after a batch: with another program's bytes, or its file at our path, a backup would
-   * miss animals.
+   * This is asked before and after a batch: with another program's bytes, or its file at our path,
+   * a backup would miss animals.
    */
-  async function checkUntouched(expected: number): Promise<void> {
+  async function checkUntouched(expected: number) {
     const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
+
     if (ours.size !== expected)
       throw new Error(`another program changed its size from ${expected} to ${ours.size} bytes`);
     if (atPath.dev !== ours.dev || atPath.ino !== ours.ino)
       throw new Error('another program put another file in its place');
   }
 
-  function orBroken(step: Promise<unknown>): Promise<unknown> {
-    return step.catch((error: unknown) => Promise.reject(fail(error)));
-  }
-
-  function fail(cause: unknown, mayPass = false): PetstoreError {
-    const fields = { file: path, error: reasonOf(cause) };
-    clearTimeout(probe);
-    if (!mayPass) {
-      log(
-        'error',
-        'the storage file is not to be trusted: nothing is added to it until a restart',
-        fields,
-      );
-    } else {
-      if (!isFull) log('warn', 'the disk is full: nothing is added until there is room', fields);
-      // An empty commit in a second, for readiness to come back by itself. If it fails, that arms
-      // the next.
-      probe = setTimeout(() => void append([]).catch(nothing), 1000).unref();
-    }
-    isFull = mayPass;
-    const reason = isFull ? 'The disk is full.' : 'The storage file cannot be written any more.';
-    return (failure = new PetstoreError('unavailable', reason, { cause }));
+  function checkOpen() {
+    if (state.name !== 'open') throw state.failure;
   }
 
   return {
     append,
-    /** Looks at the file too. @throws PetstoreError `unavailable` */
-    checkReady: async (): Promise<void> => {
-      if (failure) throw failure;
+    checkReady: async () => {
+      checkOpen();
+
       // The append under way checks the file too, and may be waiting for a disk that hangs.
       if (appends > 0) return;
+
       await inTurn(async () => {
-        if (failure) throw failure;
-        await orBroken(checkUntouched(end));
+        checkOpen();
+        await checkUntouched(end).catch(becomeBroken);
       });
     },
-    close: (): Promise<void> => {
-      closing ??= inTurn(async () => {
-        failure = closedError();
-        isFull = false;
-        clearTimeout(probe);
+    close: () =>
+      inTurn(async () => {
+        if (state.name === 'closed') return;
+
+        enter({ name: 'closed', failure: closedError() });
         await disk.close(descriptor);
-      });
-      return closing;
-    },
+      }),
   };
 }

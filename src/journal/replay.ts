@@ -3,12 +3,15 @@ import { crc32 } from 'node:zlib';
 import { PetstoreError } from '../errors.js';
 import { transferAll, type Disk } from './disk.js';
 import {
+  commitLine,
   commitPattern,
   offerLine,
   readLine,
   wholeLines,
   type AcceptLine,
+  type CommitRecord,
   type ImportRecord,
+  type Line,
 } from './lines.js';
 
 /**
@@ -16,14 +19,46 @@ import {
  */
 export type OnCommit = (imported?: ImportRecord) => void;
 
+/** Where a line stands in a file. */
+interface Place {
+  /** Its number, from 1. */
+  readonly line: number;
+  /** Its offset. */
+  readonly byte: number;
+}
+
+/** The first bad line of a file. */
+export interface Problem extends Place {
+  /** What is wrong with it: a sentence without its full stop. */
+  readonly what: string;
+}
+
+/** What a replay found in a file. */
+export interface Replayed {
+  /** The size of the file, as it was when the replay began. */
+  readonly bytes: number;
+  /** How many commits are sound. */
+  readonly commits: number;
+  /** Where the last sound commit ends. */
+  readonly committedBytes: number;
+  /** Where the last line ends that was accepted. */
+  readonly end: number;
+  /** The commit that what stands between that and `end` lacks, to be added; empty for nothing. */
+  readonly missingCommit: string;
+  /** Undefined where all is sound. */
+  readonly problem: Problem | undefined;
+  /**
+   * All from `end` on, where that is the rest of a write that a crash cut short (F2); undefined
+   * where a problem is damage (F3).
+   */
+  readonly tornTail: Buffer | undefined;
+}
+
 /**
- * Reads an open journal, handing each line to `accept` but commits and idempotency records, which
- * come with the line after them. Answers `committedEnd`, where the last sound commit ends; `end`,
- * where the accepted lines do; `sum`, the CRC-32 of what is between; `problem`, the first bad line,
- * from 1, its offset, and a sentence without its full stop; `tornTail`, all from `end` on, where
- * that is the rest of a write that a crash cut short (F2) and no damage (F3). `onRead` is told
- * where each piece of a mebibyte or more begins, before that is replayed. An imported batch is
- * handed to `accept` once its commit is there: without that, all of it is torn (F11).
+ * Reads an open journal up to its first bad line.
+ * @param accept Takes each line that is not of the journal's own; the lines of an imported batch
+ * once its commit is there, for without that all of it is torn (F11).
+ * @param onRead Is told where each piece of a mebibyte or more begins, before that is replayed.
  */
 export async function replay(
   disk: Disk,
@@ -31,84 +66,94 @@ export async function replay(
   accept: AcceptLine,
   onCommit?: OnCommit,
   onRead?: (read: number, size: number) => void,
-) {
+): Promise<Replayed> {
   const facts = await disk.factsOf(descriptor);
-  const { size, blksize } = facts;
+  const { size } = facts;
   let lines = 0;
   let commits = 0;
-  let committedEnd = 0;
+  let committedBytes = 0;
   let end = 0;
   let sum = 0;
   let lacksNewline = false;
-  let problem: { readonly line: number; readonly byte: number; readonly what: string } | undefined;
-  let isNothingBefore = true;
+  let problem: Problem | undefined;
+  let isBlankBefore = true;
   let held: HeldBatch | undefined;
+
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onRead?.(at, size);
     let next = 0;
-    // A checksum of many lines at once: a call for each would cost more than reading it.
+    // The checksum is made of many lines at once: a call for each would cost more than reading it.
     let sumFrom = 0;
+
     while (next < text.length) {
       const line = readLine(text, next);
-      const { once, commit, imported, textFrom } = line;
-      lines += once ? 2 : 1;
-      const place = { line: lines, byte: at + textFrom };
+      const { commit, imported } = line;
+      lines += line.keyUse ? 2 : 1;
+      const place = { line: lines, byte: at + line.from };
+
+      // What is wrong with the line.
       let what: string | undefined;
-      if (imported) {
-        if (place.byte !== committedEnd) what = 'an import that does not begin its batch';
-        held = { imported, place, lines: [] };
-      } else if (held && !commit) {
-        what = offerLine(text, line, checkWhole);
-        held.lines.push({ place, offer: () => offerLine(text, line, accept) });
-      } else if (!commit) what = offerLine(text, line, accept);
-      else {
+      if (commit) {
         sum = crc32(bytes.subarray(sumFrom, next), sum);
         sumFrom = next;
-        if (commit.from !== committedEnd)
-          what = `a commit from byte ${commit.from}, where the commit before it ends at byte ${committedEnd}`;
-        else if (commit.crc32 !== sum)
-          what = 'a commit whose checksum does not fit the lines before it';
-      }
+        what = faultOfCommit(commit, committedBytes, sum);
+      } else if (imported) {
+        held = { imported, place, lines: [] };
+        if (place.byte !== committedBytes) what = 'an import that does not begin its batch';
+      } else if (held) {
+        held.lines.push({ line, place });
+        what = offerLine(line, checkWhole);
+      } else what = offerLine(line, accept);
+
       if (what !== undefined) problem = { ...place, what };
-      else if (commit && held) problem = problemIn(held);
+      else if (commit && held) problem = offerHeld(held, accept);
       if (problem) break;
+
+      // The line is sound; without its commit, one of an imported batch is not accepted yet.
       next = line.end;
-      if (!held || commit) end = at + next;
-      lacksNewline = line.textTo === next;
+      if (commit || !held) end = at + next;
       if (commit) {
         commits++;
-        committedEnd = end;
+        committedBytes = end;
         sum = 0;
         sumFrom = next;
         onCommit?.(held?.imported);
         held = undefined;
       }
     }
+
     sum = crc32(bytes.subarray(sumFrom, next), sum);
-    isNothingBefore &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
+    isBlankBefore &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
     if (problem) break;
+    lacksNewline = !text.endsWith('\n');
   }
+
   if (held) problem ??= { ...held.place, what: 'an import without its commit' };
-  let tornTail: Buffer | undefined;
-  if (problem && size - end <= maxTornBytes) {
-    const tail = Buffer.allocUnsafe(size - end);
-    const read = (rest: Uint8Array) => disk.read(descriptor, rest, size - rest.length);
-    await transferAll(tail, read);
-    const rest = tail.toString('latin1', problem.byte - end);
-    if (explainedByCrash(rest, problem.byte, committedEnd, blksize, isNothingBefore))
-      tornTail = tail;
-  }
-  return { size, commits, committedEnd, end, sum, lacksNewline, problem, tornTail };
+
+  const newline = lacksNewline ? '\n' : '';
+  const commit = commitLine(committedBytes, crc32(newline, sum));
+  const missingCommit = end > committedBytes ? newline + commit : '';
+  const found = { bytes: size, commits, committedBytes, end, missingCommit, problem };
+
+  if (!problem || size - end > maxTornBytes) return { ...found, tornTail: undefined };
+
+  const tail = Buffer.allocUnsafe(size - end);
+  await transferAll(tail, (rest) => disk.read(descriptor, rest, size - rest.length));
+
+  const text = tail.toString('latin1', problem.byte - end);
+  const isTail = isTorn(text, problem.byte, committedBytes, facts.blksize, isBlankBefore);
+  return { ...found, tornTail: isTail ? tail : undefined };
 }
+
+/** No write of ours is longer (F2). */
+const maxTornBytes = 256 * 2 ** 20;
 
 /** The lines of an imported batch, which wait for its commit, and where it begins. */
 interface HeldBatch {
   readonly imported: ImportRecord;
   readonly place: Place;
-  readonly lines: { readonly place: Place; readonly offer: () => string | undefined }[];
+  readonly lines: { readonly line: Line; readonly place: Place }[];
 }
-
-type Place = Readonly<Record<'line' | 'byte', number>>;
 
 /** What a crash leaves of a line is not whole, or holds zeros. @throws PetstoreError */
 const checkWhole: AcceptLine = (line) => {
@@ -116,57 +161,87 @@ const checkWhole: AcceptLine = (line) => {
     throw new PetstoreError('invalid_json', 'The line is not whole.');
 };
 
-/** Offers the lines of a batch whose commit is there, up to the first that is bad. */
-function problemIn({ lines }: HeldBatch) {
-  for (const { place, offer } of lines) {
-    const what = offer();
+/** Offers the lines of a batch whose commit is there, up to the first bad one, which it answers. */
+function offerHeld({ lines }: HeldBatch, accept: AcceptLine): Problem | undefined {
+  for (const { line, place } of lines) {
+    const what = offerLine(line, accept);
     if (what !== undefined) return { ...place, what };
   }
   return undefined;
 }
 
-const maxTornBytes = 256 * 2 ** 20;
-
-/**
- * Whether a crash explains the rest of a file from its first bad line on, at `from`. A crash
- * damages the last batch only, in one of two ways: its end is missing, so that no whole commit line
- * is left; or its commit line ends the file, but a block before that was not written yet and reads
- * as zeros. Anything else was acknowledged and must not be cut.
- */
-function explainedByCrash(
-  rest: string,
-  from: number,
-  batchFrom: number,
-  blockBytes: number,
-  isNothingBefore: boolean,
-) {
-  const stop = rest.search(/[\n\0]/);
-  const start = stop < 0 ? rest : rest.slice(0, stop);
-  // Zeros from where a block or the batch begins to the end of that block or of the file.
-  const zerosFrom = from + start.length;
-  const isAtBlock = zerosFrom === batchFrom || zerosFrom % blockBytes === 0;
-  const zeros = rest.slice(start.length, start.length + blockBytes - (zerosFrom % blockBytes));
-  const lacksBlock = isAtBlock && /^\0+$/.test(zeros);
-  if (isNothingBefore) {
-    // It may be a file of something else. Ours begins like `{"id":3,"na`, or is no longer than
-    // `{"i`, its first line is not whole, and it has no lines of ours without newlines
-    // (`{"id":1,…}{"id":2,…`).
-    const isOurs =
-      start === '' ? lacksBlock : heads.some((head) => head.startsWith(rest.slice(0, head.length)));
-    if (!isOurs || rest[stop] === '\n' || joined.test(start) || goesOn.test(start.slice(0, 65_536)))
-      return false;
-  }
-  const commit = commitPattern.exec(rest);
-  if (commit === null) return true;
-  return (
-    lacksBlock && commit.index + commit[0].length === rest.length && Number(commit[1]) === batchFrom
-  );
+/** What is wrong with a commit, if anything: its batch begins at `from` and has this checksum. */
+function faultOfCommit(commit: CommitRecord, from: number, sum: number): string | undefined {
+  if (commit.from !== from)
+    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${from}`;
+  return commit.crc32 === sum
+    ? undefined
+    : 'a commit whose checksum does not fit the lines before it';
 }
 
 /** What our first write begins with. */
 const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
 const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', '{"import":{"source":"', ...ids];
+
 /** Two lines of ours in one; no JSON text has that, be it cut short. */
 const joined = /\}\s*\{"[a-z]+":|,\{"commit":/;
-/** Anything after a line's object; of a long text V8 would have no stack left. */
+
+/** Anything after a line's object; for a long text V8 would have no stack left. */
 const goesOn = /^\{([^"{}]|"([^"\\]|\\.)*"|\{[^{}]*\})*\}./;
+
+/**
+ * Whether a crash explains a file from its first bad line on, which is `text`. A crash damages the
+ * last batch only, in one of two ways; anything else was acknowledged and must not be cut.
+ * @param from The offset of that line.
+ * @param batchFrom The offset of its batch.
+ * @param blockBytes The size of a block of the file system.
+ * @param isBlankBefore Whether nothing but white space stands before that line.
+ */
+function isTorn(
+  text: string,
+  from: number,
+  batchFrom: number,
+  blockBytes: number,
+  isBlankBefore: boolean,
+): boolean {
+  const [start = ''] = text.split(/[\n\0]/, 1);
+  const commit = commitPattern.exec(text);
+
+  /** The end of the batch is missing, so that no whole commit line is left. */
+  function lacksEnd() {
+    return commit === null;
+  }
+
+  /** The commit line of the batch ends the file, but a block before it was not written yet. */
+  function lacksBlock() {
+    if (commit === null || Number(commit[1]) !== batchFrom) return false;
+    return commit.index + commit[0].length === text.length && isBlockUnwritten();
+  }
+
+  /**
+   * A block that was not written reads as zeros: here from where the batch or a block begins to
+   * where that block or the file ends.
+   */
+  function isBlockUnwritten() {
+    const zerosFrom = from + start.length;
+    const bytesBefore = zerosFrom % blockBytes;
+    const zeros = text.slice(start.length, start.length + blockBytes - bytesBefore);
+    return (zerosFrom === batchFrom || bytesBefore === 0) && /^\0+$/.test(zeros);
+  }
+
+  /**
+   * A file of nothing else may be one of something else. Our first write begins like `{"id":3,"na`,
+   * or is no longer than `{"i`, its first line is not whole, and it has no lines of ours without
+   * newlines (`{"id":1,…}{"id":2,…`).
+   */
+  function isFirstWrite() {
+    const isOurs =
+      start === ''
+        ? isBlockUnwritten()
+        : heads.some((head) => head.startsWith(text.slice(0, head.length)));
+    const isCut = text[start.length] !== '\n';
+    return isOurs && isCut && !joined.test(start) && !goesOn.test(start.slice(0, 65_536));
+  }
+
+  return (!isBlankBefore || isFirstWrite()) && (lacksEnd() || lacksBlock());
+}

@@ -1,20 +1,19 @@
 /** The storage that forgets with its process. */
 import {
   Catalogue,
-  checkOnce,
   closedError,
   IdempotencyKeys,
   petsOf,
   petTexts,
   RecordNames,
+  recordsInMemory,
   recordsWhenOpen,
   type RecordTexts,
-  type Unnumbered,
   withId,
 } from '../engine/index.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
-import type { InsertOnce, PetQuery, PetStorage, StoredText } from '../storage.js';
+import type { PetStorage } from '../storage.js';
 
 /** How a storage in memory begins. */
 export interface MemoryStorageOptions {
@@ -23,64 +22,55 @@ export interface MemoryStorageOptions {
 }
 
 /**
- * A storage that forgets with the process. @throws TypeError for an unknown option or a wrong draft
+ * A storage that forgets with the process.
+ * @throws TypeError for an unknown option or a wrong draft.
  */
 export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
+
   const names = new RecordNames();
-  let closed = false;
+  let isClosed = false;
 
   function openRecords() {
     const catalogue = new Catalogue();
-    const idempotencyKeys = new IdempotencyKeys();
+    const keys = new IdempotencyKeys();
 
-    function opened(): Catalogue {
-      if (closed) throw closedError();
+    function opened() {
+      if (isClosed) throw closedError();
       return catalogue;
     }
 
-    function insert({ status, rest }: Unnumbered): StoredText {
+    const records = recordsInMemory(opened, keys, ({ status, rest, use }) => {
       const id = opened().lastId + 1n;
-      const json = withId(id, rest);
-      catalogue.add(id, status, json);
-      return { id, json };
-    }
-
-    function insertOnce(record: Unnumbered, once: InsertOnce): StoredText {
-      checkOnce(once);
-      opened();
-      const use = idempotencyKeys.begin(once);
-      if (use.added) return use.added;
-
-      const added = insert(record);
-      idempotencyKeys.keep(use, added);
+      const added = { id, json: withId(id, rest) };
+      catalogue.add(id, status, added.json);
+      if (use) keys.keep(use, added);
       return added;
-    }
+    });
 
-    const get = (id: bigint) => opened().get(id);
-    const list = (query: PetQuery) => opened().page(query);
-    return { catalogue, opened, texts: { insert, insertOnce, get, list } };
+    return { catalogue, opened, records };
   }
 
-  const { catalogue, opened, texts } = openRecords();
-  const pets = petTexts(texts);
-  for (const draft of options.pets ?? []) pets.insert(draft);
+  const { catalogue, opened, records } = openRecords();
 
   async function open(name: string): Promise<RecordTexts> {
     names.take(name);
     opened();
-    return openRecords().texts;
+    return openRecords().records;
   }
 
+  const texts = petTexts(records);
+  for (const draft of options.pets ?? []) texts.insert(draft);
+
   return {
-    ...petsOf(pets),
-    texts: pets,
+    ...petsOf(texts),
+    texts,
     durable: false,
     get size() {
       return catalogue.size;
     },
     records: (name, kind) => recordsWhenOpen(kind, open(name)),
     ready: async () => void opened(),
-    close: async () => void (closed = true),
+    close: async () => void (isClosed = true),
   };
 }

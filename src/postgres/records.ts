@@ -7,7 +7,7 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import {
   commitWatchers,
   groupCommit,
-  checkOnce,
+  checkKeyUse,
   closedError,
   inFlight,
   isTooFar,
@@ -19,7 +19,7 @@ import { PetstoreError, reasonOf } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
 import type { Log } from '../log.js';
 import { isPetStatus, type PetStatus } from '../pet.js';
-import type { InsertOnce, PetQuery, ReadQuery, StoredText, TextPage } from '../storage.js';
+import type { IdempotencyKeyUse, PetQuery, ReadQuery, StoredText, TextPage } from '../storage.js';
 import {
   again,
   causeOf,
@@ -33,7 +33,7 @@ import * as sql from './tables.js';
 
 /** A record that waits for its commit, with its idempotency key. */
 interface Waiting extends Unnumbered {
-  readonly once?: InsertOnce;
+  readonly once?: IdempotencyKeyUse;
 }
 
 /** Or why its idempotency key does not allow it. */
@@ -83,8 +83,8 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
   }
 
   /** For animals alone. What is under way in another server is waited for. */
-  async function insertOnce(unkeyed: Unnumbered, once: InsertOnce) {
-    checkOnce(once);
+  async function insertOnce(unkeyed: Unnumbered, once: IdempotencyKeyUse) {
+    checkKeyUse(once);
     if (keysUnderWay.has(once.key)) throw inFlight;
     const record = { ...unkeyed, once };
     keysUnderWay.add(once.key);
@@ -421,7 +421,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   };
 }
 
-function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
+function repeated(once: IdempotencyKeyUse, row: Row | undefined): Added | undefined {
   if (row === undefined || isTooFar(Number(row['sent_at']), once.at)) return undefined;
   if (row['body'] !== once.body) return mismatch;
   const { pet_id: id, json } = row;

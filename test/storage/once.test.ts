@@ -23,7 +23,7 @@ import {
 import { fileInMemory, fileWith, newPath, petLine, tornTails, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
-import { type InsertOnce, type PetStorage, PetstoreError } from '../../dist/index.js';
+import { type IdempotencyKeyUse, type PetStorage, PetstoreError } from '../../dist/index.js';
 
 testInsertOnce('fileStorage', () => fileStorage(newPath()));
 
@@ -33,7 +33,7 @@ const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
 
 /** A record's line, written here by hand, so that the code does not prove itself. */
-function recordLine({ key, body, at }: InsertOnce): string {
+function recordLine({ key, body, at }: IdempotencyKeyUse): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n`;
 }
 

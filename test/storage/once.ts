@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import { textsOf } from '../../dist/engine/index.js';
-import type { InsertOnce, PetDraft, PetStorage, StoredText } from '../../dist/index.js';
+import type { IdempotencyKeyUse, PetDraft, PetStorage, StoredText } from '../../dist/index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 const tom: PetDraft = { name: 'Tom', categoryId: 7n };
@@ -15,7 +15,7 @@ export const inFlight = { name: 'PetstoreError', code: 'idempotency_in_flight' }
 const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 
 /** A key and a body by short names, at a time. */
-export function onceOf(key: string, body = 'body', at = 1_795_132_800_000): InsertOnce {
+export function onceOf(key: string, body = 'body', at = 1_795_132_800_000): IdempotencyKeyUse {
   return { key: hash('sha256', key), body: hash('sha256', body), at };
 }
 
@@ -23,7 +23,7 @@ export function onceOf(key: string, body = 'body', at = 1_795_132_800_000): Inse
 export function insertOnce(
   storage: PetStorage,
   draft: PetDraft,
-  once: InsertOnce,
+  once: IdempotencyKeyUse,
 ): ReturnType<PetStorage['insert']> {
   return storage.insertOnce?.(draft, once) ?? assert.fail('it has no insertOnce');
 }
@@ -32,7 +32,7 @@ export function insertOnce(
 export async function insertTextOnce(
   storage: PetStorage,
   draft: PetDraft,
-  once: InsertOnce,
+  once: IdempotencyKeyUse,
 ): Promise<StoredText> {
   return textsOf(storage).insertOnce(draft, once);
 }
@@ -171,7 +171,7 @@ export function testInsertOnce(name: string, open: () => Promise<PetStorage>): v
       // A caller without types is what the check is for.
       for (const once of bad)
         await assert.rejects(
-          insertOnce(storage, rex, once as InsertOnce),
+          insertOnce(storage, rex, once as IdempotencyKeyUse),
           TypeError,
           JSON.stringify(once),
         );

@@ -7,7 +7,7 @@ import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
 import { commitOf } from '../storage/commit-line.js';
 import { clock } from '../support/disk.js';
-import type { InsertOnce } from '../../dist/index.js';
+import type { IdempotencyKeyUse } from '../../dist/index.js';
 
 /** A file and what is in it. */
 export interface Made {
@@ -50,7 +50,7 @@ export function petText(id: number, name: string): string {
 }
 
 /** What makes an animal of a name count once. */
-export function onceOf(name: string): InsertOnce {
+export function onceOf(name: string): IdempotencyKeyUse {
   return {
     key: hash('sha256', `key of ${name}`),
     body: hash('sha256', `body of ${name}`),

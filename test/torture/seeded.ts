@@ -39,8 +39,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a failed sync taken for a full disk',
     file: 'journal/index.ts',
-    text: 'if (size === expected && [',
-    becomes: 'if (size !== undefined && size >= expected && [',
+    text: 'if (facts?.size === expected && ',
+    becomes: 'if (facts !== undefined && facts.size >= expected && ',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F6 after a full disk found by fdatasync',
   },
@@ -55,8 +55,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'sync tried again after failure',
     file: 'journal/index.ts',
-    text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return fail(error);',
-    becomes: 'await disk.datasync(descriptor);\n    return fail(error, true);',
+    text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return becomeBroken(error);',
+    becomes: 'await disk.datasync(descriptor);\n    return becomeFull(error);',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F6 after',
   },
@@ -71,7 +71,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'no undo after a full disk',
     file: 'journal/index.ts',
-    text: 'await orBroken(disk.truncate(descriptor, end));',
+    text: 'await disk.truncate(descriptor, end).catch(becomeBroken);',
     becomes: '',
     test: 'storage/disk-faults.test.ts',
     caughtBy: 'F5 ',
@@ -79,9 +79,9 @@ export const faults: readonly Fault[] = [
   {
     name: 'visible before durable',
     file: 'file/index.ts',
-    text: 'const syncMilliseconds = await journal.append(batch);\n    for (const { stored, status, use } of records) {\n      catalogue.add(stored.id, status, stored.json);',
+    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, status, use } of records) {\n      catalogue.add(stored.id, status, stored.json);',
     becomes:
-      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(batch);\n    for (const { stored, use } of records) {',
+      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, use } of records) {',
     test: 'storage/append.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
