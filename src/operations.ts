@@ -206,7 +206,9 @@ export function publicRoutes(
     const of = `${present.length} ${basePath}`;
     if (made?.of === of) return made.reply;
     const document = openApiDocument(pathsOf(present, basePath), [basePath, ...urls]);
-    made = { of, reply: jsonReply(200, toByteString(JSON.stringify(hooks.described(document)))) };
+    const text = toByteString(JSON.stringify(hooks.described(document)));
+    // Frozen, for it answers many requests: what is sent of it is kept.
+    made = { of, reply: Object.freeze(jsonReply(200, text)) };
     return made.reply;
   };
   return [
