@@ -27,24 +27,29 @@ export interface PostgresStorageOptions {
   readonly log?: Log;
   /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
   readonly maxConnections?: number;
+
+  /**
+   * Whether it is there to be copied from (see `copyPets`). A read may take 20 s then, in place of
+   * 3, and rejects with `storage_unusable` and the reason. Nothing is written as it opens: a
+   * standby, or a role that may only read, can be copied from.
+   * @defaultValue false
+   */
+  readonly isSource?: boolean;
 }
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
  * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its
  * owner's to end.
- * @param isSource To be copied from (see `copyPets`): lists may take long, and fail by a
- * `storage_unusable`.
  * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for
- * what is no URL.
+ * what is no URL, and for options against the rules.
  */
 export async function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
-  isSource = false,
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, ['log', 'maxConnections']);
-  const { log = () => undefined, maxConnections = 10 } = options;
+  checkNames('option of postgresStorage', options, ['log', 'maxConnections', 'isSource']);
+  const { log = () => undefined, maxConnections = 10, isSource = false } = options;
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
   const given = typeof database === 'string' ? undefined : database.options;
@@ -64,7 +69,6 @@ export async function postgresStorage(
   const connections = isSource ? { ...opened, read } : opened;
 
   const pets = postgresRecords(connections, petTable, log);
-  // A role that may only read, or a standby, can be copied from.
   if (!isSource) {
     await pets.open().catch(async (error: unknown) => {
       await connections.close();
