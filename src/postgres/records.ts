@@ -126,7 +126,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
     // PostgreSQL guesses that an array has ten ids; with fewer it makes a new plan each time, in
     // place of one it kept.
     const [statement, value] =
-      ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectThese, ids];
+      ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectMany, ids];
     const rows = await connections.read(statement, [value], { isPrepared: true });
     return new Map(rows.map(({ digits, json }) => [digits ?? '', json ?? null]));
   }
@@ -320,7 +320,7 @@ function writerInto(table: sql.Table, connections: Connections) {
   function mayPass(error: unknown): boolean {
     // By the words, for the state alone may be a trigger's.
     const reason = stateOf(error) === '22P02' ? reasonOf(causeOf(error)) : '';
-    const isOfWriter = reason.includes(sql.notNextWords);
+    const isOfWriter = reason.includes(sql.numberTakenWords);
     if (isOfWriter) writerId = randomUUID();
     // Or another server has used a key since we looked.
     return (
@@ -380,7 +380,7 @@ function writerInto(table: sql.Table, connections: Connections) {
     await connections
       .write(table.insertBatch, values, { isPrepared: true })
       .catch((error: unknown) => {
-        if (!reasonOf(causeOf(error)).includes(sql.provenWords)) throw error;
+        if (!reasonOf(causeOf(error)).includes(sql.rehearsedWords)) throw error;
       });
   }
 
