@@ -5,7 +5,7 @@ import type { Log } from '../log.js';
 import type { PetDraft } from '../pet.js';
 import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
 import {
-  again,
+  retry,
   causeOf,
   connectionsTo,
   copyingMs,
@@ -29,7 +29,7 @@ const neededVersion = sql.migrations.length;
  */
 export function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value> {
   let tellAt = 0;
-  return again(open, (error) => {
+  return retry(open, (error) => {
     if (!temporary.test(toldBy(error))) return false;
     if (performance.now() >= tellAt) {
       tellAt = performance.now() + 5_000;
@@ -90,7 +90,7 @@ export async function migratePostgres(
   try {
     const from = await versionIn(connections, servingMs);
     const run = (step: () => Promise<unknown>) =>
-      again(step, (error) => collisions.includes(stateOf(error)), 20_000);
+      retry(step, (error) => collisions.includes(stateOf(error)), 20_000);
     if (from < neededVersion) {
       for (const migration of sql.migrations) await run(() => connections.write(migration));
       await run(() =>
@@ -174,7 +174,7 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
     const rests = drafts.map((draft) => Buffer.from(petRest(draft), 'latin1'));
     const values = [source, place, drafts.length, sql.petTable.counter, statuses, rests];
     return known(async () => {
-      const [row] = await connections.write(sql.importBatch, values, { isPrepared: true });
+      const [row] = await connections.write(sql.importBatch, values);
       return row === undefined ? placeNow() : Number(row['place']);
     });
   }

@@ -21,7 +21,7 @@ import type { Log } from '../log.js';
 import { isPetStatus, type PetStatus } from '../pet.js';
 import type { InsertOnce, PetQuery, ReadQuery, StoredText, TextPage } from '../storage.js';
 import {
-  again,
+  retry,
   causeOf,
   DatabaseFailure,
   ignore,
@@ -127,7 +127,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
     // place of one it kept.
     const [statement, value] =
       ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectMany, ids];
-    const rows = await connections.read(statement, [value], { isPrepared: true });
+    const rows = await connections.read(statement, [value]);
     return new Map(rows.map(({ digits, json }) => [digits ?? '', json ?? null]));
   }
 
@@ -161,9 +161,8 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
   ): Promise<TextPage> {
     const isPrepared = preparedLimits.includes(limit);
     // One more says whether there is a next page.
-    const [row] = await connections.read(table.selectPage(limit + 1, status), [from], {
-      isPrepared,
-    });
+    const select = table.selectPage(limit + 1, status);
+    const [row] = await connections.read(select, [from], { isPrepared });
     const page = row?.['page'] ?? undefined;
     const shorts = page === undefined ? [] : page.split('\n').map(asByteString);
     if (!shorts.includes(sql.tooLong)) {
@@ -200,7 +199,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
         Math.min(bytesLeft, sql.maxAnswerBytes),
         status,
       );
-      const rows = await connections.read(select, [after]);
+      const rows = await connections.read(select, [after], { isPrepared: false });
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);
       const last = rows[found.length - 1]?.['digits'];
@@ -216,7 +215,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
     const startedAt = performance.now();
     try {
       const { added, count } = await writer.store(records);
-      connections.tell('be written to');
+      connections.reportWrite();
       if (count === 0) return added;
       sample = records.find((_, index) => !(added[index] instanceof PetstoreError));
       watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
@@ -224,7 +223,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
     } catch (error) {
       hasFailed = true;
       sample ??= records[0];
-      connections.tell('be written to', error);
+      connections.reportWrite(error);
       throw error;
     }
   }
@@ -234,7 +233,7 @@ export function postgresRecords(connections: Connections, table: sql.Table, log:
    * other.
    */
   async function readEnd(): Promise<bigint> {
-    const [row] = await connections.read(sql.selectCounter, [table.counter], { isPrepared: true });
+    const [row] = await connections.read(sql.selectCounter, [table.counter]);
     const lastId = BigInt(row?.['last_id'] ?? 0);
     await list({ limit: 20, after: lastId });
     return lastId;
@@ -334,13 +333,11 @@ function writerInto(table: sql.Table, connections: Connections) {
   async function insert(records: readonly Waiting[]): Promise<bigint> {
     const batch = ++lastBatch;
     try {
-      return lastIdIn(
-        await connections.write(table.insertBatch, valuesOf(records, batch), { isPrepared: true }),
-      );
+      return lastIdIn(await connections.write(table.insertBatch, valuesOf(records, batch)));
     } catch (error) {
-      if (!(error instanceof DatabaseFailure) || !error.isUnknown) throw error;
+      if (!(error instanceof DatabaseFailure) || error.outcome !== 'unknown') throw error;
       // Now, for the search may take as long as the database is away.
-      connections.tell('be written to', error);
+      connections.reportWrite(error);
       return settle(batch, error);
     }
   }
@@ -377,11 +374,9 @@ function writerInto(table: sql.Table, connections: Connections) {
       once: { key: randomUUID(), body: '', at: 0 },
     }));
     const values = valuesOf(keyed, 0n, randomUUID());
-    await connections
-      .write(table.insertBatch, values, { isPrepared: true })
-      .catch((error: unknown) => {
-        if (!reasonOf(causeOf(error)).includes(sql.rehearsedWords)) throw error;
-      });
+    await connections.write(table.insertBatch, values).catch((error: unknown) => {
+      if (!reasonOf(causeOf(error)).includes(sql.rehearsedWords)) throw error;
+    });
   }
 
   /**
@@ -395,7 +390,7 @@ function writerInto(table: sql.Table, connections: Connections) {
       return lastIdIn(rows);
     };
     isInDoubt = true;
-    return again(ask, (error) => error !== failure && error instanceof DatabaseFailure).finally(
+    return retry(ask, (error) => error !== failure && error instanceof DatabaseFailure).finally(
       () => {
         isInDoubt = false;
       },
@@ -407,13 +402,13 @@ function writerInto(table: sql.Table, connections: Connections) {
     const asked = records.flatMap(({ once }) => once ?? []);
     if (asked.length === 0) return records.map(() => undefined);
     const values = [asked.map(({ key }) => key), asked.map(({ body }) => body)];
-    const rows = await connections.read(sql.selectKeys, values, { isPrepared: true });
+    const rows = await connections.read(sql.selectKeys, values);
     const uses = new Map<string | null | undefined, Row>(rows.map((row) => [row['key'], row]));
     return records.map(({ once }) => once && repeated(once, uses.get(once.key)));
   }
 
   return {
-    store: (records: readonly Waiting[]) => again(() => store(records), mayPass, 2_000),
+    store: (records: readonly Waiting[]) => retry(() => store(records), mayPass, 2_000),
     prove,
     get isInDoubt() {
       return isInDoubt;
@@ -435,5 +430,5 @@ function repeated(once: InsertOnce, row: Row | undefined): Added | undefined {
 function lastIdIn([row]: readonly Row[]): bigint {
   const digits = row?.['last_id'] ?? '';
   if (/^[0-9]{1,19}$/.test(digits)) return BigInt(digits);
-  throw new DatabaseFailure(new Error('a batch was answered without its last id'), true);
+  throw new DatabaseFailure(new Error('a batch was answered without its last id'), 'unknown');
 }
