@@ -2,29 +2,33 @@
  * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
  * servers may share.
  */
-import { untilClosed, petsOf, petTexts, RecordNames, recordsWhenOpen } from '../engine/index.js';
+import { petsOf, petTexts, RecordNames, recordsWhenOpen, untilClosed } from '../engine/index.js';
 import type { Log } from '../log.js';
 import { checkNames } from '../options.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
-import { copyingMs, servingMs } from './connections.js';
+import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export {
+  type Migration,
   migratePostgres,
   MissingTables,
   postgresImport,
   postgresRecordNames,
+  postgresTarget,
+  seedPostgres,
+  untilThere,
 } from './administer.js';
-export { postgresTarget, seedPostgres, untilThere } from './administer.js';
 export { type PostgresPool, wantedUrl } from './driver.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
   /** Hears when the database cannot be used, and when it can again. @defaultValue nobody */
   readonly log?: Log;
+
   /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
   readonly maxConnections?: number;
 
@@ -49,37 +53,40 @@ export async function postgresStorage(
   options: PostgresStorageOptions = {},
 ): Promise<PetStorage> {
   checkNames('option of postgresStorage', options, ['log', 'maxConnections', 'isSource']);
-  const { log = () => undefined, maxConnections = 10, isSource = false } = options;
+  const { log = ignore, maxConnections = 10, isSource = false } = options;
+
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
+
   const given = typeof database === 'string' ? undefined : database.options;
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log(
       'warn',
-      'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000',
+      'the pool has no connectionTimeoutMillis, and may not come back after a silence; ' +
+        'give it 2000',
     );
-  const opened = await connectToTables(
-    database,
-    isSource ? copyingMs : servingMs,
-    maxConnections,
-    log,
-  );
-  const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
+
+  const statementMs = isSource ? copyingMs : servingMs;
+  const opened = await connectToTables(database, statementMs, maxConnections, log);
+
+  const read: Connections['read'] = (...statement) =>
+    opened.read(...statement).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
   const pets = postgresRecords(connections, petTable, log);
-  if (!isSource) {
+
+  if (!isSource)
     await pets.open().catch(async (error: unknown) => {
       await connections.close();
       throwUnusable(error);
     });
-  }
-  const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
+
+  const texts = petTexts(pets.texts);
+  const kinds = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
-  const texts = petTexts(pets.texts);
   return {
     ...petsOf(texts),
     texts,
@@ -89,14 +96,14 @@ export async function postgresStorage(
     },
     onCommit: pets.onCommit,
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const opening = async () => {
+      const open = async () => {
         names.take(name);
         const records = postgresRecords(connections, recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
       };
-      return recordsWhenOpen(kind, opening());
+      return recordsWhenOpen(kind, open());
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () =>
