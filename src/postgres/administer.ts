@@ -209,11 +209,10 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
   // An unknown outcome is waited for: at a place that was left, the statement does nothing.
   const known = (work: () => Promise<number>) => untilThere(work, log).catch(throwUnusable);
 
-  const start = await known(readPlace);
-  let place = start;
+  let place = await known(readPlace);
 
   return {
-    start,
+    start: place,
     add: async (drafts) => {
       const records = drafts.map((draft) => ({ status: draft.status, rest: petRest(draft) }));
       const values = [source, place, records.length, sql.petTable.counter, ...columnsOf(records)];

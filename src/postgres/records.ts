@@ -75,7 +75,7 @@ export function postgresRecords(
 
   /** Whether adding has failed since readiness was last proved. */
   let hasFailed = false;
-  /** What to rehearse: a record of the last batch that was stored, else the first that failed. */
+  /** What to rehearse: a record that was added by the last batch, else the first that failed. */
   let rehearsalRecord: WaitingRecord | undefined;
   let readiness: Promise<void> | undefined;
 
@@ -102,12 +102,12 @@ export function postgresRecords(
     const startedAt = performance.now();
 
     try {
-      const { added, count } = await writer.store(records);
+      const { added, fresh } = await writer.store(records);
       connections.reportWrite();
-      if (count === 0) return added;
+      if (fresh.length === 0) return added;
 
-      rehearsalRecord = records.find((_, index) => !(added[index] instanceof PetstoreError));
-      watchers.tell({ count, syncMilliseconds: performance.now() - startedAt });
+      rehearsalRecord = fresh[0];
+      watchers.tell({ count: fresh.length, syncMilliseconds: performance.now() - startedAt });
       return added;
     } catch (error) {
       hasFailed = true;

@@ -52,8 +52,8 @@ export interface AddedBatch {
   /** One for each record, in their order. */
   readonly added: readonly Added[];
 
-  /** How many of them are new. */
-  readonly count: number;
+  /** Those that are new. */
+  readonly fresh: Batch;
 }
 
 /** Adds batches one at a time; whoever calls waits for the one before. */
@@ -92,7 +92,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
       id++;
       return { id, json: asByteString(`{"id":${id}${rest}`) };
     });
-    return { added, count: fresh.length };
+    return { added, fresh };
   }
 
   /** What each record's key is answered by; undefined where it is new, or there is none. */
