@@ -119,7 +119,8 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
 
   const open: NamedStorage['open'] = async (use, log) => {
     if (use === 'dev') await migrate();
-    return postgres.postgresStorage(url, { log }, use === 'copy').catch(refuseMissing);
+    const options = { log, isSource: use === 'copy' };
+    return postgres.postgresStorage(url, options).catch(refuseMissing);
   };
 
   return {

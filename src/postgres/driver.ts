@@ -1,8 +1,9 @@
-/** What this room uses of `pg`: an optional package, imported only when asked for. */
+/** What this room uses of `pg`, an optional package: it is imported once a database is opened. */
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
 
+/** What calls back with a value after an event. */
 interface Emitter<Event, Value> {
   on(event: Event, listener: (value: Value) => void): unknown;
   removeListener(event: Event, listener: (value: Value) => void): unknown;
@@ -10,75 +11,87 @@ interface Emitter<Event, Value> {
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
 
-/** What is asked of a pool; one of `pg` has it. */
+/** What a pool of connections must have; one of `pg` has it. */
 export interface PostgresPool extends PoolEvents {
-  /** A connection, waited for where all are in use. */
+  /** Takes a connection, and waits for one where all are in use. */
   connect(): Promise<PostgresClient>;
+
   /** Closes its connections, once all are given back. */
   end(): Promise<void>;
-  /** Without a `connectionTimeoutMillis` the log has a warning. */
+
+  /** How it was made. Where it has no `connectionTimeoutMillis`, the log has a warning. */
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
 }
 
+/** What the database says beside its answers. */
 export type Notice = Readonly<
   Partial<Record<'severity' | 'message' | 'routine', string | undefined>>
 >;
 
-/** Every column as its bytes: statements answer only text and bytea. */
+/** A row by the names of its columns, which are text or bytea, as their bytes. */
 export type Row = Readonly<Record<string, ByteString | null>>;
 
 type ClientEvents = Emitter<'error' | 'end', unknown> & Emitter<'notice', Notice>;
 
-/** `binary` is for what comes back, of which `types` makes byte strings. */
+/** A statement. `binary` is for what comes back, of which `types` makes byte strings. */
 interface Query {
   text: string;
-  name?: string;
+  name?: string | undefined;
   values: unknown[];
   binary: boolean;
   types: { getTypeParser(): (bytes: Buffer | string) => ByteString };
 }
 
+/** A connection that was taken from a pool. */
 export interface PostgresClient extends ClientEvents {
   query(query: Query): Promise<{ readonly rows: readonly Row[] }>;
-  /** Gives it back; with true it is closed instead. */
+
+  /** Gives it back to the pool, or closes it. */
   release(destroy?: boolean): void;
 }
 
-/** For a connection, and then for its first answer. */
+/** How long a connection is waited for, and then its first answer. */
 export const connectMs = 2_000;
-const sslModes = ['disable', 'no-verify', 'verify-full', 'verify-ca', 'require', 'prefer'];
 
-/** What is wanted in the place of a text that is no URL of a database. */
+/** The values of `sslmode` that `pg` knows. */
+const sslModes = /^(disable|no-verify|verify-full|verify-ca|require|prefer)$/;
+
+/** What is wanted in the place of a text; undefined where it is the URL of a database. */
 export function wantedUrl(text: string): string | undefined {
   const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
-  // What stands before an unescaped / ? or # of a password is taken for the host.
+  // What stands before an unescaped / ? or # of a password is taken for the host, and an @ is left.
   if (!url || (url.username === '' && `${url.pathname}${url.search}${url.hash}`.includes('@'))) {
     const escapes =
       'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
   }
-  const areKnown = url.searchParams.getAll('sslmode').every((mode) => sslModes.includes(mode));
+
+  const areKnown = url.searchParams.getAll('sslmode').every((mode) => sslModes.test(mode));
   return areKnown ? undefined : 'a URL whose sslmode is disable, verify-full or no-verify';
 }
 
 /**
- * @throws TypeError for what is no URL, without repeating it; PetstoreError `storage_unusable`
- * without `pg`
+ * A pool of our own to the database of a URL.
+ * @throws TypeError for what is no URL, which it does not repeat: it may hold a password.
+ * @throws PetstoreError `storage_unusable` without `pg`.
  */
 export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
+
   const url = new URL(text);
-  // `pg` takes them for that, with ten lines of warning.
+  // `pg` takes these modes for verify-full too, but with ten lines of warning.
   if (!url.searchParams.has('uselibpqcompat'))
     url.search = url.search.replace(
       /\bsslmode=(prefer|require|verify-ca)\b/g,
       'sslmode=verify-full',
     );
+
   const { default: driver } = await import('pg').catch((cause: unknown) => {
     const problem = `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`;
     throw new PetstoreError('storage_unusable', problem, { cause });
   });
+
   return new driver.Pool({
     Client: guardedClient(driver.Client),
     connectionString: url.href,
@@ -90,14 +103,15 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
 }
 
 /**
- * Ends its connection where connecting fails, or its parser throws: for bytes that no PostgreSQL
- * sends, uncaught.
+ * A client that ends its connection where connecting fails, or where the parser of `pg` throws: for
+ * bytes that no PostgreSQL sends it would throw out of a socket's event, and end the process.
  */
 function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
       super(config);
       const { connection } = this;
+
       const guard = () => {
         const { stream } = connection;
         const { emit } = stream;
@@ -111,8 +125,9 @@ function guardedClient(Client: typeof DriverClient): typeof DriverClient {
         };
       };
       guard();
-      // With TLS its messages come on another stream.
+      // With TLS the messages come on another stream.
       connection.once('sslconnect', guard);
+
       // The pool forgets a client that does not connect, and the other end may leave it open.
       const end = () => void connection.stream.destroy();
       connection.on('error', end).on('errorMessage', end);

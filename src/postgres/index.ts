@@ -2,80 +2,91 @@
  * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
  * servers may share.
  */
-import { untilClosed, petsOf, petTexts, RecordNames, recordsWhenOpen } from '../engine/index.js';
+import { petsOf, petTexts, RecordNames, recordsWhenOpen, untilClosed } from '../engine/index.js';
 import type { Log } from '../log.js';
 import { checkNames } from '../options.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
-import { copyingMs, servingMs } from './connections.js';
+import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords } from './records.js';
 import { petTable, recordTable } from './tables.js';
 
 export {
+  type Migration,
   migratePostgres,
   MissingTables,
   postgresImport,
   postgresRecordNames,
+  postgresTarget,
+  seedPostgres,
+  untilThere,
 } from './administer.js';
-export { postgresTarget, seedPostgres, untilThere } from './administer.js';
 export { type PostgresPool, wantedUrl } from './driver.js';
 
 /** What a PostgreSQL storage may be given. */
 export interface PostgresStorageOptions {
   /** Hears when the database cannot be used, and when it can again. @defaultValue nobody */
   readonly log?: Log;
+
   /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
   readonly maxConnections?: number;
+
+  /**
+   * Whether it is there to be copied from (see `copyPets`). A read may take 20 s then, in place of
+   * 3, and rejects with `storage_unusable` and the reason. Nothing is written as it opens: a
+   * standby, or a role that may only read, can be copied from.
+   * @defaultValue false
+   */
+  readonly isSource?: boolean;
 }
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
  * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its
  * owner's to end.
- * @param isSource To be copied from (see `copyPets`): lists may take long, and fail by a
- * `storage_unusable`.
  * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for
- * what is no URL.
+ * what is no URL, and for options against the rules.
  */
 export async function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
-  isSource = false,
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, ['log', 'maxConnections']);
-  const { log = () => undefined, maxConnections = 10 } = options;
+  checkNames('option of postgresStorage', options, ['log', 'maxConnections', 'isSource']);
+  const { log = ignore, maxConnections = 10, isSource = false } = options;
+
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');
+
   const given = typeof database === 'string' ? undefined : database.options;
   // Without it a connection that falls silent while it is made keeps its place for ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log(
       'warn',
-      'the pool has no connectionTimeoutMillis, and may not come back after a silence; give it 2000',
+      'the pool has no connectionTimeoutMillis, and may not come back after a silence; ' +
+        'give it 2000',
     );
-  const opened = await connectToTables(
-    database,
-    isSource ? copyingMs : servingMs,
-    maxConnections,
-    log,
-  );
-  const read: typeof opened.read = (...asked) => opened.read(...asked).catch(throwUnusable);
+
+  const statementMs = isSource ? copyingMs : servingMs;
+  const opened = await connectToTables(database, statementMs, maxConnections, log);
+
+  const read: Connections['read'] = (...statement) =>
+    opened.read(...statement).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
   const pets = postgresRecords(connections, petTable, log);
-  // A role that may only read, or a standby, can be copied from.
-  if (!isSource) {
+
+  if (!isSource)
     await pets.open().catch(async (error: unknown) => {
       await connections.close();
       throwUnusable(error);
     });
-  }
-  const kinds: Pick<typeof pets, 'ready' | 'close'>[] = [pets];
+
+  const texts = petTexts(pets.texts);
+  const kinds = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
-  const texts = petTexts(pets.texts);
   return {
     ...petsOf(texts),
     texts,
@@ -85,14 +96,14 @@ export async function postgresStorage(
     },
     onCommit: pets.onCommit,
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const opening = async () => {
+      const open = async () => {
         names.take(name);
         const records = postgresRecords(connections, recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
         return records.texts;
       };
-      return recordsWhenOpen(kind, opening());
+      return recordsWhenOpen(kind, open());
     },
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () =>

@@ -1,72 +1,102 @@
 /**
  * All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among
- * their values, and every column that comes back is a text or a bytea, which are the same in
- * binary.
+ * their values. Every column that comes back is a text or a bytea, whose binary form is its bytes.
  */
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
 import { petStatuses, type PetStatus } from '../pet.js';
 
 /**
- * All of them are run, in this order, in a database of an earlier version, and their number is its
- * version then. So each may be run again; and new ones only add, for servers of the version before
- * may be at work.
+ * What makes the tables. The version of a database is the number of these statements that were run
+ * there. A database of an earlier version has all of them run, in this order, so each may be run
+ * again. New ones only add, for servers of the version before may be at work meanwhile.
  */
 export const migrations: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
-  // As bytes, which no setting converts.
-  'CREATE TABLE IF NOT EXISTS petstore_pets (id int8 PRIMARY KEY, status text, json bytea NOT NULL)',
+
+  // JSON texts are kept as bytes, which no setting converts.
+  `CREATE TABLE IF NOT EXISTS petstore_pets (
+  id int8 PRIMARY KEY, status text, json bytea NOT NULL
+)`,
+
   'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
   "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
-  'CREATE TABLE IF NOT EXISTS petstore_records (kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id))',
-  // The last batch and the last id in it.
-  'CREATE TABLE IF NOT EXISTS petstore_writers (id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL)',
-  // As digests; an expired one stays.
-  'CREATE TABLE IF NOT EXISTS petstore_idempotency ' +
-    '(key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL)',
-  // How many animals of each imported source are there, by the digest of the source.
+
+  `CREATE TABLE IF NOT EXISTS petstore_records (
+  kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id)
+)`,
+
+  // A writer's row has the number of its last batch, and the last id in that.
+  `CREATE TABLE IF NOT EXISTS petstore_writers (
+  id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL
+)`,
+
+  // Keys and bodies are digests. The row of an expired key stays.
+  `CREATE TABLE IF NOT EXISTS petstore_idempotency (
+  key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL
+)`,
+
+  // The place says how many animals of a source, which is told by its digest, are there.
   'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
-  // One for each status: a page of one is never dearer than a page of all, whatever the planner
-  // takes for common.
+
+  // With an index for each status a page of one is never dearer than a page of all, whatever the
+  // planner takes for common.
   ...petStatuses.map(
-    (status) =>
-      `CREATE INDEX IF NOT EXISTS petstore_pets_${status} ` +
-      `ON petstore_pets (id ASC) WHERE status = '${status}'`,
+    (status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status}
+ON petstore_pets (id ASC) WHERE status = '${status}'`,
   ),
 ];
 
-export const setVersion = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', $1::int8)
+/** Sets the version to $1, where it is not higher already. */
+export const setVersion = `INSERT INTO petstore_schema (name, version)
+VALUES ('petstore', $1::int8)
 ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
 
+/** Answers the version. */
 export const selectVersion =
   "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
 /** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`. */
 export const maxPageBytes = 2 ** 23;
-/**
- * Bytes of the texts in one answer, to arrive within the time of a statement; of short ones, an
- * equal share.
- */
-export const maxAnswerBytes = 2 ** 20;
-export const maxIds = 256;
-/** In the place of a long text in a page. */
-export const tooLong = asByteString('');
-/** Words in the errors by which statements end themselves. */
-export const notNextWords = 'batches before the next of this writer';
-export const keyTakenWords = 'is when this key was used';
-export const provenWords = 'records could be stored';
 
 /**
- * Ends a statement by an error 22P02: a count with words after it is no number. Words may hold `'
- * || SQL || '`.
+ * Bytes of the texts in one answer, which must arrive within the time of a statement. A text is
+ * long where it is over an equal share of them.
  */
-function failing(count: string, words: string): string {
-  return `CAST(CAST(${count} AS text) || ' ${words}' AS int8)`;
+export const maxAnswerBytes = 2 ** 20;
+
+/** How many ids one statement may read. */
+export const maxIds = 256;
+
+/** Stands in the place of a long text in a page. */
+export const tooLong = asByteString('');
+
+// By these words one tells the errors by which statements end themselves.
+
+/** The writer's row has the batch's number, or a higher one. */
+export const numberTakenWords = 'batches before the next of this writer';
+
+/** An idempotency key was used before. */
+export const keyTakenWords = 'is when this key was used';
+
+/** All is there; the batch was a rehearsal. */
+export const rehearsedWords = 'records could be stored';
+
+/**
+ * The SQL of a number that, where it is wanted, ends the statement by an error 22P02: numbers and
+ * words in turns make no number. The numbers are SQL, counted as the statement runs; words alone
+ * would fail as they are planned.
+ */
+function raise(...numbersAndWords: readonly string[]) {
+  const texts = numbersAndWords.map((part, index) =>
+    index % 2 === 0 ? `CAST(${part} AS text)` : `'${part}'`,
+  );
+  return `CAST(${texts.join(' || ')} AS int8)`;
 }
 
 /**
- * The records of a batch under their ids: as many as $3, of statuses $5, '' for none, and texts
- * after the id, $6.
+ * The records of a batch under their ids, which end at the counter's new value: as many as $3, of
+ * the statuses $5, where '' is none, and the texts $6, which follow the ids.
  */
 const numberedBatch = `batch AS (
   SELECT last_id - $3::int8 + n AS id, status,
@@ -74,156 +104,230 @@ const numberedBatch = `batch AS (
   FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
 )`;
 
-/** Of another name than the column, by whose numbers a page is sorted. */
+/** An id as a text. It has another name than the column, by whose numbers a page is sorted. */
 const digits = 'CAST(id AS text) AS digits';
 
+/** One kind of records: its counter, and the statements for it. */
+export interface Table {
+  /** The name of the row in `petstore_counters` that has the last id given. */
+  readonly counter: string;
+
+  /**
+   * Adds a batch, which may be empty, by the protocol of writer.ts. $1 is the writer, $2 the number
+   * of its batch, $3 how many records it has, $4 the counter. $5 are their statuses, where '' is
+   * none, for `array_nulls = off` makes a text of a null; $6 their texts after the id. $7 are the
+   * idempotency keys used, $8 the bodies, $9 the times, $10 by which records, from 1.
+   *
+   * It answers the last id, or ends itself by an error: a key was used before (`keyTakenWords`),
+   * the writer's row has such a number (`numberTakenWords`), a row was not kept, or nothing is
+   * wrong and the number is 0 (`rehearsedWords`).
+   */
+  readonly insertBatch: string;
+
+  /**
+   * Adds the texts $5 of the ids $3 and the statuses $4, and raises the counter from $1 to $2. It
+   * does nothing, and answers no row, where the counter is elsewhere.
+   */
+  readonly adoptBatch: string;
+
+  /** Answers the id and the text of the record $1. */
+  readonly selectOne: string;
+
+  /** The same for the records $1; null stands for a long text. */
+  readonly selectMany: string;
+
+  /**
+   * Answers the texts behind the id $1 in one, line by line. An empty line stands for a long text,
+   * null for no records.
+   */
+  selectPage(limit: number, status?: PetStatus): string;
+
+  /** Answers rows of ids and texts behind the id $1; null for a text behind so many bytes. */
+  selectLongTexts(limit: number, bytes: number, status?: PetStatus): string;
+}
+
+/** The animals. */
 export const petTable: Table = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
   // A status is spelt out, for the planner to choose its index.
-  (status) => `petstore_pets WHERE${status === undefined ? '' : ` status = '${status}' AND`}`,
+  (status) =>
+    status === undefined ? 'petstore_pets WHERE' : `petstore_pets WHERE status = '${status}' AND`,
 );
 
-/** @param name Of small letters. */
+/** Records of a plugin. @param name One of small letters, for it stands in the statements. */
 export function recordTable(name: string): Table {
   const kind = `records.${name}`;
-  // The first of a kind makes its counter.
-  const taking = `INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8)
-  ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id`;
-  const target = `petstore_records (kind, id, json) SELECT '${kind}', id, json`;
-  return tableOf(kind, taking, target, () => `petstore_records WHERE kind = '${kind}' AND`);
+
+  return tableOf(
+    kind,
+    // The first record of a kind makes its counter.
+    `INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8)
+  ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id`,
+    `petstore_records (kind, id, json) SELECT '${kind}', id, json`,
+    () => `petstore_records WHERE kind = '${kind}' AND`,
+  );
 }
 
-export type Table = ReturnType<typeof tableOf>;
-
-/** @param taking Raises the counter, $4, by $3. @param rowsOf To be followed by a condition. */
+/**
+ * A table of its parts.
+ * @param counter The name of its counter.
+ * @param raiseCounter The statement that raises the counter $4 by $3; what it returns follows.
+ * @param target What is inserted into, with the columns of `batch`, from which it is to select.
+ * @param rowsOf What is selected from; a condition on the id follows.
+ */
 function tableOf(
   counter: string,
-  taking: string,
+  raiseCounter: string,
   target: string,
   rowsOf: (status?: PetStatus) => string,
-) {
+): Table {
   const rows = rowsOf();
+
   return {
     counter,
-    insertBatch: insertInto(taking, target),
-    /**
-     * Adds texts, $5, of ids, $3, and statuses, $4: raises the counter from $1 to $2, else does
-     * nothing.
-     */
+    insertBatch: insertInto(target, raiseCounter),
+
     adoptBatch: `WITH taken AS (
   INSERT INTO petstore_counters (name, last_id) VALUES ('${counter}', $2::int8)
-  ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id WHERE petstore_counters.last_id = $1::int8
+  ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id
+    WHERE petstore_counters.last_id = $1::int8
   RETURNING last_id
 ), stored AS (
-  INSERT INTO ${target} FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
+  INSERT INTO ${target}
+  FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
 )
 SELECT CAST(last_id AS text) AS last_id FROM taken`,
+
     selectOne: `SELECT ${digits}, json FROM ${rows} id = $1::int8`,
-    /** Null for a long text. */
-    selectThese: `SELECT ${digits}, CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
+
+    selectMany: `SELECT ${digits},
+  CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
-    /** By lines, an empty one for a long text; null for none. */
-    selectPage: (
-      limit: number,
-      status?: PetStatus,
-    ) => `SELECT string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
+
+    selectPage: (limit, status) => `SELECT
+  string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
-  SELECT id,
-    CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json ELSE decode('', 'hex') END AS line
+  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json
+    ELSE decode('', 'hex') END AS line
   FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
 ) AS lines`,
-    /** In rows, null behind so many bytes. */
-    selectLongTexts: (limit: number, bytes: number, status?: PetStatus) => `SELECT ${digits}, CASE
-  WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${bytes} THEN json
+
+    selectLongTexts: (limit, bytes, status) => `SELECT ${digits}, CASE
+  WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${bytes}
+    THEN json
 END AS json
 FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`,
   };
 }
 
-export const selectCounter =
-  'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
-
-export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
-WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
-
-/**
- * The place of source $1, which is 0 at first. It always writes: only a commit waits for the
- * standby, and is behind whatever of that source was still under way.
- */
-export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
-ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place RETURNING CAST(place AS text) AS place`;
-
-/**
- * Adds the animals that follow place $2 of source $1, under the counter $4, and answers no row for
- * another place.
- */
-export const importBatch = `WITH placed AS (
-  UPDATE petstore_imports SET place = place + $3::int8 WHERE source = $1::text AND place = $2::int8 RETURNING place
-), taken AS (
-  UPDATE petstore_counters SET last_id = last_id + $3::int8
-  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed) RETURNING last_id
-), ${numberedBatch}, stored AS (
-  INSERT INTO petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json FROM batch RETURNING id
-)
-SELECT CAST(CASE WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
-  ELSE ${failing('(SELECT count(*) FROM stored)', 'rows kept of an import, or no counter')} END AS text) AS place
-FROM placed`;
-
-/**
- * Adds a batch, which may be empty: $1 is the writer, $2 the number of its batch, $3 how many
- * records, $4 the counter, $5 their statuses, '' for none (`array_nulls = off` makes a text of a
- * null), $6 their texts after the id; $7 the keys used, $8 the bodies, $9 the times, $10 by which
- * records, from 1. The counter's row stays locked until the commit: ids become visible in order. It
- * answers the last id, or ends itself: a key was used (`keyTakenWords`), the writer has had such a
- * batch, so none is noted (`notNextWords`), a row is missing, or all are there for number 0
- * (`provenWords`).
- */
-function insertInto(taking: string, target: string): string {
+/** The statement `insertBatch` of a table. */
+function insertInto(target: string, raiseCounter: string) {
   const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
   const kept = '(SELECT count(*) FROM stored) + (SELECT count(*) FROM kept)';
+
+  const keyTaken = raise('petstore_idempotency.sent_at', ` ${keyTakenWords}`);
+  const rehearsed = raise(kept, ` ${rehearsedWords}`);
+  const numberTaken = raise('(SELECT count(*) FROM noted)', ` ${numberTakenWords}`);
+  const rowMissing = raise(kept, ' rows kept of ', wanted, ', or no counter or writer');
+
   return `WITH taken AS (
-  ${taking} RETURNING last_id
+  ${raiseCounter} RETURNING last_id
 ), noted AS (
-  INSERT INTO petstore_writers (id, batch, last_id) SELECT $1::uuid, $2::int8, last_id FROM taken
+  INSERT INTO petstore_writers (id, batch, last_id)
+  SELECT $1::uuid, $2::int8, last_id FROM taken
   ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = excluded.last_id
     WHERE petstore_writers.batch < excluded.batch
   RETURNING batch
 ), ${numberedBatch}, stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
 ), kept AS (
-  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id) SELECT key, body, sent_at, last_id - $3::int8 + n
-  FROM taken, unnest($7::text[], $8::text[], $9::int8[], $10::int8[]) AS used (key, body, sent_at, n)
+  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id)
+  SELECT key, body, sent_at, last_id - $3::int8 + n
+  FROM taken, unnest($7::text[], $8::text[], $9::int8[], $10::int8[])
+    AS used (key, body, sent_at, n)
   ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
-    pet_id = CASE WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
-      ELSE ${failing('petstore_idempotency.sent_at', keyTakenWords)} END
+    pet_id = CASE
+      WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
+      ELSE ${keyTaken}
+    END
   RETURNING key
 )
 SELECT CAST(CASE
-  WHEN ${kept} = ${wanted} AND EXISTS (SELECT 1 FROM noted)
-    THEN CASE $2::int8 WHEN 0 THEN ${failing(kept, provenWords)} ELSE (SELECT last_id FROM taken) END
+  WHEN ${kept} = ${wanted}
+    AND EXISTS (SELECT 1 FROM noted)
+    THEN CASE $2::int8 WHEN 0 THEN ${rehearsed}
+      ELSE (SELECT last_id FROM taken) END
   WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
-    THEN ${failing('(SELECT count(*) FROM noted)', notNextWords)}
-  ELSE ${failing(kept, `rows kept of ' || CAST(${wanted} AS text) || ', or no counter or writer`)}
+    THEN ${numberTaken}
+  ELSE ${rowMissing}
 END AS text) AS last_id`;
 }
 
 /**
- * The last id of batch $2 of writer $1, or -1 for good. It always writes: only a commit waits for
- * the standby.
+ * Answers the last id of batch $2 of writer $1; -1, or no row, where it is not stored, and never
+ * will be. It writes in any case, for only a commit waits for the standby.
  */
-export const settle: string = `INSERT INTO petstore_writers (id, batch, last_id) VALUES ($1::uuid, $2::int8, -1)
-ON CONFLICT (id) DO UPDATE SET batch = excluded.batch,
-  last_id = CASE WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id ELSE -1 END
+export const settle = `INSERT INTO petstore_writers (id, batch, last_id)
+VALUES ($1::uuid, $2::int8, -1)
+ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = CASE
+    WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id
+    ELSE -1
+  END
   WHERE petstore_writers.batch <= excluded.batch
 RETURNING CAST(last_id AS text) AS last_id`;
 
 /**
- * The uses of the keys $1, with their animals, which may be long, only where the bodies are those
- * of $2.
+ * Answers the uses of the keys $1. An animal, which may be long, comes only where its key was used
+ * with the body in $2.
  */
 export const selectKeys = `SELECT key, used.body,
   CAST(sent_at AS text) AS sent_at, CAST(pet_id AS text) AS pet_id, json
-FROM unnest($1::text[], $2::text[]) AS asked (key, body) JOIN petstore_idempotency AS used USING (key)
-LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = asked.body`;
+FROM unnest($1::text[], $2::text[]) AS sought (key, body)
+JOIN petstore_idempotency AS used USING (key)
+LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = sought.body`;
+
+/** Answers the last id of the counter $1. */
+export const selectCounter =
+  'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
+
+/** Answers the names under which plugins keep records. */
+export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
+WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
+
+/**
+ * Answers the place of source $1, which is 0 at first. It writes in any case: only a commit waits
+ * for the standby, and comes behind whatever of that source was still under way.
+ */
+export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
+ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place
+RETURNING CAST(place AS text) AS place`;
+
+const importRowMissing = raise(
+  '(SELECT count(*) FROM stored)',
+  ' rows kept of an import, or no counter',
+);
+
+/**
+ * Adds the animals that follow place $2 of source $1, under the counter $4, and answers the place
+ * behind them. It does nothing, and answers no row, where the source is at another place.
+ */
+export const importBatch = `WITH placed AS (
+  UPDATE petstore_imports SET place = place + $3::int8
+  WHERE source = $1::text AND place = $2::int8
+  RETURNING place
+), taken AS (
+  UPDATE petstore_counters SET last_id = last_id + $3::int8
+  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed)
+  RETURNING last_id
+), ${numberedBatch}, stored AS (
+  INSERT INTO petstore_pets (id, status, json)
+  SELECT id, NULLIF(status, ''), json FROM batch
+  RETURNING id
+)
+SELECT CAST(CASE
+  WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
+  ELSE ${importRowMissing}
+END AS text) AS place
+FROM placed`;

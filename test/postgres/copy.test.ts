@@ -226,12 +226,34 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.match(stdout, /^1 animal /);
   });
 
+  test('opening a source writes nothing, where opening a storage to serve tries whether it may', async (t) => {
+    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
+    atEnd(t, () => pool.end());
+    const asked: string[] = [];
+    pool.on('connect', (client) => {
+      const ask = client.query.bind(client);
+      client.query = (...args: unknown[]) => {
+        asked.push(Object(args[0]).text);
+        return Reflect.apply(ask, client, args);
+      };
+    });
+    for (const isSource of [true, false]) {
+      const storage = await postgresStorage(pool, { isSource });
+      await storage.list({ limit: 1 });
+      await storage.close();
+      assert.equal(
+        asked.some((text) => text.includes('INSERT')),
+        !isSource,
+      );
+    }
+  });
+
   test('what reading fails by is told with its reason', async (t) => {
     const url = await newDatabase();
     const { hostname, port } = new URL(url);
     const proxy = await TcpProxy.start(Number(port || 5432), hostname);
     atEnd(t, () => proxy.close());
-    const source = await postgresStorage(proxy.urlFor(url), {}, true);
+    const source = await postgresStorage(proxy.urlFor(url), { isSource: true });
     atEnd(t, () => source.close());
     const records = source.records?.('orders', {
       json: (_id, text: string) => toByteString(text),
