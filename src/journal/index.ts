@@ -12,6 +12,8 @@ import { checkedClock } from '../options.js';
 import {
   createFile,
   errnoOf,
+  inUse,
+  isHeldElsewhere,
   makeFolders,
   nodeDisk,
   syncFolder,
@@ -21,13 +23,14 @@ import {
   type Disk,
 } from './disk.js';
 import { batchBytes, type AcceptLine } from './lines.js';
-import { inUse, isHeldElsewhere } from './lock.js';
 import { replay, type OnCommit, type Replayed } from './replay.js';
 
 export {
   appendingOn,
   appendInSteps,
   createFile,
+  isHeldElsewhere,
+  lockingOn,
   makeFolders,
   nodeDisk,
   syncFolder,
@@ -45,7 +48,6 @@ export {
   wholeLines,
   type AcceptLine,
 } from './lines.js';
-export { isHeldElsewhere, lockingOn } from './lock.js';
 export { replay, type OnCommit, type Problem } from './replay.js';
 
 /** How to open a journal. */

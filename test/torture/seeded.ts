@@ -95,7 +95,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'no lock',
-    file: 'journal/lock.ts',
+    file: 'journal/disk.ts',
     text: 'if (status === 0 || status === 1) return status === 0;',
     becomes: 'if (status !== undefined) return true;',
     test: 'storage/lock.test.ts',
