@@ -44,7 +44,8 @@ export type ByteString = string & { readonly [bytes]: true };
 
 /** The byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): ByteString {
-  return asByteString(Buffer.from(text).toString('latin1'));
+  // ASCII is its own UTF-8.
+  return asByteString(isAscii(text) ? text : Buffer.from(text).toString('latin1'));
 }
 
 /**
@@ -57,9 +58,11 @@ export function asByteString(text: string): ByteString {
 
 /** Whether a string is the bytes of UTF-8, and not a text that somebody forgot to make bytes of. */
 export function isUtf8String(text: string): boolean {
-  return (
-    /^[\0-\x7f]*$/.test(text) || (/^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1')))
-  );
+  return isAscii(text) || (/^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1')));
+}
+
+function isAscii(text: string): boolean {
+  return /^[\0-\x7f]*$/.test(text);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The animal: one table of its fields, from which all follows that knows what an animal is. */
 import { PetstoreError } from './errors.js';
-import { int64OfJsonNumber, isInt64, JsonNumber, type JsonValue } from './json.js';
+import { int64OfJsonNumber, isInt64, JsonNumber, toByteString, type JsonValue } from './json.js';
 
 /** How values of one type are told, read, checked and written. */
 export interface FieldType<Value> {
@@ -12,7 +12,7 @@ export interface FieldType<Value> {
   readonly programRule: string;
   /** Whether a program's value is one. */
   readonly is: (value: unknown) => boolean;
-  /** The JSON text of a value. */
+  /** The JSON text of a value, as a byte string. */
   readonly write: (value: unknown) => string;
   /**
    * An expression for what `write` writes of most values, as a byte string without quotes inside,
@@ -35,7 +35,7 @@ function text(description: string): FieldType<string> {
     // A lone surrogate has no UTF-8.
     is: (value) =>
       typeof value === 'string' && value.length <= maxTextLength && value.isWellFormed(),
-    write: JSON.stringify,
+    write: (value) => toByteString(JSON.stringify(value)),
     // Neither quotes nor backslashes: nothing in it is escaped.
     pattern: (lastByte) => `"[\\x20!#-[\\]-${lastByte}]*"`,
     schema: { type: 'string', description },
@@ -67,7 +67,7 @@ function oneOf<Word extends string>(
     read: (json) => words.find((word) => word === json),
     programRule: rule,
     is: (value) => words.some((word) => word === value),
-    write: JSON.stringify,
+    write: (word) => `"${word}"`,
     pattern: () => `"(?:${words.join('|')})"`,
     schema,
   };
@@ -144,9 +144,12 @@ export const petFields: readonly PetField[] = Object.entries({
   key: `,"${name}":`,
 }));
 
-/** Whether no required field is missing; each value is checked by its type. */
-export function isComplete(values: Readonly<Record<string, unknown>>): values is PetDraft {
-  return petFields.every(({ name, isRequired }) => !isRequired || values[name] !== undefined);
+/** Whether values are a draft: they are where nothing is broken, of which each field was asked. */
+export function isDraft(
+  _values: Readonly<Record<string, unknown>>,
+  broken: readonly string[],
+): _values is PetDraft {
+  return broken.length === 0;
 }
 
 /**
@@ -167,7 +170,7 @@ export function parseDraft(value: JsonValue, what = 'The body'): PetDraft {
       broken.push(`${name} is missing; it must be ${type.rule}`);
     else if (json !== undefined) broken.push(ruleOf(name, type.rule, isRequired));
   }
-  if (broken.length === 0 && isComplete(draft)) return draft;
+  if (isDraft(draft, broken)) return draft;
   throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 }
 

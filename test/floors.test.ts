@@ -207,20 +207,22 @@ const tokensOf = (some: readonly string[]): number =>
     .flatMap((file) => textOf(file).match(partsOfCode) ?? [])
     .filter((part) => !part.startsWith('//') && !part.startsWith('/*')).length;
 
-test('the house does not grow: modules, and tokens of code without comments and layout, at 120 columns', () => {
+test('the house does not grow: modules, and tokens of code without comments and layout; lines have 100 columns', () => {
   assert.equal('const a = `b`; // c\n/* d */'.match(partsOfCode)?.length, 7);
   const contract = files.filter((file) => roomOf(file) === 'contract');
   const house = files.filter((file) => roomOf(file) !== 'conformance');
+  // A plugin is a module more, and a short one fits: whoever adds one raises no bound.
+  const modules = house.filter((file) => roomOf(file) !== 'plugins');
   assert.ok(
-    contract.length <= 16 && tokensOf(contract) <= 14_400,
+    contract.length <= 16 && tokensOf(contract) <= 14_300,
     `${contract.length}, ${tokensOf(contract)}`,
   );
   assert.ok(
-    house.length <= 62 && tokensOf(house) <= 59_500,
-    `${house.length} modules, ${tokensOf(house)} tokens`,
+    modules.length <= 57 && tokensOf(house) <= 59_300,
+    `${modules.length} modules, ${tokensOf(house)} tokens`,
   );
   assert.deepEqual(
-    files.filter((file) => /^.{121,}$/m.test(textOf(file))),
+    files.filter((file) => /^.{101,}$/m.test(textOf(file))),
     [],
   );
 });

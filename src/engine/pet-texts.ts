@@ -1,9 +1,9 @@
 /** Animals as JSON texts: a program's drafts are checked and written, lines are read. */
 import { PetstoreError } from '../errors.js';
-import { asByteString, parseJson, toByteString, type ByteString } from '../json.js';
+import { asByteString, parseJson, type ByteString } from '../json.js';
 import {
   petId,
-  isComplete,
+  isDraft,
   parseDraft,
   petFields,
   ruleOf,
@@ -17,22 +17,23 @@ import type { PageQuery } from '../storage.js';
  * Checks a program's draft. Answers a copy with the fields of the table alone, which nobody else
  * can change.
  * @param absent Counts as a field that is left out, as undefined does.
- * @throws TypeError that names the field and its rule.
+ * @throws TypeError that names each bad field and its rule.
  */
 export function checkDraft(draft: PetDraft, absent?: null): PetDraft {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
 
   const given: Readonly<Record<string, unknown>> = draft;
   const copy: Record<string, unknown> = {};
+  const broken: string[] = [];
   for (const { name, type, isRequired } of petFields) {
     const value = given[name];
     if (type.is(value)) copy[name] = value;
     else if (isRequired || (value !== undefined && value !== absent))
-      throw new TypeError(ruleOf(name, type.programRule, isRequired));
+      broken.push(ruleOf(name, type.programRule, isRequired));
   }
 
-  if (!isComplete(copy)) throw new TypeError('a draft must have every required field');
-  return copy;
+  if (isDraft(copy, broken)) return copy;
+  throw new TypeError(broken.join('; '));
 }
 
 /** Checks a program's query. @throws TypeError that names the member */
@@ -52,7 +53,7 @@ export function petRest(draft: PetDraft): ByteString {
     if (value !== undefined) members += key + type.write(value);
   }
 
-  return toByteString(`${members}}`);
+  return asByteString(`${members}}`);
 }
 
 /** A record as it waits for its id: a text that nobody else can change. */

@@ -5,32 +5,54 @@ import type { Pieces, Reply } from '../reply.js';
 /** How long a connection may be idle before it is closed, in milliseconds (C44). */
 export const keepAliveMs = 72_000;
 
-/** All headers of a reply but those of the connection: pairs of a name and a value. */
-export function headersOf({
-  status,
-  headers,
-  body,
-  contentType = 'application/json',
-  cacheControl = 'no-store',
-}: Reply): string[][] {
-  // What every answer carries (C47).
-  const all = [
+/** What every answer carries (C47), as pairs of a name and a value. */
+function commonHeaders(cacheControl = 'no-store'): string[][] {
+  return [
     ['X-Content-Type-Options', 'nosniff'],
     ['Cache-Control', cacheControl],
   ];
-  for (let i = 0; i < headers.length; i += 2) all.push(headers.slice(i, i + 2));
-
-  if (body !== undefined)
-    all.push(['Content-Type', contentType], ['Content-Length', `${body.length}`]);
-  // Of these no length is said (RFC 9110 section 8.6).
-  else if (status !== 204 && status !== 304) all.push(['Content-Length', '0']);
-  return all;
 }
 
-/** The whole head of an answer; `closes` says whether the connection ends behind it. */
+/** What says how long an answer is, and of what type. */
+function bodyHeaders({ status, body, contentType = 'application/json' }: Reply): string[][] {
+  if (body !== undefined)
+    return [
+      ['Content-Type', contentType],
+      ['Content-Length', `${body.length}`],
+    ];
+  // Of these no length is said (RFC 9110 section 8.6).
+  return status === 204 || status === 304 ? [] : [['Content-Length', '0']];
+}
+
+/** All headers of a reply but those of the connection, as pairs of a name and a value. */
+export function headersOf(reply: Reply): string[][] {
+  const { headers } = reply;
+  const own: string[][] = [];
+  for (let i = 0; i < headers.length; i += 2) own.push(headers.slice(i, i + 2));
+  return [...commonHeaders(reply.cacheControl), ...own, ...bodyHeaders(reply)];
+}
+
+/**
+ * The first lines of most heads, by their status: an animal is up to 25 % faster by keeping them
+ * (`make bench PARTS=before`).
+ */
+const starts: string[] = [];
+
+function startOf(status: number, cacheControl?: string): string {
+  let lines = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
+  for (const [name, value] of commonHeaders(cacheControl)) lines += `${name}: ${value}\r\n`;
+  return flat(lines);
+}
+
+/** The whole head of an answer; `closes` says whether the connection ends after it. */
 export function replyHead(reply: Reply, closes: boolean): string {
-  let lines = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
-  for (const [name, value] of headersOf(reply)) lines += `${name}: ${value}\r\n`;
+  const { status, headers, cacheControl } = reply;
+  let lines =
+    cacheControl === undefined
+      ? (starts[status] ??= startOf(status))
+      : startOf(status, cacheControl);
+  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  for (const [name, value] of bodyHeaders(reply)) lines += `${name}: ${value}\r\n`;
   return lines + endLines(closes);
 }
 
