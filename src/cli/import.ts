@@ -172,7 +172,8 @@ async function addAll(file: DraftFile, total: number, target: ImportTarget) {
  * The animals of a file, in pieces to be added together; `done` is how much of the file has been
  * read with them, from 0 to 1.
  *
- * @throws Refusal that names the line by its number
+ * @throws Refusal that names the line by its number; behind the last one, for an `after` that is no
+ * line of the file
  */
 function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   let number = 1;
@@ -195,6 +196,12 @@ function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
 
     yield { drafts, done: end / bytes.length };
   }
+
+  if (after >= number)
+    refuse(
+      `--after ${after} is past the end of ${name}, which has ${countOf(number - 1, 'line')}; ` +
+        'name a line that it has',
+    );
 }
 
 const members = petFields.map(({ name }) => name);
