@@ -13,7 +13,16 @@ import {
   type ImportTarget,
   type PetDraft,
 } from '../index.js';
-import { countOf, logTo, orRefuse, print, printNotice, refuse, showProgress } from './output.js';
+import {
+  countOf,
+  logTo,
+  orRefuse,
+  print,
+  printNotice,
+  program,
+  refuse,
+  showProgress,
+} from './output.js';
 import { readWholeNumber, type Run } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -102,7 +111,7 @@ function showBar(what: string, done: number, count: number): void {
 export async function readSeed(path: string): Promise<Seed> {
   const file = await readWhole(path === '-' ? './-' : path, 0);
   if (file.bytes.length > maxSeedBytes)
-    refuse(`${path} is longer than 16 MiB; use \`import\` for it`);
+    refuse(`${path} is longer than 16 MiB; use \`${program} import\` for it`);
 
   const drafts = [...piecesOf(file)].flatMap((piece) => piece.drafts);
   return { path, drafts, source: digestOf(file) };

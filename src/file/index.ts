@@ -52,7 +52,7 @@ export type { CopyProgress, CopyReport, CopyTarget } from './copy.js';
 export { petLines } from './record-lines.js';
 
 /** What a file storage may be given. */
-export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
+export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
 
 /**
  * Opens a file of JSON Lines, made where missing (F8), for this process alone; records of plugins
@@ -64,7 +64,7 @@ export async function fileStorage(
   path: string,
   options: FileStorageOptions = {},
 ): Promise<PetStorage> {
-  checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
+  checkNames('option of fileStorage', options, ['log', 'clock', 'disk', 'mend']);
   const petsPath = resolve(path);
   const pets = await openFileRecords(petsPath, options, petLines);
   const beside: Promise<{ ready(): Promise<void>; close(): Promise<void> }>[] = [];

@@ -475,7 +475,11 @@ describe('check FILE', { concurrency: 4 }, () => {
       '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
-    assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
+    assertRefused(
+      ended,
+      3,
+      /^bad\.jsonl line 2, byte 35: .*`node dist\/server\.js check bad\.jsonl --salvage OUT`$/m,
+    );
     assert.match(
       ended.stdout,
       /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /,
