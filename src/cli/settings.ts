@@ -157,9 +157,9 @@ export const serverOptions = names.filter(
   (name) => name === '--dev' || optionOf(name).variable !== undefined,
 );
 
-/** The lines of the help about options. */
-export function optionsHelp(): readonly string[] {
-  return names.map((name) => {
+/** The lines of the help about options, all of them where none are named. */
+export function optionsHelp(some: readonly OptionName[] = names): readonly string[] {
+  return some.map((name) => {
     const { variable = '', value = '', about, fallback } = optionOf(name);
     const flag = name.startsWith('--') ? `${name} ${value}` : '';
     const line = `  ${flag.padEnd(25)} ${variable.padEnd(27)} ${about}`;
