@@ -40,8 +40,20 @@ export function docsPlugin(): Plugin {
 
   return ({ route }) => {
     for (const [path, reply] of Object.entries(replies))
-      route({ path, methods: { GET: { handler: () => reply } } });
+      route({
+        path,
+        methods: {
+          GET: {
+            handler: ({ lacksSlash, basePath }) => (lacksSlash ? slashReply(basePath) : reply),
+          },
+        },
+      });
   };
+}
+
+/** Leads from a mount path to the same with a slash behind it, where the page's links work (C58). */
+function slashReply(basePath: string): Reply {
+  return { status: 308, headers: ['Location', basePath.replace(/(\/v1)?$/, '/')] };
 }
 
 function textReply(type: string, text: string): Reply {

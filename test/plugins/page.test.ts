@@ -3,10 +3,18 @@
  * wrong.
  */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { memoryStorage, type PetStorage, type Plugin } from '../../dist/index.js';
+import {
+  createPetstore,
+  memoryStorage,
+  type PetstoreOptions,
+  type PetStorage,
+  type Plugin,
+} from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
+import { atEnd } from '../support/at-end.js';
 import { header } from '../support/client.js';
 import { add, ask, key, start, stored } from '../support/fixture.js';
 import { inBrowser, openPage, type Visit } from './browser.js';
@@ -51,6 +59,69 @@ test('C58 at /: a page without a key, of this machine alone, with a policy; what
   assert.equal((await ask(port, 'HEAD', '/', { authorization: null })).status, 200);
   assert.equal((await ask(port, 'POST', '/', { body: '' })).status, 405);
   assert.equal((await ask((await start(t)).port, 'GET', '/')).status, 404, 'without the plugin');
+});
+
+/** The port of a server that has a petstore at /shop, and asks it as Express does. */
+async function mounted(
+  t: Parameters<typeof openPage>[0],
+  options: Partial<PetstoreOptions> = {},
+): Promise<number> {
+  const { handler, close } = createPetstore({ keys: [key], plugins, ...options });
+  const server = createServer((request, response) => {
+    const originalUrl = request.url ?? '';
+    const [, rest] = /^\/shop(?![^/?])(.*)$/.exec(originalUrl) ?? [];
+    if (rest === undefined) return void response.writeHead(404).end();
+    const url = rest.startsWith('/') ? rest : `/${rest}`;
+    handler(Object.assign(request, { originalUrl, baseUrl: '/shop', url }), response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(t, async () => {
+    server.closeAllConnections();
+    server.close();
+    await close();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return address.port;
+}
+
+test('C58 under a framework: the mount path leads to itself with a slash, where the page is', async (t) => {
+  const port = await mounted(t);
+  const get = (path: string, method = 'GET', from = port): Promise<Response> =>
+    fetch(`http://127.0.0.1:${from}${path}`, { method, redirect: 'manual' });
+  for (const [path, method] of [
+    ['/shop', 'GET'],
+    ['/shop', 'HEAD'],
+    ['/shop?a=b', 'GET'],
+  ] as const) {
+    const answer = await get(path, method);
+    const { status, headers } = answer;
+    assert.deepEqual(
+      [status, headers.get('location'), headers.get('content-type'), await answer.text()],
+      [308, '/shop/', null, ''],
+      `${method} ${path}`,
+    );
+  }
+  assert.match(await (await get('/shop/')).text(), /<title>Petstore<\/title>/);
+  assert.equal((await get('/shop', 'POST')).status, 405);
+  assert.equal((await get('/shop/docs')).status, 200);
+  const bare = await mounted(t, { plugins: [] });
+  assert.equal((await get('/shop', 'GET', bare)).status, 404, 'without the plugin');
+  for (const baseUrl of ['https://a.example/pets/v1', 'https://a.example/pets']) {
+    const answer = await get('/shop', 'GET', await mounted(t, { baseUrl }));
+    assert.deepEqual([answer.status, answer.headers.get('location')], [308, '/pets/'], baseUrl);
+  }
+});
+
+test('C58 in a browser: /shop shows the animals of a petstore at /shop', inBrowser, async (t) => {
+  const storage = memoryStorage({ pets: [{ name: 'Rex', categoryId: 5n }] });
+  const port = await mounted(t, { storage });
+  const { page, complaints } = await openPage(t);
+  await page.goto(`http://127.0.0.1:${port}/shop`);
+  await giveKey(page, key);
+  assert.deepEqual(await table(page, '1'), ['1\tRex\t5\t']);
+  assert.equal(page.url(), `http://127.0.0.1:${port}/shop/`);
+  assert.deepEqual(complaints, []);
 });
 
 test(
