@@ -137,6 +137,9 @@ test(
     assert.deepEqual(await table(page, '1'), ['1\t<b>Rex</b>\t5\t']);
     await page.reload();
     assert.equal((await table(page, '1')).length, 1);
+    // For the tab alone, as the README says.
+    const kept = await page.evaluate('[Object.values(sessionStorage), localStorage.length]');
+    assert.deepEqual(kept, [[key], 0]);
     await page.getByRole('button', { name: 'Forget the key' }).click();
     await page.reload();
     assert.ok(await page.getByLabel('Your key').isVisible());
