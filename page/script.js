@@ -99,9 +99,9 @@ async function showAnimals() {
 /** A cell for each column of the table's head, which names the members of an animal. */
 function rowOf(pet) {
   const row = document.createElement('tr');
-  for (const { dataset } of document.querySelectorAll('th')) {
+  for (const { dataset, className } of document.querySelectorAll('th')) {
     const cell = row.insertCell();
-    cell.dataset.member = dataset.member;
+    cell.className = className;
     cell.dir = 'auto';
     cell.textContent = pet[dataset.member] ?? '';
   }

@@ -69,11 +69,15 @@ function fileReply(type: string, path: string): Reply {
   return textReply(type, readFileSync(path, 'utf8'));
 }
 
-/** The page with a column for each member of an animal, and an option for each status. */
+/**
+ * The page with a column for each field of an animal, behind that of the id, and an option for each
+ * status. A text may be of any length: its column has the class `text`.
+ */
 function animalsPage(path: string): string {
-  const columns = ['id', ...petFields.map(({ name }) => name)].map((name) => {
+  const columns = petFields.map(({ name, type }) => {
     const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-    return `<th scope="col" data-member="${name}">${words}</th>`;
+    const kind = type.schema['type'] === 'string' ? ' class="text"' : '';
+    return `<th scope="col" data-member="${name}"${kind}>${words}</th>`;
   });
   const options = petStatuses.map((status) => `<option>${status}</option>`);
   return readFileSync(path, 'utf8')

@@ -495,7 +495,8 @@ test(
     await page.getByText('There is none here.').waitFor();
     const heads = await page.locator('th').allTextContents();
     const labels = await page.locator('#add-form label').allTextContents();
-    assert.deepEqual(['id', ...labels.map((label) => label.toLowerCase())], heads);
+    assert.ok(labels.length >= 3);
+    for (const label of labels) assert.ok(heads.includes(label.toLowerCase()), label);
     await pressAdd(page);
     const message = await page.locator('#add-error', { hasText: 'must be' }).innerText();
     assert.match(message, /^Category id must be an integer from -\d+ to \d+\.$/);
