@@ -51,7 +51,7 @@ export function docsPlugin(): Plugin {
   };
 }
 
-/** Leads from a mount path to the same with a slash behind it, where links of the page work (C58). */
+/** Leads from a mount path to the same with a slash behind it, where the links work (C58). */
 function slashReply(basePath: string): Reply {
   return { status: 308, headers: ['Location', basePath.replace(/(\/v1)?$/, '/')] };
 }
