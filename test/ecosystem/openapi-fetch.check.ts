@@ -82,15 +82,11 @@ for (const [way, connect] of Object.entries(ways)) {
       [415, 'unsupported_media_type'],
     );
     // @ts-expect-error The types know the three states,
-    assert.deepEqual(await codes(client.GET('/pets', { params: { query: { status: 'lost' } } })), [
-      400,
-      'invalid_parameter',
-    ]);
+    const lost = client.GET('/pets', { params: { query: { status: 'lost' } } });
+    assert.deepEqual(await codes(lost), [400, 'invalid_parameter']);
     // @ts-expect-error of an animal too,
-    assert.deepEqual(
-      await codes(client.POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } })),
-      [400, 'invalid_body'],
-    );
+    const unknown = client.POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } });
+    assert.deepEqual(await codes(unknown), [400, 'invalid_body']);
     // @ts-expect-error and what an animal must have.
     assert.deepEqual(await codes(client.POST('/pets', { body: { name: 'a' } })), [
       400,

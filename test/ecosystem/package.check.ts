@@ -16,7 +16,7 @@ const libraries = Object.keys(manifest.peerDependencies);
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts|d\.ts\.map)|src\/[\w/-]+\.ts|page\/\w+\.\w+)$/;
-const largest = { packed: 260_000, unpacked: 860_000 };
+const largest = { packed: 320_000, unpacked: 1_100_000 };
 
 interface Packed {
   readonly file: string;
