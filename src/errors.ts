@@ -33,11 +33,13 @@ export const errorCodes = {
   unsupported_media_type: { status: 415 },
   expectation_failed: { status: 417 },
   idempotency_mismatch: { status: 422 },
-  too_many_requests: { status: 429 },
+  too_many_requests: { status: 429, isRetryable: true },
   headers_too_large: { status: 431, endsConnection: true },
   internal_error: { status: 500 },
   not_implemented: { status: 501 },
+  bad_gateway: { status: 502 },
   unavailable: { status: 503, isRetryable: true },
+  gateway_timeout: { status: 504 },
 } satisfies Record<string, CodeMeaning>;
 
 /** The same, for a code that may be none of them. */

@@ -44,8 +44,8 @@ function startOf(status: number, cacheControl?: string): string {
   return flat(lines);
 }
 
-/** The whole head of an answer; `closes` says whether the connection ends after it. */
-export function replyHead(reply: Reply, closes: boolean): string {
+/** The whole head of an answer, which ends so (see {@link HeadEnds}). */
+export function replyHead(reply: Reply, end: string): string {
   const { status, headers, cacheControl } = reply;
   let lines =
     cacheControl === undefined
@@ -53,7 +53,7 @@ export function replyHead(reply: Reply, closes: boolean): string {
       : startOf(status, cacheControl);
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   for (const [name, value] of bodyHeaders(reply)) lines += `${name}: ${value}\r\n`;
-  return lines + endLines(closes);
+  return lines + end;
 }
 
 /**
@@ -67,36 +67,62 @@ const sent = new WeakMap<Reply, { end: string; text: string }>();
  *
  * @param body - The body of the reply, or empty for HEAD.
  */
-export function replyText(reply: Reply, body: string, closes: boolean): string {
-  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, closes) + body;
+export function replyText(reply: Reply, body: string, end: string): string {
+  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, end) + body;
 
-  const end = endLines(closes);
   const kept = sent.get(reply);
   if (kept?.end === end) return kept.text;
-  const text = flat(replyHead(reply, closes) + body);
+  const text = flat(replyHead(reply, end) + body);
   sent.set(reply, { end, text });
   return text;
 }
 
-let second = 0;
-let keepAliveEnd = '';
-let closeEnd = '';
-
 /**
- * The last lines of a head: the date (RFC 9110 section 6.6.1), made once a second, and whether the
+ * The last lines of heads: the date (RFC 9110 section 6.6.1), made once a second, and whether the
  * connection goes on.
  */
-function endLines(closes: boolean): string {
-  const now = Math.floor(Date.now() / 1000);
-  if (now !== second) {
-    second = now;
-    const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
-    keepAliveEnd = flat(
-      `${date}Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`,
-    );
-    closeEnd = flat(`${date}Connection: close\r\n\r\n`);
+export class HeadEnds {
+  readonly #now: () => number;
+  #second = Number.NaN;
+  #keepsAlive = '';
+  #closes = '';
+
+  /** @param now - Answers milliseconds since the epoch; where it throws, there is no date. */
+  constructor(now: () => number) {
+    this.#now = now;
   }
-  return closes ? closeEnd : keepAliveEnd;
+
+  /** The lines of a head behind which the connection closes, or not. */
+  of(closes: boolean): string {
+    const second = this.#secondNow();
+    if (!Object.is(second, this.#second) || this.#closes === '') {
+      this.#second = second;
+      const date = Number.isNaN(second) ? '' : `Date: ${dateText(1000 * second)}\r\n`;
+      const keepAlive = `Keep-Alive: timeout=${keepAliveMs / 1000}`;
+      this.#keepsAlive = flat(`${date}Connection: keep-alive\r\n${keepAlive}\r\n\r\n`);
+      this.#closes = flat(`${date}Connection: close\r\n\r\n`);
+    }
+    return closes ? this.#closes : this.#keepsAlive;
+  }
+
+  #secondNow(): number {
+    try {
+      return Math.floor(this.#now() / 1000);
+    } catch {
+      return Number.NaN;
+    }
+  }
+}
+
+/** A time as the header Date has it (RFC 9110 section 5.6.7), of milliseconds since the epoch. */
+export function dateText(ms: number): string {
+  return new Date(ms).toUTCString();
+}
+
+/** The first half of a body. */
+export function halfOf({ body }: Reply): string {
+  const text = String(body ?? '');
+  return text.slice(0, text.length >> 1);
 }
 
 /**
