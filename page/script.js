@@ -9,18 +9,48 @@ function parseExactly(text) {
   return JSON.parse(text.replace(tokens, (token) => (token[0] === '"' ? token : `"${token}"`)));
 }
 
-/** Asks the server; throws an Error with its words, and lets go of a key that is not accepted. */
+/** The list, the animal or the error in a text; undefined where no petstore answers such a text. */
+function bodyOf(text, isOk) {
+  let body;
+  try {
+    body = parseExactly(text);
+  } catch {
+    return undefined;
+  }
+
+  const isError = typeof body?.message === 'string';
+  const isFound = Array.isArray(body) || typeof body?.id === 'string';
+  return (isOk ? isFound : isError) ? body : undefined;
+}
+
+/** Says what came in place of an answer, such as the error of a proxy, or the page of a login. */
+function foreignError({ type, status, headers }) {
+  const [mediaType] = (headers.get('Content-Type') ?? '').split(';');
+  const parts = [`status ${status}`, ...(mediaType === '' ? [] : [mediaType])];
+  const what = type === 'opaqueredirect' ? 'a redirect elsewhere' : parts.join(', ');
+  const from = 'It may be of a proxy or a login in front of the server.';
+  return new Error(`What came is no answer of a petstore: ${what}. ${from}`);
+}
+
+/**
+ * Asks the server; throws an Error with its words, and lets go of a key that is not accepted. Only
+ * an error of a petstore has a `status` and a `code`.
+ */
 async function ask(address, { headers = {}, ...options } = {}) {
   const token = `Bearer ${sessionStorage.getItem(keyName)}`;
   const all = { Authorization: token, 'Content-Type': 'application/json', ...headers };
   let response;
-  let body;
+  let text;
   try {
-    response = await fetch(address, { ...options, headers: all });
-    body = parseExactly(await response.text());
+    // A petstore redirects no request of its API. A redirected POST would become a GET.
+    response = await fetch(address, { ...options, headers: all, redirect: 'manual' });
+    text = await response.text();
   } catch {
     throw new Error('The server cannot be reached; try again.');
   }
+
+  const body = bodyOf(text, response.ok);
+  if (body === undefined) throw foreignError(response);
   if (response.status === 401) showKeyForm(body.message);
   const { ok, status } = response;
   if (!ok) throw Object.assign(new Error(body.message), { status, code: body.code });
@@ -69,8 +99,9 @@ async function showAnimals() {
 /** A cell for each column of the table's head, which names the members of an animal. */
 function rowOf(pet) {
   const row = document.createElement('tr');
-  for (const { dataset } of document.querySelectorAll('th')) {
+  for (const { dataset, className } of document.querySelectorAll('th')) {
     const cell = row.insertCell();
+    cell.className = className;
     cell.dir = 'auto';
     cell.textContent = pet[dataset.member] ?? '';
   }
@@ -79,8 +110,15 @@ function rowOf(pet) {
 
 at('key-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  sessionStorage.setItem(keyName, at('key').value.trim());
+  const key = at('key').value.trim();
   at('key').value = '';
+  // Of other texts some fit in no header: `fetch` would fail as if the server were away.
+  if (!/^[!-~]+$/.test(key))
+    return showKeyForm(
+      'This cannot be a key: a key has only letters, digits and signs of ASCII, and no space.',
+    );
+
+  sessionStorage.setItem(keyName, key);
   at('key-error').textContent = '';
   await showAnimals();
   if (!at('store').hidden) at('animals').focus();
@@ -118,9 +156,31 @@ function noteRefusal({ status = 0, code }) {
   if (code === 'invalid_parameter') keepsKeys = false;
 }
 
+/** An integer without a plus sign or zeros in front, as JSON wants it; any other text as it is. */
+function plainInteger(text) {
+  return text.replace(/^(?:\+|(-))?0*(0|[1-9]\d*)$/, '$1$2');
+}
+
+/** A message that calls a field what the head of its column calls it, and not by its JSON name. */
+function inWords(message) {
+  let words = message;
+  for (const { dataset, textContent } of document.querySelectorAll('th'))
+    words = words.replaceAll(dataset.member, textContent);
+  return words;
+}
+
 at('add-form').addEventListener('submit', async (event) => {
   event.preventDefault();
   const category = at('category').value.trim();
+  const plain = plainInteger(category);
+  if (plain !== category) {
+    at('added').textContent = '';
+    at('add-error').textContent = inWords(
+      `categoryId has zeros or a plus sign in front; write ${plain}.`,
+    );
+    return;
+  }
+
   // Digits go as they are, to the last; of anything else the server says what is wrong.
   const categoryId = /^-?(0|[1-9]\d*)$/.test(category) ? category : JSON.stringify(category);
   const status = at('status').value === '' ? '' : `,"status":"${at('status').value}"`;
@@ -137,7 +197,7 @@ at('add-form').addEventListener('submit', async (event) => {
     await showAnimals();
   } catch (error) {
     noteRefusal(error);
-    at('add-error').textContent = error.message;
+    at('add-error').textContent = inWords(error.message);
   }
   at('add').disabled = false;
 });

@@ -198,6 +198,7 @@ class RequestService {
         keyName,
         idempotencyKey: head.idempotencyKey,
         basePath: this.#basePathOf(message),
+        lacksSlash: message.lacksSlash === true,
       };
       const reply = await hooks.handle(operation, request, message, resource.path);
       return this.#answerBy(reply, message, resource, keyName);

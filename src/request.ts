@@ -9,6 +9,8 @@ export interface Message {
   readonly target: string;
   /** Where a framework mounted the petstore (C56). */
   readonly mountPath?: string | undefined;
+  /** Whether the client asked a framework for that path itself, without a slash behind it (C58). */
+  readonly lacksSlash?: boolean;
   /** The client's IP address, while it is known. */
   readonly clientAddress?: string | undefined;
   /** When its head had come, by `performance.now()`. */

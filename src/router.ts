@@ -25,6 +25,12 @@ export interface OperationRequest {
   readonly idempotencyKey: string | undefined;
   /** What stands for `/v1` in links (C56). In `Location` and `Link` of a reply it is put by us. */
   readonly basePath: string;
+
+  /**
+   * Whether the path is the one that a framework mounted the petstore at, without the slash behind
+   * it. To the routes that is `/`, but relative links of a page would not lead below it (C58).
+   */
+  readonly lacksSlash: boolean;
 }
 
 /** One method of a route. */

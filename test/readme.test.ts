@@ -24,6 +24,7 @@ import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
 import { testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
+import { folder, start } from './support/process.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -160,6 +161,61 @@ test('the README has every flag, variable, default and command of the help, and 
     .replaceAll('npm install --ignore-scripts', '')
     .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
   for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
+});
+
+test('each row of the README’s quick start names one thing, and that is there after a first start', async (t) => {
+  const cwd = folder(t);
+  const { url } = await start(t, ['--dev'], { cwd, env: { PETSTORE_API_KEYS: '' } });
+  const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
+  const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
+  assert.ok(rows.length >= 7, `${rows.length} rows`);
+  for (const [row, what = '', where = ''] of rows) {
+    const place = /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
+    assert.ok(!what.includes(';'), row);
+    if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
+    else assert.ok(existsSync(join(cwd, place)), row);
+  }
+});
+
+test('a document that says how to install a library names the major version that the package asks for', () => {
+  const { peerDependencies } = JSON.parse(textOf('package.json'));
+  const named = names.flatMap((name) =>
+    [...textOf(name).matchAll(/npm install (?:--[a-z-]+ )*([a-z][a-z-]*)(@\S+?)?[`\n ]/g)].map(
+      ([, library = '', version]) => ({ name, library, version }),
+    ),
+  );
+  const missing = Object.keys(peerDependencies).filter(
+    (library) => !named.some((each) => each.library === library),
+  );
+  assert.deepEqual(missing, []);
+  for (const { name, library, version } of named)
+    assert.equal(version, `@${/\d+/.exec(peerDependencies[library])?.[0]}`, `${name}: ${library}`);
+});
+
+test('the commands of the documents exist, and take the flags that they are given', async () => {
+  const lines = names.flatMap((name) => {
+    const text = textOf(name);
+    const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
+      block.split('\n'),
+    );
+    const inline = [...text.matchAll(/`(node dist\/server\.js [^`]*)`/g)].map(
+      ([, line = '']) => line,
+    );
+    return [...blocks, ...inline].flatMap((line) => {
+      const [, words] =
+        /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
+      return words === undefined ? [] : [{ name, words: words.trim().split(' ') }];
+    });
+  });
+  assert.ok(lines.length >= 10, `${lines.length}`);
+  for (const { name, words } of lines) {
+    const commands = words.slice(0, 1).filter((word) => /^[a-z]/.test(word));
+    const args = [join(root, 'dist/server.js'), ...commands, '--help'];
+    // A word that is no command is refused, which rejects.
+    const { stdout: help } = await run(process.execPath, args);
+    for (const word of words.filter((each) => each.startsWith('--') && each !== '--help'))
+      assert.match(help, new RegExp(`^  ${word} `, 'm'), `${name}: ${words.join(' ')}`);
+  }
 });
 
 test('the error codes of the README are those of the code', () => {

@@ -2,7 +2,7 @@
  * The `check` command: says what a storage file holds, and saves what is sound of a damaged one.
  */
 import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
-import { countOf, print, printNotice, Refusal, refuse } from './output.js';
+import { countOf, print, printNotice, program, Refusal, refuse } from './output.js';
 import type { Run } from './settings.js';
 
 /**
@@ -48,7 +48,7 @@ async function report(path: string) {
 
   if (verdict !== 'damaged') return;
 
-  const command = `check ${path} --salvage OUT`;
+  const command = `${program} check ${path} --salvage OUT`;
   const mend = `put a backup in its place, or save what is sound by \`${command}\``;
   printNotice(`${path} ${place}; a start refuses this file: ${mend}`);
   process.exitCode = 3;

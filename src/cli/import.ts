@@ -13,7 +13,16 @@ import {
   type ImportTarget,
   type PetDraft,
 } from '../index.js';
-import { countOf, logTo, orRefuse, print, printNotice, refuse, showProgress } from './output.js';
+import {
+  countOf,
+  logTo,
+  orRefuse,
+  print,
+  printNotice,
+  program,
+  refuse,
+  showProgress,
+} from './output.js';
 import { readWholeNumber, type Run } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -102,7 +111,7 @@ function showBar(what: string, done: number, count: number): void {
 export async function readSeed(path: string): Promise<Seed> {
   const file = await readWhole(path === '-' ? './-' : path, 0);
   if (file.bytes.length > maxSeedBytes)
-    refuse(`${path} is longer than 16 MiB; use \`import\` for it`);
+    refuse(`${path} is longer than 16 MiB; use \`${program} import\` for it`);
 
   const drafts = [...piecesOf(file)].flatMap((piece) => piece.drafts);
   return { path, drafts, source: digestOf(file) };
@@ -172,7 +181,8 @@ async function addAll(file: DraftFile, total: number, target: ImportTarget) {
  * The animals of a file, in pieces to be added together; `done` is how much of the file has been
  * read with them, from 0 to 1.
  *
- * @throws Refusal that names the line by its number
+ * @throws Refusal that names the line by its number; behind the last one, for an `after` that is no
+ * line of the file
  */
 function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
   let number = 1;
@@ -195,6 +205,12 @@ function* piecesOf({ name, bytes, after, ignored }: DraftFile) {
 
     yield { drafts, done: end / bytes.length };
   }
+
+  if (after >= number)
+    refuse(
+      `--after ${after} is past the end of ${name}, which has ${countOf(number - 1, 'line')}; ` +
+        'name a line that it has',
+    );
 }
 
 const members = petFields.map(({ name }) => name);

@@ -16,28 +16,78 @@ import {
 
 /** A command of the command line. */
 interface Command {
+  /** What the help says of it: each form in a line, and what that does. */
+  readonly usage: string;
   /** The options that it takes; any other flag is refused. */
   readonly options: readonly OptionName[];
+  /** Whole command lines, for its own help. */
+  readonly examples: string;
   /** Imports its module, only when the command runs: a server starts faster so. */
   readonly load: () => Promise<{ readonly run: Run }>;
 }
 
-/** What runs without the name of a command. */
-const start: Command = { options: serverOptions, load: () => import('./start.js') };
+/** What runs without the name of a command; the help of all says how. */
+const start: Command = {
+  usage: '',
+  options: serverOptions,
+  examples: '',
+  load: () => import('./start.js'),
+};
 
 const commands = new Map(
   Object.entries<Command>({
-    keys: { options: ['--keys-file', '--expires'], load: () => import('./keys.js') },
-    import: { options: ['--storage', '--after'], load: () => import('./import.js') },
-    copy: { options: ['--from', '--to'], load: () => import('./copy.js') },
-    migrate: { options: ['--storage'], load: () => import('./migrate.js') },
-    check: { options: ['--salvage'], load: () => import('./check.js') },
+    keys: {
+      usage: `
+  keys add NAME [--expires TIME]    make a key, print it once, keep its digest in the keys file
+  keys list                         list names, when made, when they expire
+  keys revoke NAME                  take a key out; a running server follows within 2 seconds`,
+      options: ['--keys-file', '--expires'],
+      examples: `
+  ${program} keys add alice --expires 90d
+  ${program} keys revoke alice`,
+      load: () => import('./keys.js'),
+    },
+    import: {
+      usage: `
+  import FILE [--after LINE]        add animals of JSON Lines, checked first; - is standard input`,
+      options: ['--storage', '--after'],
+      examples: `
+  ${program} import data/animals.jsonl
+  ${program} import data/animals.jsonl --after 100 --storage file:/srv/pets.jsonl`,
+      load: () => import('./import.js'),
+    },
+    copy: {
+      usage: `
+  copy --from STORAGE --to STORAGE  copy all with their ids, and compare; run again, it goes on`,
+      options: ['--from', '--to'],
+      examples: `
+  ${program} copy --from file:data/pets.jsonl --to file:data/copy.jsonl
+  ${program} copy --from file:data/pets.jsonl --to postgres://owner:secret@db.example/petstore`,
+      load: () => import('./copy.js'),
+    },
+    migrate: {
+      usage: `
+  migrate --storage postgres://…    make the tables of a database, or bring them up to date`,
+      options: ['--storage'],
+      examples: `
+  ${program} migrate --storage postgres://owner:secret@db.example/petstore`,
+      load: () => import('./migrate.js'),
+    },
+    check: {
+      usage: `
+  check FILE [--salvage OUT]        say what a storage file holds, and whether it is sound`,
+      options: ['--salvage'],
+      examples: `
+  ${program} check data/pets.jsonl
+  ${program} check data/pets.jsonl --salvage data/saved.jsonl`,
+      load: () => import('./check.js'),
+    },
   }),
 );
 
 /**
  * Runs the command line of this process. Where that fails it prints the reason and exits by 2 for a
- * Refusal, 3 for an error of a storage, and 70 for a fault of ours.
+ * Refusal, 3 for an error of a storage, and 70 for an error of this program.
  */
 export async function main(): Promise<void> {
   // The reader of a pipe may be gone. That must not end a server, and `print` sees to the result of
@@ -65,11 +115,13 @@ async function runCommand(settings: Settings): Promise<void> {
     return print([version]);
   }
 
-  if (settings.find('--help') || name === 'help') return print(help());
+  if (name === 'help') return print(help());
 
   const command = name === undefined ? start : commands.get(name);
   if (command === undefined)
     refuse(`unknown command ${name}${suggestion(name ?? '', [...commands.keys(), 'help'])}`);
+  if (settings.find('--help')) return print(command === start ? help() : helpOf(command));
+
   settings.refuseOthers(command.options, name ?? 'a start');
 
   // `server.ts` keeps SIGHUP from ending a process that starts; a command ends with its terminal.
@@ -79,26 +131,29 @@ async function runCommand(settings: Settings): Promise<void> {
   return module.run(settings, operands);
 }
 
-/** The lines of the help. */
+/** The lines of the help of one command. */
+function helpOf({ usage, options, examples }: Command): readonly string[] {
+  return `Usage, after ${program}:
+${usage}
+
+Options and their environment variables:
+${optionsHelp(options).join('\n')}
+
+Examples:${examples}`.split('\n');
+}
+
+/** The lines of the help of all. */
 function help(): readonly string[] {
-  const importing = 'add animals from JSON Lines, all checked first; - is standard input';
-  const checking = 'say what a storage file holds, and whether a server would start on it';
+  const usages = [...commands.values()].map(({ usage }) => usage);
   const refusals = '2 a bad option, key or file; 3 no usable storage';
   const ending = 'SIGTERM and SIGINT finish the requests under way';
 
   return `Petstore: a server of animals over HTTP and JSON.
 
 Usage: ${program} [options], or one of these commands in front of them
+${usages.join('')}
 
-  keys add NAME [--expires TIME]    make a key, print it once, keep its digest in the keys file
-  keys list                         list names, when made, when they expire
-  keys revoke NAME                  take a key out; a running server follows within 2 seconds
-  import FILE [--after LINE]        ${importing}
-  copy --from STORAGE --to STORAGE  copy all with their ids, and compare; run again, it goes on
-  migrate --storage postgres://…    make the tables of a database, or bring them up to date
-  check FILE [--salvage OUT]        ${checking}
-
-Without a command it serves. It needs at least one API key.
+COMMAND --help prints the help of one command. Without a command it serves, and needs an API key.
 
 Options and their environment variables; a flag beats the environment, which beats the default:
 ${optionsHelp().join('\n')}
@@ -106,7 +161,7 @@ ${optionsHelp().join('\n')}
 Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:
 ${pluginsHelp().join('\n')}
 
-Exit codes: 0 fine; 1 not closed in time; ${refusals}; 70 a fault of ours.
+Exit codes: 0 fine; 1 not closed in time; ${refusals}; 70 an error in this program.
 ${ending}; SIGHUP reads the keys file and the TLS files again.
 
 Examples:

@@ -55,8 +55,9 @@ function readKeysFile(path: string): readonly StoredKey[] {
   } catch (error) {
     // The reader of JSON ends its sentence with a full stop, and here the sentence goes on.
     const reason = reasonOf(error).replace(/\.$/, '');
-    const mend = 'mend it, make one with `keys add NAME`, or name another with --keys-file';
-    refuse(`keys file ${path} cannot be used: ${reason}; ${mend} or PETSTORE_KEYS_FILE`);
+    const mend = `mend it, make one with \`${program} keys add NAME\`, or name another`;
+    const options = 'with --keys-file or PETSTORE_KEYS_FILE';
+    refuse(`keys file ${path} cannot be used: ${reason}; ${mend} ${options}`);
   }
 }
 
@@ -245,7 +246,7 @@ function refuseInactive(keys: readonly KeyEntry[]): void {
 }
 
 async function readOrMakeDevKey(): Promise<string> {
-  const mend = 'make the folder writable, or use `keys add` without --dev';
+  const mend = `make the folder writable, or use \`${program} keys add\` without --dev`;
 
   const key = await orRefuse(`--dev cannot use ${devPath}`, mend, async () => {
     const readText = () => fs.readFileSync(devPath, 'latin1');
@@ -310,7 +311,7 @@ async function add(path: string, name: string, lifeMs: number | undefined) {
   });
 
   const loss = `the key ${name} is in ${path}, but was shown to nobody`;
-  await print([key], `${loss}; take it out with \`keys revoke ${name}\``);
+  await print([key], `${loss}; take it out with \`${program} keys revoke ${name}\``);
   printNotice(
     `The digest of this key is in ${path} as ${name}; the key itself is shown this once.`,
   );
@@ -319,7 +320,7 @@ async function add(path: string, name: string, lifeMs: number | undefined) {
 async function revoke(path: string, name: string) {
   // The name is looked for before `changeFile`, which would make the folder of a missing file.
   if (readKeysIfThere(path).every((key) => key.name !== name))
-    refuse(`there is no key named ${name} in ${path}; \`keys list\` shows all`);
+    refuse(`there is no key named ${name} in ${path}; \`${program} keys list\` shows all`);
 
   await changeFile(path, (present) => present.filter((key) => key.name !== name));
   printNotice(`${name} is revoked; a running server refuses it within 2 seconds.`);

@@ -49,12 +49,12 @@ const options = {
   '--clock': {
     variable: 'PETSTORE_CLOCK',
     value: 'TIME',
-    about: 'with memory: alone: the time that it is at the start',
+    about: 'the time at which the clock starts; with memory: alone',
   },
 
   PETSTORE_API_KEYS: {
     variable: 'PETSTORE_API_KEYS',
-    about: 'API keys, comma between',
+    about: 'API keys, separated by commas',
   },
   '--keys-file': {
     variable: 'PETSTORE_KEYS_FILE',
@@ -65,13 +65,13 @@ const options = {
   '--plugin': {
     variable: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
-    about: 'see below; repeatable; commas in the variable',
+    about: 'see below; may be repeated; in the variable, commas',
     isRepeatable: true,
   },
   '--cors-origin': {
     variable: 'PETSTORE_CORS_ORIGINS',
     value: 'ORIGIN',
-    about: 'whose pages may call; repeatable likewise',
+    about: 'an origin whose pages may call; may be repeated too',
     isRepeatable: true,
   },
 
@@ -157,9 +157,9 @@ export const serverOptions = names.filter(
   (name) => name === '--dev' || optionOf(name).variable !== undefined,
 );
 
-/** The lines of the help about options. */
-export function optionsHelp(): readonly string[] {
-  return names.map((name) => {
+/** The lines of the help about options, all of them where none are named. */
+export function optionsHelp(some: readonly OptionName[] = names): readonly string[] {
+  return some.map((name) => {
     const { variable = '', value = '', about, fallback } = optionOf(name);
     const flag = name.startsWith('--') ? `${name} ${value}` : '';
     const line = `  ${flag.padEnd(25)} ${variable.padEnd(27)} ${about}`;

@@ -11,7 +11,7 @@ import {
   type PetStorage,
   type TextTarget,
 } from '../index.js';
-import { refuse } from './output.js';
+import { program, refuse } from './output.js';
 import type { Setting } from './settings.js';
 
 /** A storage that lasts, which an option names. */
@@ -62,23 +62,25 @@ export async function readStorage({ text, from }: Setting): Promise<NamedStorage
 
 function fileOf(text: string): NamedStorage {
   const path = text.slice('file:'.length);
+  const mend = `see \`${program} check ${path}\``;
 
   return {
     text,
     place: existsSync(path) ? realpathSync(path) : '',
 
-    open: (_use, log) => fileStorage(path, { log }),
+    open: (_use, log) => fileStorage(path, { log, mend }),
 
     openImport: async (source, log) => {
       let openingLog: Log | undefined = log;
-      const target = await fileImport(path, source, { log: (...line) => openingLog?.(...line) });
+      const openLog: Log = (...line) => openingLog?.(...line);
+      const target = await fileImport(path, source, { log: openLog, mend });
       // Once the target is open, the import itself says why it failed.
       openingLog = undefined;
       return target;
     },
 
     seed: async (drafts, source, log) => {
-      const target = await fileImport(path, source, { log });
+      const target = await fileImport(path, source, { log, mend });
       try {
         if (target.isEmpty) await target.add(drafts);
       } finally {
@@ -113,7 +115,7 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
 
   const refuseMissing = (error: unknown): never => {
     if (!(error instanceof postgres.MissingTables)) throw error;
-    const mend = 'make them with `petstore migrate --storage URL`';
+    const mend = `make them with \`${program} migrate --storage URL\``;
     refuse(`${from} ${text} has no tables of this petstore; ${mend}`);
   };
 

@@ -49,7 +49,7 @@ export {
 export { petLines } from './record-lines.js';
 
 /** What a file storage may be given. */
-export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk'>;
+export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
 
 /**
  * Opens a file of JSON Lines, which is made where it is missing (F8), for this process alone. The
@@ -61,7 +61,7 @@ export async function fileStorage(
   path: string,
   options: FileStorageOptions = {},
 ): Promise<PetStorage> {
-  checkNames('option of fileStorage', options, ['log', 'clock', 'disk']);
+  checkNames('option of fileStorage', options, ['log', 'clock', 'disk', 'mend']);
 
   const petsPath = resolve(path);
   const pets = await openFileRecords(petsPath, options, petLines);

@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { PetstoreError } from '../errors.js';
+import { splitTarget } from '../request.js';
 
 /** The headers that the petstore reads, and the members of a head that they become. */
 const headers = {
@@ -123,4 +124,13 @@ export function mountPathOf(request: object): string | undefined {
   return typeof baseUrl === 'string' && /^(?:\/[\w.~!$&'()*+,;=:@%-]+)+$/.test(baseUrl)
     ? baseUrl
     : undefined;
+}
+
+/**
+ * Whether the client asked for the mount path itself, without a slash behind it (C58). Express and
+ * the like give the petstore `/` for that as well: only their `originalUrl` tells the two apart.
+ */
+export function lacksSlash(request: object): boolean {
+  const originalUrl = 'originalUrl' in request ? request.originalUrl : undefined;
+  return typeof originalUrl === 'string' && splitTarget(originalUrl).path === mountPathOf(request);
 }

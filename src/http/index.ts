@@ -9,7 +9,7 @@ import { checkNames } from '../options.js';
 import type { Reply } from '../reply.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import type { Service, Shared } from './connection.js';
-import { headerOf, headOf, mountPathOf, parseHead } from './head.js';
+import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
 import { lingerMs } from './node.js';
 import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
 import { headersOf, UnsentBytes, dateText, halfOf, HeadEnds } from './wire.js';
@@ -77,6 +77,7 @@ export class Endpoint {
       method: request.method ?? '',
       target: request.url ?? '',
       mountPath: mountPathOf(request),
+      lacksSlash: lacksSlash(request),
       clientAddress: request.socket?.remoteAddress,
       startedAt: performance.now(),
       readHead: () => parseHead(request),

@@ -40,8 +40,20 @@ export function docsPlugin(): Plugin {
 
   return ({ route }) => {
     for (const [path, reply] of Object.entries(replies))
-      route({ path, methods: { GET: { handler: () => reply } } });
+      route({
+        path,
+        methods: {
+          GET: {
+            handler: ({ lacksSlash, basePath }) => (lacksSlash ? slashReply(basePath) : reply),
+          },
+        },
+      });
   };
+}
+
+/** Leads from a mount path to the same with a slash behind it, where the links work (C58). */
+function slashReply(basePath: string): Reply {
+  return { status: 308, headers: ['Location', basePath.replace(/(\/v1)?$/, '/')] };
 }
 
 function textReply(type: string, text: string): Reply {
@@ -57,11 +69,15 @@ function fileReply(type: string, path: string): Reply {
   return textReply(type, readFileSync(path, 'utf8'));
 }
 
-/** The page with a column for each member of an animal, and an option for each status. */
+/**
+ * The page with a column for each field of an animal, behind that of the id, and an option for each
+ * status. A text may be of any length: its column has the class `text`.
+ */
 function animalsPage(path: string): string {
-  const columns = ['id', ...petFields.map(({ name }) => name)].map((name) => {
+  const columns = petFields.map(({ name, type }) => {
     const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-    return `<th scope="col" data-member="${name}">${words}</th>`;
+    const kind = type.schema['type'] === 'string' ? ' class="text"' : '';
+    return `<th scope="col" data-member="${name}"${kind}>${words}</th>`;
   });
   const options = petStatuses.map((status) => `<option>${status}</option>`);
   return readFileSync(path, 'utf8')

@@ -88,7 +88,7 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
     );
 
   const { default: driver } = await import('pg').catch((cause: unknown) => {
-    const problem = `PostgreSQL needs the package pg: npm install pg (${reasonOf(cause)})`;
+    const problem = `PostgreSQL needs the package pg: npm install pg@8 (${reasonOf(cause)})`;
     throw new PetstoreError('storage_unusable', problem, { cause });
   });
 

@@ -117,7 +117,7 @@ test('the document has them', async () => {
 test('the page has a column and an option', async () => {
   const petstore = createPetstore({ keys: [key], plugins: [docsPlugin()] });
   const page = await (await petstore.fetch('http://any/')).text();
-  assert.ok(page.includes('<th scope="col" data-member="breed">breed</th>'), page);
+  assert.ok(page.includes('<th scope="col" data-member="breed" class="text">breed</th>'), page);
   assert.equal(page.split('<option>adopted</option>').length, 3);
 });
 

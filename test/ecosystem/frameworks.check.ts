@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import express from 'express';
 import fastify from 'fastify';
+import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
 import { key, petstoreOf } from './scene.js';
 
@@ -61,13 +62,18 @@ for (const mounted of ['', '/shop']) {
       express.json(),
       (request, response) => void response.json({ own: request.body }),
     );
-    app.use(mounted, petstoreOf(t).handler);
+    app.use(mounted, petstoreOf(t, [docsPlugin()]).handler);
     const server = app.listen(0, '127.0.0.1');
     atEnd(t, () => server.close());
     await new Promise((resolve) => server.once('listening', resolve));
     const address = server.address();
     assert.ok(typeof address === 'object' && address !== null);
-    await session(`http://127.0.0.1:${address.port}`, mounted);
+    const origin = `http://127.0.0.1:${address.port}`;
+    await session(origin, mounted);
+    // The page has relative links, and so a slash behind the mount path (C58).
+    const page = await fetch(origin + mounted);
+    assert.deepEqual([page.status, page.url], [200, `${origin}${mounted}/`]);
+    assert.match(await page.text(), /<title>Petstore<\/title>/);
   });
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { createPetstore, type Petstore } from '../../dist/index.js';
+import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd } from '../support/at-end.js';
 import { folder, Running } from '../support/process.js';
@@ -21,8 +21,8 @@ export const programs = {
 } as const;
 
 /** A petstore that closes behind the test. */
-export function petstoreOf(t: TestContext): Petstore {
-  const petstore = createPetstore({ keys: [key], plugins: [ordersPlugin()] });
+export function petstoreOf(t: TestContext, more: readonly Plugin[] = []): Petstore {
+  const petstore = createPetstore({ keys: [key], plugins: [ordersPlugin(), ...more] });
   atEnd(t, petstore.close);
   return petstore;
 }

@@ -13,6 +13,7 @@ import { atEnd } from '../support/at-end.js';
 import {
   createPetstore,
   PetstoreError,
+  type Petstore,
   type PetstoreOptions,
   type Plugin,
 } from '../../dist/index.js';
@@ -26,7 +27,7 @@ const body = '{"name":"a","categoryId":1}';
 /** A petstore behind somebody else's server. */
 async function embed(
   t: TestContext,
-  wrap: (handler: RequestListener) => RequestListener,
+  wrap: (handler: Petstore['handler']) => RequestListener,
   options: Partial<PetstoreOptions> = {},
 ): Promise<number> {
   const { handler, close } = createPetstore({
@@ -568,6 +569,22 @@ test('handler gives its framework the error where that gave next', async (t) => 
   atEnd(t, () => client.destroy());
   assert.equal((await client.answer('POST')).status, 599);
   assert.match(String(errors[0]), /mount the petstore before any body parser/);
+});
+
+test('handler answers what it does not know with 404 or 405, and passes nothing on', async (t) => {
+  const passedOn: unknown[] = [];
+  const port = await embed(t, (handler: Petstore['handler']) => (request, response) => {
+    handler(request, response, (error) => void passedOn.push(error));
+  });
+  for (const [path, status] of [
+    ['/', 404],
+    ['/own', 404],
+    ['/v1', 404],
+    ['/v1/pets/1/own', 404],
+  ] as const)
+    assert.equal((await ask(port, 'GET', path)).status, status, path);
+  assert.equal((await ask(port, 'DELETE', '/v1/pets')).status, 405);
+  assert.deepEqual(passedOn, []);
 });
 
 test('fetch takes strings, URLs and init as the platform’s does, and rejects what that rejects', async () => {

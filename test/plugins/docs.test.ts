@@ -59,6 +59,9 @@ test(
       .locator('.auth-btn-wrapper')
       .getByRole('button', { name: 'Apply credentials' })
       .click();
+    // As the README says: beyond the tab, until "Logout".
+    const kept = await page.evaluate('[localStorage.authorized, sessionStorage.length]');
+    assert.ok(Array.isArray(kept) && String(kept[0]).includes(key) && kept[1] === 0, String(kept));
     await page.goto(`${home}/docs/`);
     const servers = page.locator('.servers option');
     // None is shown before the document is read.

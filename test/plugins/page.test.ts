@@ -3,10 +3,18 @@
  * wrong.
  */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
-import type { Page } from 'playwright-core';
-import { memoryStorage, type PetStorage, type Plugin } from '../../dist/index.js';
+import type { Page, Route } from 'playwright-core';
+import {
+  createPetstore,
+  memoryStorage,
+  type PetstoreOptions,
+  type PetStorage,
+  type Plugin,
+} from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
+import { atEnd } from '../support/at-end.js';
 import { header } from '../support/client.js';
 import { add, ask, key, start, stored } from '../support/fixture.js';
 import { inBrowser, openPage, type Visit } from './browser.js';
@@ -53,6 +61,69 @@ test('C58 at /: a page without a key, of this machine alone, with a policy; what
   assert.equal((await ask((await start(t)).port, 'GET', '/')).status, 404, 'without the plugin');
 });
 
+/** The port of a server that has a petstore at /shop, and asks it as Express does. */
+async function mounted(
+  t: Parameters<typeof openPage>[0],
+  options: Partial<PetstoreOptions> = {},
+): Promise<number> {
+  const { handler, close } = createPetstore({ keys: [key], plugins, ...options });
+  const server = createServer((request, response) => {
+    const originalUrl = request.url ?? '';
+    const [, rest] = /^\/shop(?![^/?])(.*)$/.exec(originalUrl) ?? [];
+    if (rest === undefined) return void response.writeHead(404).end();
+    const url = rest.startsWith('/') ? rest : `/${rest}`;
+    handler(Object.assign(request, { originalUrl, baseUrl: '/shop', url }), response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  atEnd(t, async () => {
+    server.closeAllConnections();
+    server.close();
+    await close();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return address.port;
+}
+
+test('C58 under a framework: the mount path leads to itself with a slash, where the page is', async (t) => {
+  const port = await mounted(t);
+  const get = (path: string, method = 'GET', from = port): Promise<Response> =>
+    fetch(`http://127.0.0.1:${from}${path}`, { method, redirect: 'manual' });
+  for (const [path, method] of [
+    ['/shop', 'GET'],
+    ['/shop', 'HEAD'],
+    ['/shop?a=b', 'GET'],
+  ] as const) {
+    const answer = await get(path, method);
+    const { status, headers } = answer;
+    assert.deepEqual(
+      [status, headers.get('location'), headers.get('content-type'), await answer.text()],
+      [308, '/shop/', null, ''],
+      `${method} ${path}`,
+    );
+  }
+  assert.match(await (await get('/shop/')).text(), /<title>Petstore<\/title>/);
+  assert.equal((await get('/shop', 'POST')).status, 405);
+  assert.equal((await get('/shop/docs')).status, 200);
+  const bare = await mounted(t, { plugins: [] });
+  assert.equal((await get('/shop', 'GET', bare)).status, 404, 'without the plugin');
+  for (const baseUrl of ['https://a.example/pets/v1', 'https://a.example/pets']) {
+    const answer = await get('/shop', 'GET', await mounted(t, { baseUrl }));
+    assert.deepEqual([answer.status, answer.headers.get('location')], [308, '/pets/'], baseUrl);
+  }
+});
+
+test('C58 in a browser: /shop shows the animals of a petstore at /shop', inBrowser, async (t) => {
+  const storage = memoryStorage({ pets: [{ name: 'Rex', categoryId: 5n }] });
+  const port = await mounted(t, { storage });
+  const { page, complaints } = await openPage(t);
+  await page.goto(`http://127.0.0.1:${port}/shop`);
+  await giveKey(page, key);
+  assert.deepEqual(await table(page, '1'), ['1\tRex\t5\t']);
+  assert.equal(page.url(), `http://127.0.0.1:${port}/shop/`);
+  assert.deepEqual(complaints, []);
+});
+
 test(
   'a wrong key is told, the right one shows the animals, is kept for the tab, and can be forgotten',
   inBrowser,
@@ -66,6 +137,9 @@ test(
     assert.deepEqual(await table(page, '1'), ['1\t<b>Rex</b>\t5\t']);
     await page.reload();
     assert.equal((await table(page, '1')).length, 1);
+    // For the tab alone, as the README says.
+    const kept = await page.evaluate('[Object.values(sessionStorage), localStorage.length]');
+    assert.deepEqual(kept, [[key], 0]);
     await page.getByRole('button', { name: 'Forget the key' }).click();
     await page.reload();
     assert.ok(await page.getByLabel('Your key').isVisible());
@@ -154,10 +228,10 @@ test(
     await keys('Tab', 'Tab', '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
     await page
       .getByRole('alert')
-      .filter({ hasText: 'categoryId must be an integer from' })
+      .filter({ hasText: 'category id must be an integer from' })
       .waitFor();
     assert.equal(await page.getByLabel('Name').inputValue(), '"Tüm" 猫');
-    for (const wrong of ['', '007', '1,"status":"sold"']) {
+    for (const wrong of ['', '7.0.0', '1,"status":"sold"']) {
       await page.getByLabel('Category').fill(wrong);
       const answered = page.waitForResponse((response) => response.status() === 400);
       await keys('Enter');
@@ -224,8 +298,15 @@ test(
       for (const again of [1, 2]) {
         failure = each;
         await pressAdd(page);
-        const words = typeof each === 'number' ? `Refused by ${each}.` : 'cannot be reached';
-        await page.locator('#add-error', { hasText: words }).waitFor();
+        const words = {
+          lost: 'The server cannot be reached; try again.',
+          unreadable: 'no answer of a petstore: status 200',
+        };
+        await page
+          .locator('#add-error', {
+            hasText: typeof each === 'number' ? `Refused by ${each}.` : words[each],
+          })
+          .waitFor();
         assert.equal(sent.length, 3 * index + again);
       }
       failure = undefined;
@@ -274,6 +355,155 @@ test('another text, and the same one after an answer, is another animal', inBrow
 });
 
 test(
+  'what is no answer of a petstore is said with its status; the key stays, and the animal is there once',
+  inBrowser,
+  async (t) => {
+    const running = await start(t, { plugins });
+    const { page, complaints } = await visit(t, running.port, key);
+    await page.getByText('There is none here.').waitFor();
+    type Foreign = Parameters<Route['fulfill']>[0];
+    const html = { contentType: 'text/html', body: '<!doctype html><title>Sign in</title>' };
+    const json = { contentType: 'application/json' };
+    const foreign: readonly (readonly [Foreign, string])[] = [
+      [{ status: 502, ...html }, 'status 502, text/html'],
+      [{ status: 200, ...html }, 'status 200, text/html'],
+      [{ status: 401, ...html }, 'status 401, text/html'],
+      [{ status: 403, ...html }, 'status 403, text/html'],
+      [{ status: 504, ...json, body: '{"error":"timeout"}' }, 'status 504, application/json'],
+      [{ status: 500, ...json, body: 'null' }, 'status 500, application/json'],
+      [{ status: 200, ...json, body: '{}' }, 'status 200, application/json'],
+      [{ status: 200, ...json, body: '"signed out"' }, 'status 200, application/json'],
+      [{ status: 200, body: '' }, 'status 200.'],
+    ];
+    for (const [answer, words] of foreign) {
+      await page.route('**/v1/pets*', (route) => route.fulfill(answer));
+      const text = `What came is no answer of a petstore: ${words}`;
+      await page.reload();
+      await page.locator('#list-error', { hasText: text }).waitFor();
+      await page.unrouteAll();
+    }
+    await page.reload();
+    await page.getByText('There is none here.').waitFor();
+
+    // Behind a proxy that carries a POST out and loses its answer, Add is pressed again.
+    await type(page, 'once');
+    for (const [answer, words] of foreign) {
+      await page.route('**/v1/pets', async (route) => {
+        await route.fetch();
+        await route.fulfill(answer);
+      });
+      await pressAdd(page);
+      await page.locator('#add-error', { hasText: words }).waitFor();
+      await page.unrouteAll();
+    }
+    await pressAdd(page);
+    await page.getByText('Added with the id 1.').waitFor();
+    assert.deepEqual(await stored(running), ['1 once 1 -']);
+    assert.deepEqual(
+      complaints.filter((complaint) => !/status of (4|5)\d\d/.test(complaint)),
+      [],
+    );
+  },
+);
+
+test('a redirect, as to a login elsewhere, is said, and not followed', inBrowser, async (t) => {
+  let isSignedOut = false;
+  let asked = 0;
+  const login = createServer((_request, response) => {
+    asked++;
+    response.end('<title>Sign in</title>');
+  });
+  await new Promise<void>((resolve) => login.listen(0, '127.0.0.1', resolve));
+  atEnd(t, () => login.close());
+  const address = login.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const signingOut: Plugin = ({ around }) =>
+    around(async ({ keyName }, next) => {
+      if (!isSignedOut || keyName === undefined) return next();
+      return { status: 302, headers: ['Location', `http://127.0.0.1:${address.port}/login`] };
+    });
+  const running = await start(t, { plugins: [...plugins, signingOut] });
+  const { page } = await visit(t, running.port, key);
+  await page.getByText('There is none here.').waitFor();
+  isSignedOut = true;
+  await page.reload();
+  await page
+    .locator('#list-error', { hasText: 'no answer of a petstore: a redirect elsewhere' })
+    .waitFor();
+  assert.equal(asked, 0);
+});
+
+test(
+  'what cannot be a key is told so, without a request, and is not kept',
+  inBrowser,
+  async (t) => {
+    const { port } = await start(t, { plugins });
+    const { page, requests } = await visit(t, port);
+    const before = requests.length;
+    for (const wrong of ['psk_猫', 'psk_é', 'psk_\u0000', 'two words', '  ']) {
+      await page.getByLabel('Your key').fill(wrong);
+      await page.getByRole('button', { name: 'Show the animals' }).click();
+      await page.getByRole('alert').filter({ hasText: 'This cannot be a key:' }).waitFor();
+      assert.equal(await page.evaluate('sessionStorage.length'), 0, wrong);
+      await page.evaluate("document.getElementById('key-error').textContent = ''");
+    }
+    assert.deepEqual(requests.slice(before), []);
+    await giveKey(page, ` ${key} `);
+    await page.getByText('There is none here.').waitFor();
+  },
+);
+
+test(
+  'a number with zeros or a plus in front is refused by what is wrong with it',
+  inBrowser,
+  async (t) => {
+    const running = await start(t, { plugins });
+    const { page, requests } = await visit(t, running.port, key);
+    await page.getByText('There is none here.').waitFor();
+    await page.getByLabel('Name').fill('Bond');
+    const before = requests.length;
+    for (const [wrong, right] of [
+      ['007', '7'],
+      ['-007', '-7'],
+      ['+7', '7'],
+      ['00', '0'],
+      ['-9223372036854775808'.replace('-', '-0'), '-9223372036854775808'],
+    ] as const) {
+      await page.getByLabel('Category').fill(wrong);
+      await pressAdd(page);
+      await page
+        .locator('#add-error', {
+          hasText: `category id has zeros or a plus sign in front; write ${right}.`,
+        })
+        .waitFor();
+      assert.equal(await page.getByLabel('Category').inputValue(), wrong);
+    }
+    assert.deepEqual(requests.slice(before), []);
+    await page.getByLabel('Category').fill('7');
+    await pressAdd(page);
+    await page.getByText('Added with the id 1.').waitFor();
+    assert.deepEqual(await stored(running), ['1 Bond 7 -']);
+  },
+);
+
+test(
+  'a field has one name: in its label, at the head of its column, and in a message',
+  inBrowser,
+  async (t) => {
+    const { port } = await start(t, { plugins });
+    const { page } = await visit(t, port, key);
+    await page.getByText('There is none here.').waitFor();
+    const heads = await page.locator('th').allTextContents();
+    const labels = await page.locator('#add-form label').allTextContents();
+    assert.ok(labels.length >= 3);
+    for (const label of labels) assert.ok(heads.includes(label.toLowerCase()), label);
+    await pressAdd(page);
+    const message = await page.locator('#add-error', { hasText: 'must be' }).innerText();
+    assert.match(message, /^Category id must be an integer from -\d+ to \d+\.$/);
+  },
+);
+
+test(
   'a storage without idempotency keys is told of; Add again does without',
   inBrowser,
   async (t) => {
@@ -288,6 +518,48 @@ test(
     await pressAdd(page);
     await page.getByText('Added with the id 1.').waitFor();
     assert.deepEqual(await stored(running), ['1 a 1 -']);
+  },
+);
+
+test(
+  'however long a name is, id, category and status stand on one line each, and the name is readable',
+  inBrowser,
+  async (t) => {
+    const { insert, get, list, close } = memoryStorage();
+    const far = 2n ** 63n - 3n;
+    const storage: PetStorage = {
+      durable: false,
+      insert,
+      get,
+      close,
+      list: async (query) => (await list(query)).map((pet) => ({ ...pet, id: pet.id + far })),
+    };
+    const { port } = await start(t, { plugins, storage });
+    for (const name of ['n'.repeat(400), 'word '.repeat(80)])
+      await insert({ name, categoryId: -9223372036854775807n, status: 'available' });
+    const { page } = await visit(t, port);
+    await giveKey(page, key);
+    await table(page, String(far + 1n));
+    for (const [width, leastName] of [
+      [1280, 200],
+      [390, 100],
+    ] as const) {
+      await page.setViewportSize({ width, height: 844 });
+      const lines = await page.evaluate(`[...document.querySelectorAll('#rows td')].map((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => top)).size;
+      })`);
+      assert.ok(Array.isArray(lines) && lines.length === 8);
+      for (const row of [lines.slice(0, 4), lines.slice(4)]) {
+        assert.deepEqual([row[0], row[2], row[3]], [1, 1, 1], `${width}`);
+        assert.ok(row[1] > 1, `${width}: the name goes on in the next line`);
+      }
+      const box = await page.locator('#rows td:nth-child(2)').first().boundingBox();
+      assert.ok((box?.width ?? 0) >= leastName, `${width}: the name is ${box?.width} wide`);
+      const wide = 'document.documentElement.scrollWidth';
+      assert.ok(Number(await page.evaluate(wide)) <= width, `${width}`);
+    }
   },
 );
 

@@ -179,12 +179,12 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assertRefused(
       await command(['copy', '--from', 'file:a', '--to', bare], { cwd }),
       2,
-      /^--to postgres\S+ has no tables .*petstore migrate/,
+      /^--to postgres\S+ has no tables .*`node dist\/server\.js migrate /,
     );
     assertRefused(
       await command(['copy', '--from', bare, '--to', 'file:b'], { cwd }),
       2,
-      /^--from postgres\S+ has no tables .*petstore migrate/,
+      /^--from postgres\S+ has no tables .*`node dist\/server\.js migrate /,
     );
     assertRefused(await command(['copy', '--from', url, '--to', url], { cwd }), 2, /are the same/);
     assertRefused(

@@ -140,6 +140,32 @@ describe('import FILE', { concurrency: 4 }, () => {
     );
   });
 
+  test('--after a line that the file does not have is refused, nothing touched; its last line may be named', async (t) => {
+    const cwd = folder(t);
+    const lines = '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2}';
+    for (const end of ['', '\n']) {
+      writeFileSync(join(cwd, 'in.jsonl'), lines + end);
+      for (const after of ['4', '99'])
+        assertRefused(
+          await command(['import', 'in.jsonl', '--after', after], { cwd }),
+          2,
+          new RegExp(
+            `^--after ${after} is past the end of in\\.jsonl, which has 3 lines; name a line`,
+          ),
+        );
+    }
+    writeFileSync(join(cwd, 'in.jsonl'), '');
+    assertRefused(
+      await command(['import', 'in.jsonl', '--after', '1'], { cwd }),
+      2,
+      /^--after 1 is past the end of in\.jsonl, which has 0 lines;/,
+    );
+    assert.deepEqual(readdirSync(cwd), ['in.jsonl']);
+    writeFileSync(join(cwd, 'in.jsonl'), `${lines}\n`);
+    const { code, stdout } = await command(['import', 'in.jsonl', '--after', '3'], { cwd });
+    assert.deepEqual([code, stdout], [0, '0 animals added to file:data/pets.jsonl\n']);
+  });
+
   test('F11 interrupted it says how many it has added, and the same command adds the rest once', async (t) => {
     const cwd = folder(t);
     const count = 200_000;
@@ -449,7 +475,11 @@ describe('check FILE', { concurrency: 4 }, () => {
       '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
     writeFileSync(join(cwd, 'bad.jsonl'), text);
     const ended = await run(['check', 'bad.jsonl'], { cwd });
-    assertRefused(ended, 3, /^bad\.jsonl line 2, byte 35: /);
+    assertRefused(
+      ended,
+      3,
+      /^bad\.jsonl line 2, byte 35: .*`node dist\/server\.js check bad\.jsonl --salvage OUT`$/m,
+    );
     assert.match(
       ended.stdout,
       /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /,

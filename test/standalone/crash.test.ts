@@ -10,6 +10,7 @@ import {
   apiKey,
   assertRefused,
   folder,
+  root,
   run,
   start,
   type RunningServer,
@@ -144,7 +145,16 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const damaged = readFileSync(path, 'utf8').replace('Rex', 'Rox');
     writeFileSync(path, damaged);
     const ended = await run([], { cwd, env });
-    assertRefused(ended, 3, /pets\.jsonl line 2, byte 37: .*check/);
+    const mend =
+      /pets\.jsonl line 2, byte 37: .*: see `node dist\/server\.js check data\/pets\.jsonl`$/m;
+    assertRefused(ended, 3, mend);
+    writeFileSync(join(cwd, 'empty'), '');
+    for (const args of [
+      ['import', join(root, 'data/animals.jsonl')],
+      ['copy', '--from', `file:${pets}`, '--to', 'file:copy'],
+      ['copy', '--from', 'file:empty', '--to', `file:${pets}`],
+    ])
+      assertRefused(await run(args, { cwd }), 3, mend);
     assert.equal(ended.stdout, '');
     assert.equal(readFileSync(path, 'utf8'), damaged);
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['pets.jsonl']);

@@ -79,6 +79,70 @@ describe('options', { concurrency: 4 }, () => {
     assert.deepEqual(readdirSync(cwd), []);
   });
 
+  const parts: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+    [
+      'keys',
+      ['keys add NAME [--expires TIME]', 'keys list', 'keys revoke NAME'],
+      ['--keys-file', '--expires'],
+    ],
+    ['import', ['import FILE [--after LINE]'], ['--storage', '--after']],
+    ['copy', ['copy --from STORAGE --to STORAGE'], ['--from', '--to']],
+    ['migrate', ['migrate --storage postgres://…'], ['--storage']],
+    ['check', ['check FILE [--salvage OUT]'], ['--salvage']],
+  ];
+  for (const [name, forms, flags] of parts) {
+    test(`${name} --help prints the usage, the options and examples of ${name} alone, and exits 0`, async (t) => {
+      const cwd = folder(t);
+      const program = 'node dist/server.js';
+      const { code, stdout, stderr } = await command([name, '--help'], { cwd });
+      assert.deepEqual([code, stderr], [0, '']);
+      const [heading, usage = '', options = '', examples = ''] = stdout.split('\n\n');
+      assert.equal(heading, `Usage, after ${program}:`);
+      assert.deepEqual(
+        usage.split('\n').map((line) => /^ {2}(.*?) {2}/.exec(line)?.[1]),
+        forms,
+      );
+      const all = (await command(['--help'], { cwd })).stdout;
+      assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
+      const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
+      assert.deepEqual(
+        linesOf(options).map((line) => /^ {2}(--[a-z-]+) [A-Z]+ /.exec(line)?.[1]),
+        flags,
+      );
+      for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
+      assert.ok(linesOf(examples).length > 0);
+      for (const example of linesOf(examples)) {
+        assert.ok(example.startsWith(`  ${program} ${name} `), example);
+        for (const [flag] of example.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag);
+      }
+      assert.ok(stdout.split('\n').every((line) => line.length <= 120));
+      for (const args of [
+        [name, '-h'],
+        [name, 'one', 'two', '--help', '--port', '1'],
+      ])
+        assert.equal((await command(args, { cwd })).stdout, stdout, args.join(' '));
+      assert.deepEqual(readdirSync(cwd), []);
+    });
+  }
+
+  test('the examples of import, copy, check and keys run as they stand', async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'data'));
+    const sound = '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n';
+    writeFileSync(join(cwd, 'data/animals.jsonl'), sound);
+    const ran: string[] = [];
+    for (const name of ['import', 'copy', 'check', 'keys']) {
+      const { stdout } = await command([name, '--help'], { cwd });
+      for (const [, line = ''] of stdout.matchAll(/^ {2}node dist\/server\.js (.+)$/gm)) {
+        if (/postgres:|\/srv\//.test(line)) continue;
+        const { code, stderr } = await command(line.split(' '), { cwd });
+        assert.equal(code, 0, `${line}: ${stderr}`);
+        ran.push(line);
+      }
+    }
+    assert.equal(ran.length, 6, ran.join('\n'));
+  });
+
   const refusals: readonly (readonly [
     string,
     readonly string[],
@@ -95,6 +159,7 @@ describe('options', { concurrency: 4 }, () => {
     ['a flag where a value should be', ['--host', '--port', '1'], keyed, /--host needs a value/],
     ['a value given to a switch', ['--dev=yes'], {}, /--dev takes no value/],
     ['an unknown command', ['improt', 'x'], keyed, /improt.*import/],
+    ['help for an unknown command', ['improt', '--help'], keyed, /improt.*import/],
     ['a flag of another command', ['keys', 'list', '--port', '1'], {}, /--port.*keys/],
     ['--expires at a start', ['--expires', '1d'], keyed, /--expires/],
     ...[

@@ -28,7 +28,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
   test('keys add whose key was shown to nobody: exit 2, and how to revoke it', async (t) => {
     const cwd = folder(t);
     const line =
-      /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was shown to nobody; take it out with `keys revoke bob`\n$/;
+      /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was shown to nobody; take it out with `node dist\/server\.js keys revoke bob`\n$/;
     assertRefused(await runIntoFull(['keys', 'add', 'bob'], cwd), 2, line);
     assert.equal((await command(['keys', 'revoke', 'bob'], { cwd })).code, 0);
   });
@@ -38,7 +38,11 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
       cwd: folder(t),
     });
     adding.child.stdout?.destroy();
-    assertRefused(await adding.ended, 2, /\(.*EPIPE\): the key bob .* `keys revoke bob`/);
+    assertRefused(
+      await adding.ended,
+      2,
+      /\(.*EPIPE\): the key bob .* `node dist\/server\.js keys revoke bob`/,
+    );
   });
 
   const commands: readonly (readonly [string, readonly string[], RegExp])[] = [

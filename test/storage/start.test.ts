@@ -164,6 +164,11 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
       { message: new RegExp(`^${path} [^\n]*petstore check [^\n]*$`) },
       what,
     );
+    await assert.rejects(
+      fileStorage(path, { mend: 'ask Ann' }),
+      { message: new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`) },
+      what,
+    );
     assert.deepEqual(readFileSync(path), file, what);
     assert.deepEqual(tornTails(path), [], what);
     assert.equal((await checkFile(path)).verdict, 'damaged', what);
