@@ -33,7 +33,7 @@ export const errorCodes = {
   unsupported_media_type: { status: 415 },
   expectation_failed: { status: 417 },
   idempotency_mismatch: { status: 422 },
-  too_many_requests: { status: 429, isRetryable: true },
+  too_many_requests: { status: 429 },
   headers_too_large: { status: 431, endsConnection: true },
   internal_error: { status: 500 },
   not_implemented: { status: 501 },

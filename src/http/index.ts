@@ -12,7 +12,7 @@ import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
 import { lingerMs } from './node.js';
 import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
-import { headersOf, UnsentBytes, dateText, halfOf, HeadEnds } from './wire.js';
+import { headersOf, UnsentBytes, halfOf, HeadEnds } from './wire.js';
 
 export type { Answer } from './connection.js';
 export { stopping, type Listening, type ListenOptions, type TlsPair } from './server.js';
@@ -23,7 +23,7 @@ export class Endpoint {
   readonly #stops: Port['stop'][] = [];
 
   constructor(service: Service) {
-    const headEnds = new HeadEnds(() => service.now());
+    const headEnds = new HeadEnds(service);
     this.#shared = { service, unsent: new UnsentBytes(), headEnds, waiting: 0 };
   }
 
@@ -111,7 +111,7 @@ export class Endpoint {
     if (reply.cut === 'drop') return void response.destroy();
 
     const headers = headersOf(reply).flat();
-    headers.push('Date', dateText(this.#shared.service.now()));
+    headers.push('Date', this.#shared.headEnds.date);
     if (reply.endsConnection === true || !request.complete || this.#shared.service.isStopping)
       headers.push('Connection', 'close');
     response.writeHead(reply.status, headers);

@@ -77,46 +77,59 @@ export function replyText(reply: Reply, body: string, end: string): string {
   return text;
 }
 
+/** What a date is made of. */
+interface Clock {
+  /** Milliseconds since the epoch; where it throws, the machine's time counts. */
+  now(): number;
+}
+
 /**
  * The last lines of heads: the date (RFC 9110 section 6.6.1), made once a second, and whether the
  * connection goes on.
  */
 export class HeadEnds {
-  readonly #now: () => number;
-  #second = Number.NaN;
+  readonly #clock: Clock;
+  #second = -1;
+  #date = '';
   #keepsAlive = '';
   #closes = '';
 
-  /** @param now - Answers milliseconds since the epoch; where it throws, there is no date. */
-  constructor(now: () => number) {
-    this.#now = now;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
-  /** The lines of a head behind which the connection closes, or not. */
+  /** The last lines of a head after which the connection closes, or goes on. */
   of(closes: boolean): string {
-    const second = this.#secondNow();
-    if (!Object.is(second, this.#second) || this.#closes === '') {
-      this.#second = second;
-      const date = Number.isNaN(second) ? '' : `Date: ${dateText(1000 * second)}\r\n`;
-      const keepAlive = `Keep-Alive: timeout=${keepAliveMs / 1000}`;
-      this.#keepsAlive = flat(`${date}Connection: keep-alive\r\n${keepAlive}\r\n\r\n`);
-      this.#closes = flat(`${date}Connection: close\r\n\r\n`);
-    }
+    this.#makeAnew();
     return closes ? this.#closes : this.#keepsAlive;
   }
 
-  #secondNow(): number {
+  /** The value of the header Date (RFC 9110 section 5.6.7). */
+  get date(): string {
+    this.#makeAnew();
+    return this.#date;
+  }
+
+  #makeAnew(): void {
+    const second = Math.floor(this.#milliseconds() / 1000);
+    if (second === this.#second) return;
+
+    this.#second = second;
+    this.#date = new Date(1000 * second).toUTCString();
+    const keepAlive = `Keep-Alive: timeout=${keepAliveMs / 1000}`;
+    this.#keepsAlive = flat(
+      `Date: ${this.#date}\r\nConnection: keep-alive\r\n${keepAlive}\r\n\r\n`,
+    );
+    this.#closes = flat(`Date: ${this.#date}\r\nConnection: close\r\n\r\n`);
+  }
+
+  #milliseconds(): number {
     try {
-      return Math.floor(this.#now() / 1000);
+      return this.#clock.now();
     } catch {
-      return Number.NaN;
+      return Date.now();
     }
   }
-}
-
-/** A time as the header Date has it (RFC 9110 section 5.6.7), of milliseconds since the epoch. */
-export function dateText(ms: number): string {
-  return new Date(ms).toUTCString();
 }
 
 /** The first half of a body. */

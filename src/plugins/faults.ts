@@ -69,8 +69,8 @@ const maxDelayMs = 30_000;
 
 const faultWords =
   `one of status=${Object.keys(codes).join(', status=')}, drop and truncate, or ` +
-  `delay=MILLISECONDS (up to ${maxDelayMs}), or one of them and a delay; with before or after, or, ` +
-  'for a delay alone, within; joined by commas';
+  `delay=MILLISECONDS (up to ${maxDelayMs}), or one of them and a delay; ` +
+  'with before or after, or, for a delay alone, within; joined by commas';
 
 /** What is to go wrong with a request. */
 interface Fault {
@@ -275,7 +275,7 @@ function rulesIn(body: string): readonly unknown[] {
   if (!Array.isArray(rules))
     throw new PetstoreError('invalid_body', 'The body must be {"rules":[…]}.');
   return rules.map((rule: JsonValue) =>
-    rule instanceof Map ? Object.fromEntries(Array.from(rule, plainMember)) : rule,
+    rule instanceof Map ? Object.fromEntries(Array.from(rule, plainMember)) : undefined,
   );
 }
 
@@ -294,7 +294,8 @@ async function carryOut(
   const reply = moment === 'after' ? await next() : undefined;
   if (delayMs > 0) await pause(delayMs);
 
-  const error = new PetstoreError(code ?? 'unavailable', 'This fault was asked for.');
+  const headers = code === 'too_many_requests' ? ['Retry-After', '1'] : [];
+  const error = new PetstoreError(code ?? 'unavailable', 'This fault was asked for.', { headers });
   if (code !== undefined) throw error;
   if (cut === undefined) return reply ?? next();
   return { ...(reply ?? jsonReply(503, toByteString(error.body))), cut };
