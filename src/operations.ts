@@ -213,7 +213,7 @@ export function publicRoutes(
     const present = routes.present();
     const of = `${present.length} ${basePath}`;
     if (made?.of === of) return made.reply;
-    const document = openApiDocument(pathsOf(present, basePath), [basePath, ...urls]);
+    const document = openApiDocument(pathsOf(present, basePath), [...urls, basePath]);
     const text = toByteString(JSON.stringify(hooks.described(document)));
     // Frozen, for it answers many requests: what is sent of it is kept.
     made = { of, reply: Object.freeze(jsonReply(200, text)) };

@@ -325,7 +325,7 @@ test('its examples are an animal of data/animals.jsonl as `make seed` adds it, a
   assert.equal(Object.keys(examples).length, 5 + 2 + 21);
 });
 
-test('C56 servers begin with the path of production or else /v1, then production, then staging, where configured', async (t) => {
+test('C56 servers begin with production, then staging, where configured, and end with the path of production or else /v1', async (t) => {
   const [baseUrl, stagingBaseUrl] = [
     'https://api.example.com/v1',
     'https://staging.example.com/v1',
@@ -333,11 +333,11 @@ test('C56 servers begin with the path of production or else /v1, then production
   const servers = async (options: object): Promise<readonly unknown[]> =>
     (await documentOf((await start(t, options)).port)).servers.map(({ url }) => url);
   assert.deepEqual(await servers({}), ['/v1']);
-  assert.deepEqual(await servers({ baseUrl }), ['/v1', baseUrl]);
-  assert.deepEqual(await servers({ stagingBaseUrl }), ['/v1', stagingBaseUrl]);
-  assert.deepEqual(await servers({ stagingBaseUrl, baseUrl }), ['/v1', baseUrl, stagingBaseUrl]);
+  assert.deepEqual(await servers({ baseUrl }), [baseUrl, '/v1']);
+  assert.deepEqual(await servers({ stagingBaseUrl }), [stagingBaseUrl, '/v1']);
+  assert.deepEqual(await servers({ stagingBaseUrl, baseUrl }), [baseUrl, stagingBaseUrl, '/v1']);
   const shop = 'https://api.example.com/shop/v1/';
-  assert.deepEqual(await servers({ baseUrl: shop }), ['/shop/v1', shop]);
+  assert.deepEqual(await servers({ baseUrl: shop }), [shop, '/shop/v1']);
 });
 
 test('a live answer of every documented status fits the document: its body, and the headers that it promises', async (t) => {
