@@ -37,7 +37,9 @@ export const errorCodes = {
   headers_too_large: { status: 431, endsConnection: true },
   internal_error: { status: 500 },
   not_implemented: { status: 501 },
+  bad_gateway: { status: 502 },
   unavailable: { status: 503, isRetryable: true },
+  gateway_timeout: { status: 504 },
 } satisfies Record<string, CodeMeaning>;
 
 /** The same, for a code that may be none of them. */

@@ -89,19 +89,24 @@ export function response(
   return { description, headers: Object.fromEntries(described), content };
 }
 
+const retryAfter = { 'Retry-After': 'Seconds to wait.' };
+
 /** What an error means, and the headers that come with it. */
 const errors = {
   invalid_parameter: ['A parameter has an invalid value.'],
   invalid_body: ['Body is missing required fields or contains invalid values.'],
   unauthorized: ['API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }],
   not_found: ['The requested resource could not be found.'],
-  idempotency_in_flight: [
-    'The first request with this key is under way.',
-    { 'Retry-After': 'Seconds to wait.' },
-  ],
+  request_timeout: ['The request did not arrive in time.'],
+  idempotency_in_flight: ['The first request with this key is under way.', retryAfter],
   content_too_large: ['Body is too large.'],
   unsupported_media_type: ['Body is not JSON.', { Accept: 'application/json' }],
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
+  too_many_requests: ['Too many requests came.', retryAfter],
+  internal_error: ['Something went wrong on the side of the server.'],
+  bad_gateway: ['A proxy had no valid answer of the server.'],
+  unavailable: ['The server cannot do this now.', retryAfter],
+  gateway_timeout: ['A proxy had no answer of the server in time.'],
 } as const;
 
 /** A Responses Object of errors; all of them carry the headers. */

@@ -68,23 +68,26 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
+/** Full pages, which never change, by query; undefined after one use. */
+export type KeptPages = Map<string, Reply | undefined>;
+
 export function petRoutes(
   pets: Required<PetTexts>,
+  pages: KeptPages,
   clock: () => number,
   isClosed: () => boolean,
 ): readonly Route[] {
   return [
-    { path: '/v1/pets', methods: { GET: listPets(pets, isClosed), POST: createPet(pets, clock) } },
+    {
+      path: '/v1/pets',
+      methods: { GET: listPets(pets, pages, isClosed), POST: createPet(pets, clock) },
+    },
     { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
   ];
 }
 
-function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
-  /**
-   * Full pages, which never change, by query; undefined after one use. At most 8 MiB, and as much
-   * again of what is kept for them; a list of 20 is 38 % faster.
-   */
-  const kept = new Map<string, Reply | undefined>();
+/** Keeps at most 8 MiB of pages, and as much again of what is sent: a list of 20 is 38 % faster. */
+function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Operation {
   const list = async (query: Query) => {
     const { limit, after } = parsePage(query);
     const status = readParameter(query, petListParameters.status);
@@ -93,15 +96,15 @@ function listPets(pets: PetTexts, isClosed: () => boolean): Operation {
     const reply = pageReply('/v1/pets', asked, page);
     const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
     if (page.next !== undefined && isSmall) {
-      const isAskedAgain = kept.has(query.text);
-      if (!isAskedAgain && kept.size === 512) kept.clear();
-      kept.set(query.text, isAskedAgain ? Object.freeze(reply) : undefined);
+      const isAskedAgain = pages.has(query.text);
+      if (!isAskedAgain && pages.size === 512) pages.clear();
+      pages.set(query.text, isAskedAgain ? Object.freeze(reply) : undefined);
     }
     return reply;
   };
   return {
     // Once closed, the storage refuses: a page that is kept would hide that (C59).
-    handler: ({ query }) => (isClosed() ? undefined : kept.get(query.text)) ?? list(query),
+    handler: ({ query }) => (isClosed() ? undefined : pages.get(query.text)) ?? list(query),
     document: listDocument('listPets', 'pets', 'animals', petListParameters, petsContent),
   };
 }
@@ -140,7 +143,12 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
       responses: {
         201: response('Animal added.', petContent, { Location: 'The path of the animal.' }),
         ...errorResponses(['invalid_body', 'unauthorized', 'idempotency_in_flight']),
-        ...errorResponses(['content_too_large', 'unsupported_media_type', 'idempotency_mismatch']),
+        ...errorResponses([
+          'content_too_large',
+          'unsupported_media_type',
+          'idempotency_mismatch',
+          'unavailable',
+        ]),
       },
     },
   };
@@ -167,7 +175,7 @@ function getPet(pets: PetTexts): Operation {
       parameters: [parameter('path', 'petId', 'Identifier of the animal.', int64)],
       responses: {
         200: response('The animal.', petContent, announced),
-        ...errorResponses(['unauthorized', 'not_found'], announced),
+        ...errorResponses(['unauthorized', 'not_found', 'unavailable'], announced),
       },
     },
   };
@@ -205,7 +213,7 @@ export function publicRoutes(
     const present = routes.present();
     const of = `${present.length} ${basePath}`;
     if (made?.of === of) return made.reply;
-    const document = openApiDocument(pathsOf(present, basePath), [basePath, ...urls]);
+    const document = openApiDocument(pathsOf(present, basePath), [...urls, basePath]);
     const text = toByteString(JSON.stringify(hooks.described(document)));
     // Frozen, for it answers many requests: what is sent of it is kept.
     made = { of, reply: Object.freeze(jsonReply(200, text)) };

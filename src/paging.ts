@@ -123,6 +123,9 @@ export function listDocument<Asked>(
     parameters: rows.map(({ name, describe, schema }) =>
       parameter('query', name, describe(things), schema),
     ),
-    responses: { 200: page, ...errorResponses(['invalid_parameter', 'unauthorized']) },
+    responses: {
+      200: page,
+      ...errorResponses(['invalid_parameter', 'unauthorized', 'unavailable']),
+    },
   };
 }

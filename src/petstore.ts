@@ -11,7 +11,7 @@ import {
   type ListenOptions,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
-import { petRoutes, publicRoutes } from './operations.js';
+import { petRoutes, publicRoutes, type KeptPages } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
@@ -75,8 +75,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
+  const pages: KeptPages = new Map();
   const ours = [
-    ...petRoutes(textsOf(storage), clock, () => service.phase === 'closed'),
+    ...petRoutes(textsOf(storage), pages, clock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
   ];
   for (const route of ours) routes.add(route);
@@ -84,11 +85,17 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const host: PluginHost = Object.freeze({
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
+    ...(storage.reset === undefined ? {} : { reset }),
     storage,
     clock,
     log,
   });
   for (const plugin of resolved.plugins) host.waitFor(Promise.resolve(plugin(host)));
+
+  async function reset(): Promise<void> {
+    await storage.reset?.();
+    pages.clear();
+  }
 
   /** @throws PetstoreError `unavailable` while reads or writes cannot be expected to succeed. */
   async function checkReady(): Promise<void> {
@@ -193,7 +200,7 @@ class RequestService {
         basePath: this.#basePathOf(message),
         lacksSlash: message.lacksSlash === true,
       };
-      const reply = await hooks.handle(operation, request, message);
+      const reply = await hooks.handle(operation, request, message, resource.path);
       return this.#answerBy(reply, message, resource, keyName);
     } catch (error) {
       return this.#answerBy(this.#failureReply(error), message, resource, keyName);
@@ -214,6 +221,11 @@ class RequestService {
   replied(status: number, message?: Message, answer?: Answer): void {
     this.#parts.hooks.replied(status, message, answer?.resource?.path, answer?.keyName);
     if (message !== undefined && --this.#underWay === 0) this.#onIdle();
+  }
+
+  /** The petstore's time, in milliseconds since the epoch. */
+  now(): number {
+    return this.#parts.clock();
   }
 
   get isStopping(): boolean {

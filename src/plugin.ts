@@ -32,6 +32,11 @@ export interface PluginHost {
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back before the storage closes; a promise is waited for. */
   onClose(close: Closer): void;
+  /**
+   * Has the store begin anew, so that nothing of before is served again; absent where its storage
+   * has no `reset`.
+   */
+  readonly reset?: () => Promise<void>;
   /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
   /** Milliseconds since the epoch. */
@@ -63,6 +68,8 @@ export interface RequestHead {
 export interface AcceptedRequest extends RequestHead {
   /** The API key's name; undefined where none is needed. */
   readonly keyName: string | undefined;
+  /** The path of its route, such as `/v1/pets/{petId}`. */
+  readonly route: string;
 }
 
 /** A reply that was decided, whether or not it arrives, and what it answers. */
@@ -127,7 +134,7 @@ export class Hooks {
   }
 
   /** What plugins add their hooks by. */
-  readonly host: Omit<PluginHost, 'route' | 'storage' | 'clock' | 'log'> = {
+  readonly host: Omit<PluginHost, 'route' | 'reset' | 'storage' | 'clock' | 'log'> = {
     around: (wrapper) => void this.#wrappers.push(wrapper),
     addHeaders: (make) => void this.#makers.push(make),
     onReply: (watcher) => void this.#watchers.push(watcher),
@@ -150,10 +157,11 @@ export class Hooks {
     operation: Operation,
     request: OperationRequest,
     message: Message,
+    route: string,
   ): Reply | PromiseLike<Reply> {
     if (this.#wrappers.length === 0) return operation.handler(request);
 
-    const accepted = Object.freeze({ ...headOf(message), keyName: request.keyName });
+    const accepted = Object.freeze({ ...headOf(message), keyName: request.keyName, route });
 
     const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
       (next, wrapper) => async () => checkReply(await wrapper(accepted, next)),

@@ -30,6 +30,12 @@ export interface Reply {
   readonly cacheControl?: string;
   /** Whether the connection must end after this answer. */
   readonly endsConnection?: boolean;
+
+  /**
+   * How the connection breaks in place of a whole answer: before its first byte, or after half of
+   * its body. Through `fetch` the request rejects as for a network error.
+   */
+  readonly cut?: 'drop' | 'truncate';
 }
 
 /**
@@ -132,6 +138,9 @@ export function checkReply(reply: Reply): Reply {
   checkHeaders(checked.headers);
   if (!isHeaderValue(contentType) || !isHeaderValue(cacheControl))
     throw new TypeError('contentType and cacheControl of a reply must be values of a header');
+
+  if (![undefined, 'drop', 'truncate'].includes(checked.cut))
+    throw new TypeError('the cut of a reply must be drop or truncate');
 
   if (body === undefined) return checked;
 

@@ -77,6 +77,11 @@ export interface PetStorage {
   list(query: PetQuery): Promise<readonly Pet[]>;
   /** Resolves while inserts can be expected to succeed, else rejects. */
   ready?(): Promise<void>;
+  /**
+   * Has the storage begin anew: with the animals that it began with, ids from 1, no idempotency
+   * keys and no records. Only a storage that forgets has it.
+   */
+  reset?(): Promise<void>;
   /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */

@@ -95,18 +95,20 @@ export type LogFormat = 'text' | 'json';
  *
  * The log throws a TypeError for fields that JSON cannot write.
  *
+ * @param clock Milliseconds since the epoch, for the time of each line.
  * @defaultValue `format` is `text` on a terminal, `json` elsewhere.
  */
 export function logTo(
   stream: NodeJS.WriteStream,
   format: LogFormat = stream.isTTY ? 'text' : 'json',
+  clock = Date.now,
 ): Log {
   const lineOf = format === 'json' ? jsonLine : textLine;
   let dropped = 0;
 
   const write: Log = (level, msg, fields = {}) => {
     if (dropped > 0 || stream.writableLength > 2 ** 22) dropped++;
-    else stream.write(`${printable(lineOf(level, msg, fields))}\n`);
+    else stream.write(`${printable(lineOf(new Date(clock()), level, msg, fields))}\n`);
   };
 
   stream.on('drain', () => {
@@ -122,17 +124,14 @@ export function logTo(
 /** A replacer for `JSON.stringify`, which throws for a bigint. */
 const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 
-function jsonLine(level: string, msg: string, fields: object): string {
+function jsonLine(time: Date, level: string, msg: string, fields: object): string {
   // The members come first in the line, and win over fields of their names.
-  return JSON.stringify(
-    Object.assign({ level, msg }, fields, { level, msg, time: new Date() }),
-    plain,
-  );
+  return JSON.stringify(Object.assign({ level, msg }, fields, { level, msg, time }), plain);
 }
 
-function textLine(level: string, msg: string, fields: object): string {
-  const time = new Date().toTimeString().slice(0, 8);
-  const words = level === 'info' ? [time, msg] : [time, `${level}:`, msg];
+function textLine(time: Date, level: string, msg: string, fields: object): string {
+  const hour = time.toTimeString().slice(0, 8);
+  const words = level === 'info' ? [hour, msg] : [hour, `${level}:`, msg];
 
   for (const [name, value] of Object.entries(fields))
     if (value !== undefined)

@@ -31,7 +31,7 @@ const shipped = new Map(
       load: async () => (await import('../plugins/docs.js')).docsPlugin(),
     },
     faults: {
-      about: 'a request with a key may ask for a fault: `Petstore-Fault: status=503`',
+      about: 'faults on demand, by `Petstore-Fault: status=503` or /v1/faults; and /v1/reset',
       load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
     },
     metrics: {

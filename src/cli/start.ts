@@ -106,7 +106,7 @@ async function readOptions(settings: Settings) {
   const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
-  const clock = readClock(settings.find('--clock'), named);
+  const setClock = readClock(settings.find('--clock'), named);
 
   const seedFile = settings.find('--seed');
   const seed = seedFile && (await (await import('./import.js')).readSeed(seedFile.text));
@@ -121,7 +121,8 @@ async function readOptions(settings: Settings) {
     'text',
     'json',
   ]);
-  const log: Log = logLevel === 'silent' ? () => undefined : logTo(process.stdout, logFormat);
+  const log: Log =
+    logLevel === 'silent' ? () => undefined : logTo(process.stdout, logFormat, setClock?.now);
   const plugins = await loadPlugins(settings);
 
   return {
@@ -131,6 +132,7 @@ async function readOptions(settings: Settings) {
     port,
     /** Undefined for `memory:`. */
     named,
+    setClock,
     seed,
     drainSeconds,
     /** The pair that was read last; SIGHUP reads another. */
@@ -142,7 +144,7 @@ async function readOptions(settings: Settings) {
     /** Those of the options of `createPetstore` that the settings have. */
     contract: {
       maxBodyBytes,
-      ...(clock && { clock }),
+      ...(setClock && { clock: setClock.now }),
       ...(baseUrl && { baseUrl }),
       ...(stagingBaseUrl && { stagingBaseUrl }),
     },
@@ -159,7 +161,10 @@ function readUrl(setting: Setting | undefined): string | undefined {
  *
  * @throws Refusal for a storage that lasts, in which wrong times would stay
  */
-function readClock(setting: Setting | undefined, named: NamedStorage | undefined) {
+function readClock(
+  setting: Setting | undefined,
+  named: NamedStorage | undefined,
+): SetClock | undefined {
   if (setting === undefined) return undefined;
   if (named !== undefined) {
     const problem = `${setting.from} would leave wrong times in ${named.text}`;
@@ -172,8 +177,23 @@ function readClock(setting: Setting | undefined, named: NamedStorage | undefined
   };
 
   const rule = 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z';
-  const startOfProcess = read(setting, parse, rule) - performance.now();
-  return () => Math.floor(startOfProcess + performance.now());
+  const begin = read(setting, parse, rule);
+  // It begins with the process.
+  let startedAt = 0;
+  return {
+    now: () => Math.floor(begin + performance.now() - startedAt),
+    restart: () => {
+      startedAt = performance.now();
+    },
+  };
+}
+
+/** A clock that was set. */
+interface SetClock {
+  /** Answers milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Has it show again what it was set to. */
+  readonly restart: () => void;
 }
 
 /** @throws Refusal where the port cannot be listened on */
@@ -197,10 +217,9 @@ function refusePort({ isDev, host, port }: Options, error: unknown): never {
 }
 
 /** Opens the storage. Where it holds no animals, those of `--seed` are added first. */
-async function openStorage({ isDev, named, seed, log }: Options): Promise<PetStorage> {
-  const open = async () =>
-    (await named?.open(isDev ? 'dev' : 'serve', log)) ??
-    memoryStorage({ pets: seed?.drafts ?? [] });
+async function openStorage(options: Options): Promise<PetStorage> {
+  const { isDev, named, seed, log } = options;
+  const open = async () => (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryFor(options);
 
   let storage = await open();
   if (seed === undefined) return storage;
@@ -215,6 +234,18 @@ async function openStorage({ isDev, named, seed, log }: Options): Promise<PetSto
 
   if (isSeeded) log('info', 'seeded', { file: seed.path, pets: seed.drafts.length });
   else log('info', 'not seeded: the storage holds animals', { file: seed.path });
+  return storage;
+}
+
+/** A storage that forgets. Where it begins anew, so does the clock that was set. */
+function memoryFor({ seed, setClock }: Options): PetStorage {
+  const storage = memoryStorage({ pets: seed?.drafts ?? [] });
+  const { reset } = storage;
+  if (setClock !== undefined)
+    storage.reset = async () => {
+      await reset?.();
+      setClock.restart();
+    };
   return storage;
 }
 

@@ -117,11 +117,12 @@ export interface KeyedRecord extends Unnumbered {
 /**
  * The records of one kind in a storage that has them all in memory.
  * @param opened Answers the records, and throws once the storage is closed.
+ * @param keys Answers the idempotency keys of the records.
  * @param add Keeps a record under the next id, and the use of its key with it.
  */
 export function recordsInMemory(
   opened: () => Catalogue,
-  keys: IdempotencyKeys,
+  keys: () => IdempotencyKeys,
   add: (record: KeyedRecord) => StoredText | Promise<StoredText>,
 ): RecordTexts {
   return {
@@ -129,7 +130,7 @@ export function recordsInMemory(
     insertOnce: (record, keyUse) => {
       checkKeyUse(keyUse);
       opened();
-      const use = keys.begin(keyUse);
+      const use = keys().begin(keyUse);
       return use.added ?? add({ ...record, use });
     },
     get: (id) => opened().get(id),

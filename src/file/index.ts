@@ -262,7 +262,7 @@ async function openFileRecords(
     catalogue,
     commits,
     onCommit: watchers.add,
-    records: recordsInMemory(opened, keys, commits.add),
+    records: recordsInMemory(opened, () => keys, commits.add),
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', noAnswer);

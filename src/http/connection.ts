@@ -9,14 +9,16 @@ import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
 import { requestTooLate } from './head.js';
-import { linger, takeOverSocket, type Receiver } from './node.js';
+import { breakOff, linger, takeOverSocket, type Receiver } from './node.js';
 import {
   atEndOfTurn,
+  halfOf,
   keepAliveMs,
   longBytes,
   replyHead,
   replyText,
   slicesOf,
+  type HeadEnds,
   type UnsentBytes,
 } from './wire.js';
 
@@ -42,6 +44,8 @@ export interface Service {
   replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
+  /** The petstore's time, in milliseconds since the epoch, for the header Date. It may throw. */
+  now(): number;
 }
 
 /** What all connections share. */
@@ -50,6 +54,8 @@ export interface Shared {
   readonly service: Service;
   /** What they have still to send (C55). */
   readonly unsent: UnsentBytes;
+  /** How their heads end. */
+  readonly headEnds: HeadEnds;
   /** How many requests wait on all connections (C52). */
   waiting: number;
 }
@@ -240,6 +246,11 @@ export class Connection implements Receiver<Exchange> {
     const { service } = this.#shared;
     const { failure, response } = exchange;
     const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
+    if (reply.cut !== undefined) {
+      this.#cut(exchange, answer, reply);
+      return;
+    }
+
     const isLast = service.isStopping && this.isCaughtUp;
     const closes = reply.endsConnection === true || !exchange.keepsAlive || isLast;
 
@@ -254,12 +265,23 @@ export class Connection implements Receiver<Exchange> {
     service.replied(reply.status, exchange, answer);
   }
 
+  /** Breaks the connection in place of a whole answer; what waits on it is not carried out. */
+  #cut(exchange: Exchange, answer: Answer, reply: Reply): void {
+    const { service, headEnds } = this.#shared;
+    exchange.discard();
+    this.#takeNoMore();
+    const sent =
+      reply.cut === 'truncate' ? replyHead(reply, headEnds.of(false)) + halfOf(reply) : '';
+    breakOff(this.#socket, sent);
+    service.replied(reply.status, exchange, answer);
+  }
+
   /** Writes an answer, a long one slice by slice; goes on once the socket has taken all of it. */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
-    const { unsent } = this.#shared;
+    const { unsent, headEnds } = this.#shared;
     const socket = this.#socket;
     if (typeof body === 'string' && body.length <= longBytes) {
-      const text = replyText(reply, body, closes);
+      const text = replyText(reply, body, headEnds.of(closes));
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
 
@@ -269,7 +291,7 @@ export class Connection implements Receiver<Exchange> {
       return;
     }
 
-    const head = replyHead(reply, closes);
+    const head = replyHead(reply, headEnds.of(closes));
     const bytes = head.length + body.length;
     const slices = slicesOf(head, body);
     const next = (): void => {
@@ -307,7 +329,8 @@ export class Connection implements Receiver<Exchange> {
 
     this.#takeNoMore();
     const refusal = this.#refusal;
-    linger(this.#socket, refusal === undefined ? '' : replyHead(refusal, true) + refusal.body);
+    const head = refusal === undefined ? '' : replyHead(refusal, this.#shared.headEnds.of(true));
+    linger(this.#socket, head + (refusal?.body ?? ''));
     if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 

@@ -12,7 +12,7 @@ import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
 import { lingerMs } from './node.js';
 import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
-import { headersOf, UnsentBytes } from './wire.js';
+import { headersOf, UnsentBytes, halfOf, HeadEnds } from './wire.js';
 
 export type { Answer } from './connection.js';
 export { stopping, type Listening, type ListenOptions, type TlsPair } from './server.js';
@@ -23,7 +23,8 @@ export class Endpoint {
   readonly #stops: Port['stop'][] = [];
 
   constructor(service: Service) {
-    this.#shared = { service, unsent: new UnsentBytes(), waiting: 0 };
+    const headEnds = new HeadEnds(service);
+    this.#shared = { service, unsent: new UnsentBytes(), headEnds, waiting: 0 };
   }
 
   /**
@@ -107,11 +108,16 @@ export class Endpoint {
     // A framework around us may have answered meanwhile.
     if (response.headersSent || response.writableEnded) return;
 
+    if (reply.cut === 'drop') return void response.destroy();
+
     const headers = headersOf(reply).flat();
+    headers.push('Date', this.#shared.headEnds.date);
     if (reply.endsConnection === true || !request.complete || this.#shared.service.isStopping)
       headers.push('Connection', 'close');
     response.writeHead(reply.status, headers);
     const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
+    if (reply.cut === 'truncate')
+      return void response.write(halfOf(reply), 'latin1', () => response.destroy());
     if (request.complete) return void response.end(body, 'latin1');
 
     // Node closes the connection at the end. What has come of the body and nobody has read would
@@ -159,8 +165,10 @@ export class Endpoint {
 
     const { service } = this.#shared;
     const answer = await service.answer(message);
-    const { status, body } = answer.reply;
+    const { status, body, cut } = answer.reply;
     service.replied(status, message, answer);
+    if (cut !== undefined)
+      throw new TypeError('fetch failed', { cause: new Error(`the connection was cut: ${cut}`) });
 
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');

@@ -236,6 +236,24 @@ export function linger(socket: Socket, text: string): void {
   });
 }
 
+/** How long what was written may take to leave before the connection is reset. */
+const breakOffMs = 20;
+
+/**
+ * Resets the connection, once a last text has left. Of TLS there is no reset: it ends without the
+ * word that TLS ends with.
+ */
+export function breakOff(socket: Socket, text: string): void {
+  const reset = () => {
+    // Node's `resetAndDestroy` (lib/net.js) throws for a socket of TLS.
+    if ('encrypted' in socket) socket.destroy();
+    else socket.resetAndDestroy();
+  };
+  if (text === '') reset();
+  // A reset takes back what the kernel has not sent yet.
+  else socket.write(text, 'latin1', () => setTimeout(reset, breakOffMs));
+}
+
 /**
  * Closes the port, and resolves once all of its connections have ended. Node's `httpServerPreClose`
  * (lib/_http_server.js) would first destroy the idle ones, of which one may be just sending; but it

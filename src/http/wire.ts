@@ -44,8 +44,8 @@ function startOf(status: number, cacheControl?: string): string {
   return flat(lines);
 }
 
-/** The whole head of an answer; `closes` says whether the connection ends after it. */
-export function replyHead(reply: Reply, closes: boolean): string {
+/** The whole head of an answer, which ends so (see {@link HeadEnds}). */
+export function replyHead(reply: Reply, end: string): string {
   const { status, headers, cacheControl } = reply;
   let lines =
     cacheControl === undefined
@@ -53,7 +53,7 @@ export function replyHead(reply: Reply, closes: boolean): string {
       : startOf(status, cacheControl);
   for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   for (const [name, value] of bodyHeaders(reply)) lines += `${name}: ${value}\r\n`;
-  return lines + endLines(closes);
+  return lines + end;
 }
 
 /**
@@ -67,36 +67,75 @@ const sent = new WeakMap<Reply, { end: string; text: string }>();
  *
  * @param body - The body of the reply, or empty for HEAD.
  */
-export function replyText(reply: Reply, body: string, closes: boolean): string {
-  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, closes) + body;
+export function replyText(reply: Reply, body: string, end: string): string {
+  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, end) + body;
 
-  const end = endLines(closes);
   const kept = sent.get(reply);
   if (kept?.end === end) return kept.text;
-  const text = flat(replyHead(reply, closes) + body);
+  const text = flat(replyHead(reply, end) + body);
   sent.set(reply, { end, text });
   return text;
 }
 
-let second = 0;
-let keepAliveEnd = '';
-let closeEnd = '';
+/** What a date is made of. */
+interface Clock {
+  /** Milliseconds since the epoch; where it throws, the machine's time counts. */
+  now(): number;
+}
 
 /**
- * The last lines of a head: the date (RFC 9110 section 6.6.1), made once a second, and whether the
+ * The last lines of heads: the date (RFC 9110 section 6.6.1), made once a second, and whether the
  * connection goes on.
  */
-function endLines(closes: boolean): string {
-  const now = Math.floor(Date.now() / 1000);
-  if (now !== second) {
-    second = now;
-    const date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
-    keepAliveEnd = flat(
-      `${date}Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`,
-    );
-    closeEnd = flat(`${date}Connection: close\r\n\r\n`);
+export class HeadEnds {
+  readonly #clock: Clock;
+  #second = -1;
+  #date = '';
+  #keepsAlive = '';
+  #closes = '';
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
-  return closes ? closeEnd : keepAliveEnd;
+
+  /** The last lines of a head after which the connection closes, or goes on. */
+  of(closes: boolean): string {
+    this.#makeAnew();
+    return closes ? this.#closes : this.#keepsAlive;
+  }
+
+  /** The value of the header Date (RFC 9110 section 5.6.7). */
+  get date(): string {
+    this.#makeAnew();
+    return this.#date;
+  }
+
+  #makeAnew(): void {
+    const second = Math.floor(this.#milliseconds() / 1000);
+    if (second === this.#second) return;
+
+    this.#second = second;
+    this.#date = new Date(1000 * second).toUTCString();
+    const keepAlive = `Keep-Alive: timeout=${keepAliveMs / 1000}`;
+    this.#keepsAlive = flat(
+      `Date: ${this.#date}\r\nConnection: keep-alive\r\n${keepAlive}\r\n\r\n`,
+    );
+    this.#closes = flat(`Date: ${this.#date}\r\nConnection: close\r\n\r\n`);
+  }
+
+  #milliseconds(): number {
+    try {
+      return this.#clock.now();
+    } catch {
+      return Date.now();
+    }
+  }
+}
+
+/** The first half of a body. */
+export function halfOf({ body }: Reply): string {
+  const text = String(body ?? '');
+  return text.slice(0, text.length >> 1);
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The storage that forgets with its process. */
 import {
   Catalogue,
+  checkDraft,
   closedError,
   IdempotencyKeys,
   petsOf,
@@ -29,29 +30,41 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   checkNames('option of memoryStorage', options, ['pets']);
 
   const names = new RecordNames();
+  /** What each kind of records does to forget its own. */
+  const forgetting: (() => void)[] = [];
+  // Copies, for their owner may change the drafts before a reset.
+  const drafts = Array.from(options.pets ?? [], (draft) => checkDraft(draft));
   let isClosed = false;
 
   function openRecords() {
-    const catalogue = new Catalogue();
-    const keys = new IdempotencyKeys();
+    let catalogue = new Catalogue();
+    let keys = new IdempotencyKeys();
+    forgetting.push(() => {
+      catalogue = new Catalogue();
+      keys = new IdempotencyKeys();
+    });
 
     function opened() {
       if (isClosed) throw closedError();
       return catalogue;
     }
 
-    const records = recordsInMemory(opened, keys, ({ status, rest, use }) => {
-      const id = opened().lastId + 1n;
-      const added = { id, json: withId(id, rest) };
-      catalogue.add(id, status, added.json);
-      if (use) keys.keep(use, added);
-      return added;
-    });
+    const records = recordsInMemory(
+      opened,
+      () => keys,
+      ({ status, rest, use }) => {
+        const id = opened().lastId + 1n;
+        const added = { id, json: withId(id, rest) };
+        catalogue.add(id, status, added.json);
+        if (use) keys.keep(use, added);
+        return added;
+      },
+    );
 
-    return { catalogue, opened, records };
+    return { sizeNow: () => catalogue.size, opened, records };
   }
 
-  const { catalogue, opened, records } = openRecords();
+  const { sizeNow, opened, records } = openRecords();
 
   async function open(name: string): Promise<RecordTexts> {
     names.take(name);
@@ -60,17 +73,25 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
   }
 
   const texts = petTexts(records);
-  for (const draft of options.pets ?? []) texts.insert(draft);
+  function begin(): void {
+    for (const draft of drafts) texts.insert(draft);
+  }
+  begin();
 
   return {
     ...petsOf(texts),
     texts,
     durable: false,
     get size() {
-      return catalogue.size;
+      return sizeNow();
     },
     records: (name, kind) => recordsWhenOpen(kind, open(name)),
     ready: async () => void opened(),
+    reset: async () => {
+      opened();
+      for (const forget of forgetting) forget();
+      begin();
+    },
     close: async () => void (isClosed = true),
   };
 }

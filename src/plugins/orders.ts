@@ -162,6 +162,7 @@ const placing = {
       'unauthorized',
       'content_too_large',
       'unsupported_media_type',
+      'unavailable',
     ]),
   },
 };

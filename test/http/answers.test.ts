@@ -147,7 +147,7 @@ test('C49 a storage whose texts are none is a 500, and the petstore closes at on
 
 test('C50 the codes are a closed set, each with one status', () => {
   const codes =
-    'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented unavailable';
+    'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented bad_gateway unavailable gateway_timeout';
   assert.deepEqual(Object.keys(errorCodes), codes.split(' '));
 });
 

@@ -112,13 +112,13 @@ const specified = {
 } as const;
 
 /**
- * All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, `after`, headers; and what
+ * All that CONTRACT.md adds: 400 on the list, 413 and 415 on adding, 503, `after`, headers; and what
  * Idempotency-Key brings.
  */
 const additions = {
-  listPets: { statuses: ['400'], parameters: ['after'] },
-  createPet: { statuses: ['409', '413', '415', '422'], parameters: ['Idempotency-Key'] },
-  getPet: { statuses: [], parameters: [] },
+  listPets: { statuses: ['400', '503'], parameters: ['after'] },
+  createPet: { statuses: ['409', '413', '415', '422', '503'], parameters: ['Idempotency-Key'] },
+  getPet: { statuses: ['503'], parameters: [] },
 } as const;
 
 test('the document differs from the specification by exactly the list in CONTRACT.md', async (t) => {
@@ -322,10 +322,10 @@ test('its examples are an animal of data/animals.jsonl as `make seed` adds it, a
   assert.deepEqual(examples['listPets 200'], [{ id, ...draft }]);
   assert.deepEqual(examples['listOrders 200'], [examples['placeOrder 201']]);
   assert.equal(Object(examples['placeOrder sent']).petId, id);
-  assert.equal(Object.keys(examples).length, 5 + 2 + 16);
+  assert.equal(Object.keys(examples).length, 5 + 2 + 21);
 });
 
-test('C56 servers begin with the path of production or else /v1, then production, then staging, where configured', async (t) => {
+test('C56 servers begin with production, then staging, where configured, and end with the path of production or else /v1', async (t) => {
   const [baseUrl, stagingBaseUrl] = [
     'https://api.example.com/v1',
     'https://staging.example.com/v1',
@@ -333,11 +333,11 @@ test('C56 servers begin with the path of production or else /v1, then production
   const servers = async (options: object): Promise<readonly unknown[]> =>
     (await documentOf((await start(t, options)).port)).servers.map(({ url }) => url);
   assert.deepEqual(await servers({}), ['/v1']);
-  assert.deepEqual(await servers({ baseUrl }), ['/v1', baseUrl]);
-  assert.deepEqual(await servers({ stagingBaseUrl }), ['/v1', stagingBaseUrl]);
-  assert.deepEqual(await servers({ stagingBaseUrl, baseUrl }), ['/v1', baseUrl, stagingBaseUrl]);
+  assert.deepEqual(await servers({ baseUrl }), [baseUrl, '/v1']);
+  assert.deepEqual(await servers({ stagingBaseUrl }), [stagingBaseUrl, '/v1']);
+  assert.deepEqual(await servers({ stagingBaseUrl, baseUrl }), [baseUrl, stagingBaseUrl, '/v1']);
   const shop = 'https://api.example.com/shop/v1/';
-  assert.deepEqual(await servers({ baseUrl: shop }), ['/shop/v1', shop]);
+  assert.deepEqual(await servers({ baseUrl: shop }), [shop, '/shop/v1']);
 });
 
 test('a live answer of every documented status fits the document: its body, and the headers that it promises', async (t) => {
@@ -362,6 +362,9 @@ test('a live answer of every documented status fits the document: its body, and 
   const busy = await start(t, {
     storage: { durable: false, insert, insertOnce, get, list, close },
   });
+  // One whose storage is closed.
+  const away = await start(t);
+  await away.petstore.storage.close();
   const keyed = { headers: ['Idempotency-Key: k'] };
   await ask(port, 'POST', '/v1/pets', { ...keyed, body });
   const live: Readonly<Record<string, () => Promise<Answer>>> = {
@@ -375,6 +378,9 @@ test('a live answer of every documented status fits the document: its body, and 
     'createPet 413': large,
     'createPet 415': () => ask(port, 'POST', '/v1/pets', { body, headers: ['Content-Type: a/b'] }),
     'createPet 422': () => ask(port, 'POST', '/v1/pets', { ...keyed, body: `${body} ` }),
+    'listPets 503': () => ask(away.port, 'GET', '/v1/pets'),
+    'createPet 503': () => ask(away.port, 'POST', '/v1/pets', { body }),
+    'getPet 503': () => ask(away.port, 'GET', '/v1/pets/2'),
     'getPet 200': () => ask(port, 'GET', '/v1/pets/2'),
     'getPet 401': () => ask(port, 'GET', '/v1/pets/2', { authorization: null }),
     'getPet 404': () => ask(port, 'GET', '/v1/pets/77'),

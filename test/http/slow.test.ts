@@ -15,7 +15,7 @@ import {
   toByteString,
 } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
-import { UnsentBytes } from '../../dist/http/wire.js';
+import { HeadEnds, UnsentBytes } from '../../dist/http/wire.js';
 import { assertError, Client, header } from '../support/client.js';
 import { ask, behindBalancer, bytesOf, key, start } from '../support/fixture.js';
 import { newCertificate } from '../support/certificate.js';
@@ -233,10 +233,12 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
     fault: () => assert.fail(),
     replied: () => undefined,
     isStopping: false,
+    now: Date.now,
   };
   const connection = new Connection(socket, {
     service,
     unsent: new UnsentBytes(),
+    headEnds: new HeadEnds(service),
     waiting: 0,
   });
   const begin = performance.now();

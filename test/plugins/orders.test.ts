@@ -169,6 +169,9 @@ test('the document has both operations, marked experimental, and live answers fi
       JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')),
     );
   ajv.addSchema({ $id: 'document', $defs: moved(document.components.schemas) });
+  // One whose storage is closed.
+  const away = await withOne(t);
+  await away.petstore.storage.close();
   const live: readonly (readonly [string, Promise<Answer>])[] = [
     ['post', place(port, '{"petId":1,"quantity":1}')],
     ['post', place(port, '{}')],
@@ -178,6 +181,8 @@ test('the document has both operations, marked experimental, and live answers fi
     ['get', ask(port, 'GET', path)],
     ['get', ask(port, 'GET', `${path}?limit=0`)],
     ['get', ask(port, 'GET', path, { authorization: null })],
+    ['post', place(away.port, '{"petId":1,"quantity":1}')],
+    ['get', ask(away.port, 'GET', path)],
   ];
   const seen = new Set<string>();
   for (const [method, asked] of live) {

@@ -380,9 +380,9 @@ describe('options', { concurrency: 4 }, () => {
     assert.equal((await server.add('x'.repeat(40))).status, 413);
     const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
     assert.deepEqual(servers, [
-      { url: '/v1' },
       { url: 'https://api.example.com/v1' },
       { url: 'https://staging.example.com/v1' },
+      { url: '/v1' },
     ]);
     assert.deepEqual(readdirSync(cwd), []);
   });

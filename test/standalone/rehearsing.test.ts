@@ -163,3 +163,33 @@ test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what 
     /option of memoryStorage animals is unknown/,
   );
 });
+
+test('C63 C64 reset: the seed and the clock begin anew; Date and the times of the log are of the clock', async (t) => {
+  const words = ['--storage', 'memory:', '--plugin', 'faults', '--seed', sample];
+  const clock = ['--clock', '2030-12-05T23:59:59Z'];
+  const server = await start(t, [...words, ...clock], { cwd: folder(t) });
+  const { time } = await server.said('listening');
+  assert.match(String(time), /^2030-12-0(5T23:59:59|6T00)/);
+
+  const ask = async (method: string, path: string): Promise<Response> =>
+    fetch(`${server.url}${path}`, { method, headers: { Authorization: `Bearer ${apiKey}` } });
+  // The deprecated route ends by the clock, and with it the day of the header.
+  await until('the end of the route', async () => (await ask('GET', '/v1/pets/1')).status === 404);
+  assert.match((await ask('GET', '/v1/pets')).headers.get('Date') ?? '', /^Fri, 06 Dec 2030 00:/);
+  assert.equal((await post(server, {})).status, 201);
+
+  const reset = await ask('POST', '/v1/reset');
+  assert.equal(reset.status, 204);
+  assert.match(reset.headers.get('Date') ?? '', /^Thu, 05 Dec 2030 23:59:59 GMT$/);
+  assert.equal((await ask('GET', `/v1/pets?after=${samples.length}`)).headers.get('Link'), null);
+  assert.equal(await textOf(server, `/v1/pets?after=${samples.length}`), '[]');
+});
+
+test('C63 a storage that lasts has no reset', async (t) => {
+  const server = await start(t, ['--plugin', 'faults'], { cwd: folder(t) });
+  const answer = await fetch(`${server.url}/v1/reset`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}` },
+  });
+  assert.equal(answer.status, 404);
+});

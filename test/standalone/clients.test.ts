@@ -1,0 +1,149 @@
+// Runs the examples of README and docs/clients.md that need a server, each against the one that its
+// document starts, on a port of its own; those whose language is not installed are left out.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { atEnd } from '../support/at-end.js';
+import { folder, root, Running, start, type RunningServer } from '../support/process.js';
+
+const key = 'secret';
+const rex = '{"id":1,"name":"Rex","categoryId":5}';
+const isThere = (program: string, ...args: readonly string[]): boolean =>
+  spawnSync(program, args).status === 0;
+
+/** The code of a document in this language that begins so. */
+function example(text: string, language: string, first: string): string {
+  const blocks = Array.from(text.matchAll(/^```(\w+)\n(.*?)^```$/gms));
+  const found = blocks.find(([, of, code]) => of === language && code?.startsWith(first));
+  return found?.[2] ?? assert.fail(`there is no ${first}`);
+}
+
+/** A server as the document starts it, and a folder with examples that are written for it. */
+async function sceneOf(
+  t: TestContext,
+  text: string,
+  examples: Readonly<Record<string, string>>,
+): Promise<{ readonly server: RunningServer; readonly cwd: string }> {
+  const cwd = folder(t);
+  const command = /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(text)?.[1] ?? '';
+  const args = command.replace('data/', `${root}data/`).split(' ');
+  const server = await start(t, args, { cwd, env: { PETSTORE_API_KEYS: key } });
+  for (const [file, code] of Object.entries(examples))
+    writeFileSync(join(cwd, file), code.replaceAll('http://127.0.0.1:3000', server.url));
+  return { server, cwd };
+}
+
+/** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
+async function run(
+  t: TestContext,
+  cwd: string,
+  [program = '', ...args]: readonly string[],
+): Promise<string> {
+  // Languages keep in the home folder which version is meant, and what they have built.
+  const env = { HOME: process.env['HOME'], GOTOOLCHAIN: 'local' };
+  // `go run` starts what it has built.
+  const running = new Running(program, args, { cwd, env, isGroup: true });
+  atEnd(t, () => running.end('SIGKILL'));
+  const { code, stdout } = await running.ended;
+  assert.equal(code, 0, running.output);
+  return stdout;
+}
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const clients = readFileSync(join(root, 'docs/clients.md'), 'utf8');
+
+/** Why a test is left out, or false. */
+const unless = (isInstalled: boolean, name: string): string | false =>
+  isInstalled ? false : `${name} is not installed`;
+const withoutCurl = unless(isThere('curl', '--version'), 'curl');
+
+test('the curl lines of the README print what they say', { skip: withoutCurl }, async (t) => {
+  const code = example(readme, 'sh', 'api=');
+  const { server, cwd } = await sceneOf(t, readme, { 'example.sh': code });
+  const printed = (await run(t, cwd, ['sh', 'example.sh'])).split('\n').map((line) => line.trim());
+  const said = Array.from(code.matchAll(/\S # (.*)$/gm), ([, line = '']) => line);
+  assert.ok(said.length >= 3, code);
+  for (const line of said) assert.ok(printed.includes(line), `${line} is not in ${printed}`);
+  assert.equal(await (await server.get('/v1/pets?after=301', key)).text(), '[]');
+});
+
+const ecosystem = join(root, 'test/ecosystem/node_modules');
+const tsc = join(root, 'node_modules/typescript/bin/tsc');
+const ways: readonly {
+  readonly language: string;
+  readonly file: string;
+  readonly skip: string | false;
+  /** One after the other; the last one adds. */
+  readonly commands: (url: string) => readonly (readonly string[])[];
+}[] = [
+  { language: 'sh', file: 'add.sh', skip: false, commands: () => [['sh', 'add.sh']] },
+  {
+    language: 'typescript',
+    file: 'add.ts',
+    skip: unless(existsSync(join(ecosystem, 'openapi-fetch')), 'test/ecosystem'),
+    commands: (url) => [
+      [join(ecosystem, '.bin/openapi-typescript'), `${url}/openapi.json`, '-o', 'petstore.d.ts'],
+      [process.execPath, tsc],
+      [process.execPath, 'out/add.js'],
+    ],
+  },
+  {
+    language: 'python',
+    file: 'add.py',
+    skip: unless(isThere('python3', '--version'), 'Python'),
+    commands: () => [['python3', 'add.py']],
+  },
+  {
+    language: 'go',
+    file: 'add.go',
+    skip: unless(isThere('go', 'version'), 'Go'),
+    commands: () => [['go', 'run', 'add.go']],
+  },
+];
+
+// The fault is asked for by curl in every language.
+describe('docs/clients.md, through a connection that drops after', { skip: withoutCurl }, () => {
+  for (const { language, file, skip, commands } of ways)
+    test(`${file} adds an animal exactly once`, { skip }, async (t) => {
+      const { server, cwd } = await sceneOf(t, clients, {
+        'drop.sh': example(clients, 'sh', '# drop.sh'),
+        [file]: example(
+          clients,
+          language,
+          `${language === 'python' || language === 'sh' ? '#' : '//'} ${file}`,
+        ),
+        'package.json': '{ "type": "module" }',
+        'tsconfig.json': JSON.stringify({
+          extends: join(root, 'tsconfig.json'),
+          compilerOptions: {
+            rootDir: '.',
+            outDir: 'out',
+            typeRoots: [join(root, 'node_modules/@types')],
+          },
+          include: ['*.ts'],
+        }),
+      });
+      symlinkSync(ecosystem, join(cwd, 'node_modules'));
+      await run(t, cwd, ['sh', 'drop.sh']);
+      let printed = '';
+      for (const command of commands(server.url)) printed = await run(t, cwd, command);
+
+      assert.equal(printed.trim().replaceAll(/(?<=[:,]) /g, ''), rex);
+      assert.equal(await (await server.get('/v1/pets', key)).text(), `[${rex}]`);
+      assert.match(await (await server.get('/v1/faults', key)).text(), /"left":0/);
+    });
+});
+
+const withoutSource =
+  Number.parseInt(process.versions.node, 10) >= 21 ? false : 'Node is older than 21';
+
+test('the short parse of docs/clients.md keeps every digit', { skip: withoutSource }, async (t) => {
+  const cwd = folder(t);
+  const parse = example(clients, 'javascript', 'const parse');
+  const say = `console.log(parse('[{"id":9223372036854775807,"name":"5"}]')[0]);`;
+  writeFileSync(join(cwd, 'short.mjs'), parse + say);
+  const printed = await run(t, cwd, [process.execPath, 'short.mjs']);
+  assert.equal(printed, "{ id: 9223372036854775807n, name: '5' }\n");
+});
