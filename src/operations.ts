@@ -68,9 +68,14 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** Full pages, which never change, by query; undefined after one use. */
+/** Full pages, which never change, by the text of their query; undefined after one use. */
 export type KeptPages = Map<string, Reply | undefined>;
 
+/**
+ * The routes of the animals.
+ * @param pages Where full pages are kept; whoever clears it has all of them made anew.
+ * @param isClosed Whether the storage refuses everything.
+ */
 export function petRoutes(
   pets: Required<PetTexts>,
   pages: KeptPages,
@@ -86,22 +91,31 @@ export function petRoutes(
   ];
 }
 
-/** Keeps at most 8 MiB of pages, and as much again of what is sent: a list of 20 is 38 % faster. */
+/**
+ * Lists animals. It keeps at most 8 MiB of full pages, and as much again of what is sent of them: a
+ * list of 20 is 38 % faster.
+ */
 function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Operation {
-  const list = async (query: Query) => {
+  async function list(query: Query): Promise<Reply> {
     const { limit, after } = parsePage(query);
     const status = readParameter(query, petListParameters.status);
     const asked: Required<PetQuery> = { limit, status, after };
+
     const page = await pets.list(asked);
     const reply = pageReply('/v1/pets', asked, page);
+
     const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
-    if (page.next !== undefined && isSmall) {
-      const isAskedAgain = pages.has(query.text);
-      if (!isAskedAgain && pages.size === 512) pages.clear();
-      pages.set(query.text, isAskedAgain ? Object.freeze(reply) : undefined);
-    }
+    if (page.next !== undefined && isSmall) keep(query.text, reply);
     return reply;
-  };
+  }
+
+  /** Keeps a page from its second use on; a frozen reply is one that answers many requests. */
+  function keep(query: string, reply: Reply): void {
+    const isAskedAgain = pages.has(query);
+    if (!isAskedAgain && pages.size === 512) pages.clear();
+    pages.set(query, isAskedAgain ? Object.freeze(reply) : undefined);
+  }
+
   return {
     // Once closed, the storage refuses: a page that is kept would hide that (C59).
     handler: ({ query }) => (isClosed() ? undefined : pages.get(query.text)) ?? list(query),
@@ -109,6 +123,7 @@ function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Op
   };
 }
 
+/** Adds an animal: once for an idempotency key, where there is one (C57). */
 function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
   const repeats =
@@ -116,14 +131,16 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
   return {
     readsBody: true,
     handler: async ({ body, keyName = '', idempotencyKey }) => {
-      // Before the animal is stored: a clock may throw.
+      // The clock is read before the animal is stored, for it may throw.
       const now = clock();
-      const once =
-        idempotencyKey === undefined ? undefined : insertOnceOf(idempotencyKey, keyName, body, now);
+      const keyUse =
+        idempotencyKey === undefined ? undefined : keyUseOf(idempotencyKey, keyName, body, now);
       const draft = parseDraft(parseJson(body, maxBodyValues));
-      const { id, json } = await (once === undefined
+
+      const { id, json } = await (keyUse === undefined
         ? pets.insert(draft)
-        : pets.insertOnce(draft, once));
+        : pets.insertOnce(draft, keyUse));
+
       // A Location must lead somewhere (C30).
       return jsonReply(
         201,
@@ -182,7 +199,7 @@ function getPet(pets: PetTexts): Operation {
 }
 
 /** @throws PetstoreError `invalid_parameter` (C57) */
-function insertOnceOf(
+function keyUseOf(
   idempotencyKey: string,
   keyName: string,
   body: string,

@@ -363,8 +363,9 @@ test('a live answer of every documented status fits the document: its body, and 
     storage: { durable: false, insert, insertOnce, get, list, close },
   });
   // One whose storage is closed.
-  const away = await start(t);
-  await away.petstore.storage.close();
+  const closed = memoryStorage();
+  await closed.close();
+  const away = await start(t, { storage: closed });
   const keyed = { headers: ['Idempotency-Key: k'] };
   await ask(port, 'POST', '/v1/pets', { ...keyed, body });
   const live: Readonly<Record<string, () => Promise<Answer>>> = {
