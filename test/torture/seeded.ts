@@ -136,8 +136,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'a page cached that may still grow',
     file: 'operations.ts',
-    text: 'if (page.next !== undefined && isSmall) {',
-    becomes: 'if (isSmall) {',
+    text: 'if (page.next !== undefined && isSmall) keep',
+    becomes: 'if (isSmall) keep',
     test: 'http/listing.test.ts',
     caughtBy: 'C5 a page that is asked for again and again',
   },
