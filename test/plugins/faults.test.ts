@@ -148,6 +148,22 @@ test('the OpenAPI document has the header in every operation once, while the plu
   ]);
 });
 
+test('C61 the OpenAPI document has the answers of all faults, and the paths of the plugin', async (t) => {
+  const { port } = await start(t, { plugins: [faultsPlugin()] });
+  const { paths, components, tags } = JSON.parse((await ask(port, 'GET', '/openapi.json')).body);
+  for (const [path, method] of [
+    ['/pets', 'get'],
+    ['/pets', 'post'],
+    ['/pets/{petId}', 'get'],
+  ] as const)
+    for (const status of [408, 409, 429, 500, 502, 503, 504])
+      assert.ok(paths[path][method].responses[status], `${method} ${path} ${status}`);
+  assert.deepEqual(Object.keys(paths['/faults']), ['get', 'put', 'delete']);
+  assert.deepEqual(Object.keys(paths['/reset']), ['post']);
+  assert.deepEqual(components.schemas.FaultRules.required, ['rules']);
+  assert.ok(tags.some(({ name }: { readonly name: string }) => name === 'faults'));
+});
+
 test('close does not wait for a delay longer than for any request', async () => {
   const petstore = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
   const headers = { Authorization: `Bearer ${key}`, 'Petstore-Fault': 'delay=50' };
