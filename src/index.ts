@@ -76,7 +76,7 @@ export type {
   Texts,
   TextTarget,
 } from './storage.js';
-export { memoryStorage, type MemoryStorageOptions } from './memory/index.js';
+export { memoryStorage, type MemoryStorage, type MemoryStorageOptions } from './memory/index.js';
 export {
   checkFile,
   copyPets,

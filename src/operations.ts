@@ -68,12 +68,17 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** Full pages, which never change, by the text of their query; undefined after one use. */
-export type KeptPages = Map<string, Reply | undefined>;
+/** Where full pages are kept, which never change while the store is the same. */
+export interface KeptPages {
+  /**
+   * By the text of their query; undefined after one use. Another map stands here once the store
+   * began anew: what was asked before is kept in the one of before.
+   */
+  current: Map<string, Reply | undefined>;
+}
 
 /**
  * The routes of the animals.
- * @param pages Where full pages are kept; whoever clears it has all of them made anew.
  * @param isClosed Whether the storage refuses everything.
  */
 export function petRoutes(
@@ -101,24 +106,25 @@ function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Op
     const status = readParameter(query, petListParameters.status);
     const asked: Required<PetQuery> = { limit, status, after };
 
+    const kept = pages.current;
     const page = await pets.list(asked);
     const reply = pageReply('/v1/pets', asked, page);
 
     const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
-    if (page.next !== undefined && isSmall) keep(query.text, reply);
+    if (page.next !== undefined && isSmall) keep(kept, query.text, reply);
     return reply;
   }
 
   /** Keeps a page from its second use on; a frozen reply is one that answers many requests. */
-  function keep(query: string, reply: Reply): void {
-    const isAskedAgain = pages.has(query);
-    if (!isAskedAgain && pages.size === 512) pages.clear();
-    pages.set(query, isAskedAgain ? Object.freeze(reply) : undefined);
+  function keep(kept: KeptPages['current'], query: string, reply: Reply): void {
+    const isAskedAgain = kept.has(query);
+    if (!isAskedAgain && kept.size === 512) kept.clear();
+    kept.set(query, isAskedAgain ? Object.freeze(reply) : undefined);
   }
 
   return {
     // Once closed, the storage refuses: a page that is kept would hide that (C59).
-    handler: ({ query }) => (isClosed() ? undefined : pages.get(query.text)) ?? list(query),
+    handler: ({ query }) => (isClosed() ? undefined : pages.current.get(query.text)) ?? list(query),
     document: listDocument('listPets', 'pets', 'animals', petListParameters, petsContent),
   };
 }

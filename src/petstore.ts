@@ -75,7 +75,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
-  const pages: KeptPages = new Map();
+  const pages: KeptPages = { current: new Map() };
+  storage.onReset?.(() => (pages.current = new Map()));
   const ours = [
     ...petRoutes(textsOf(storage), pages, clock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
@@ -85,17 +86,11 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const host: PluginHost = Object.freeze({
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
-    ...(storage.reset === undefined ? {} : { reset }),
     storage,
     clock,
     log,
   });
   for (const plugin of resolved.plugins) host.waitFor(Promise.resolve(plugin(host)));
-
-  async function reset(): Promise<void> {
-    await storage.reset?.();
-    pages.clear();
-  }
 
   /** @throws PetstoreError `unavailable` while reads or writes cannot be expected to succeed. */
   async function checkReady(): Promise<void> {

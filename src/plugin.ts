@@ -32,11 +32,6 @@ export interface PluginHost {
   waitFor(opening: PromiseLike<unknown>): void;
   /** Calls back before the storage closes; a promise is waited for. */
   onClose(close: Closer): void;
-  /**
-   * Has the store begin anew, so that nothing of before is served again; absent where its storage
-   * has no `reset`.
-   */
-  readonly reset?: () => Promise<void>;
   /** The petstore's own, open; only the petstore closes it. */
   readonly storage: PetStorage;
   /** Milliseconds since the epoch. */
@@ -134,7 +129,7 @@ export class Hooks {
   }
 
   /** What plugins add their hooks by. */
-  readonly host: Omit<PluginHost, 'route' | 'reset' | 'storage' | 'clock' | 'log'> = {
+  readonly host: Omit<PluginHost, 'route' | 'storage' | 'clock' | 'log'> = {
     around: (wrapper) => void this.#wrappers.push(wrapper),
     addHeaders: (make) => void this.#makers.push(make),
     onReply: (watcher) => void this.#watchers.push(watcher),

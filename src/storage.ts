@@ -82,6 +82,8 @@ export interface PetStorage {
    * keys and no records. Only a storage that forgets has it.
    */
   reset?(): Promise<void>;
+  /** Calls back at each reset, before anything else is asked of the storage. */
+  onReset?(watcher: () => void): void;
   /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
   /** The same storage in JSON texts, where it keeps those. */

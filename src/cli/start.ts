@@ -243,7 +243,7 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
   const { reset } = storage;
   if (setClock !== undefined)
     storage.reset = async () => {
-      await reset?.();
+      await reset();
       setClock.restart();
     };
   return storage;

@@ -22,11 +22,17 @@ export interface MemoryStorageOptions {
   readonly pets?: Iterable<PetDraft>;
 }
 
+/** A storage that forgets, and can begin anew. */
+export interface MemoryStorage extends PetStorage {
+  /** Begins anew: with the animals of its options, ids from 1, no idempotency keys, no records. */
+  reset(): Promise<void>;
+}
+
 /**
  * A storage that forgets with the process.
  * @throws TypeError for an unknown option or a wrong draft.
  */
-export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
+export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage {
   checkNames('option of memoryStorage', options, ['pets']);
 
   const names = new RecordNames();
@@ -92,6 +98,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): PetStorage {
       for (const forget of forgetting) forget();
       begin();
     },
+    onReset: (watcher) => void forgetting.push(watcher),
     close: async () => void (isClosed = true),
   };
 }

@@ -199,7 +199,7 @@ const inFlight = new PetstoreError(
 export function faultsPlugin({ rules: given = [] }: FaultsOptions = {}): Plugin {
   const firstRules = activeRules(given, (problem) => new TypeError(`faultsPlugin: ${problem}`));
 
-  return ({ around, describe, onClose, reset, route }) => {
+  return ({ around, describe, onClose, route, storage }) => {
     let rules = firstRules;
     /** The idempotency keys of operations that take their time, with the names of the API keys. */
     const underWay = new Set<string>();
@@ -248,9 +248,9 @@ export function faultsPlugin({ rules: given = [] }: FaultsOptions = {}): Plugin 
       },
     });
 
-    if (reset !== undefined) {
+    if (storage.reset !== undefined) {
       const handler = async () => {
-        await reset();
+        await storage.reset?.();
         underWay.clear();
         return endRules();
       };

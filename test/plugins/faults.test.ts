@@ -382,6 +382,16 @@ test('C63 reset: the animals of the start, ids from 1, no keys, no rules, and no
   assert.equal(storage.size, 2);
 });
 
+test('C63 a storage that is reset by the program leaves no page of before either', async (t) => {
+  const storage = memoryStorage();
+  const { port } = await start(t, { storage });
+  for (let added = 0; added < 3; added++) await ask(port, 'POST', '/v1/pets', { body });
+  const page = () => ask(port, 'GET', '/v1/pets?limit=1');
+  for (let asked = 0; asked < 3; asked++) assert.match((await page()).body, /"id":1/);
+  await storage.reset();
+  assert.equal((await page()).body, '[]');
+});
+
 test('C63 reset is 404 where the storage does not forget', async (t) => {
   const { insert, get, list, close } = memoryStorage();
   const storage = { durable: true, insert, get, list, close };
