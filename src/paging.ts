@@ -37,7 +37,7 @@ export type ListParameters<Asked> = {
 const limitRange = { minimum: 1, maximum: 100, default: 20 } as const;
 
 /** How many items at most (C1, C2). */
-export const limitParameter: ListParameter<number> = {
+export const limitParameter = Object.freeze<ListParameter<number>>({
   name: 'limit',
   read: (text) => (/^(?:[1-9][0-9]?|100)$/.test(text) ? Number(text) : undefined),
   refusal: new PetstoreError(
@@ -46,10 +46,10 @@ export const limitParameter: ListParameter<number> = {
   ),
   describe: (things) => `Maximum number of ${things} to return.`,
   schema: { type: 'integer', ...limitRange },
-};
+});
 
 /** Behind which id the page begins (C6). */
-export const afterParameter: ListParameter<bigint> = {
+export const afterParameter = Object.freeze<ListParameter<bigint>>({
   name: 'after',
   read: (text) => (text.startsWith('-') ? undefined : parseInt64(text)),
   refusal: new PetstoreError(
@@ -58,7 +58,7 @@ export const afterParameter: ListParameter<bigint> = {
   ),
   describe: (things) => `Returns only ${things} with an id above this one.`,
   schema: { ...int64, minimum: 0 },
-};
+});
 
 /** The value of a parameter, or undefined. @throws PetstoreError `invalid_parameter` (C1 to C3). */
 export function readParameter<Value>(

@@ -134,15 +134,17 @@ export interface PetField {
 }
 
 /** Every field of an animal but its id, in the order in which they are written. */
-export const petFields: readonly PetField[] = Object.entries({
-  ...requiredFields,
-  ...optionalFields,
-}).map(([name, type]) => ({
-  name,
-  type,
-  isRequired: name in requiredFields,
-  key: `,"${name}":`,
-}));
+export const petFields: readonly PetField[] = Object.freeze(
+  Object.entries({ ...requiredFields, ...optionalFields }).map(([name, type]) =>
+    // What is shared is frozen: a plugin has it too.
+    Object.freeze({
+      name,
+      type: Object.freeze(type),
+      isRequired: name in requiredFields,
+      key: `,"${name}":`,
+    }),
+  ),
+);
 
 /** Whether values are a draft: they are where nothing is broken, of which each field was asked. */
 export function isDraft(

@@ -136,9 +136,11 @@ export class Hooks {
     describe: (change) => void this.#changes.push(change),
     onClose: (close) => void this.#closers.push(close),
     waitFor: (opening) => {
-      this.#openings.push(opening);
+      // What is no promise yet, as a query of a database may be, is begun once.
+      const opened = Promise.resolve(opening);
+      this.#openings.push(opened);
       // `listen` reports its failure: until then that is no unhandled rejection.
-      void guarded(() => opening);
+      void guarded(() => opened);
     },
   };
 

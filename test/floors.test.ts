@@ -214,11 +214,11 @@ test('the house does not grow: modules, and tokens of code without comments and 
   // A plugin is a module more, and a short one fits: whoever adds one raises no bound.
   const modules = house.filter((file) => roomOf(file) !== 'plugins');
   assert.ok(
-    contract.length <= 16 && tokensOf(contract) <= 14_600,
+    contract.length <= 16 && tokensOf(contract) <= 14_650,
     `${contract.length}, ${tokensOf(contract)}`,
   );
   assert.ok(
-    modules.length <= 57 && tokensOf(house) <= 62_400,
+    modules.length <= 57 && tokensOf(house) <= 62_700,
     `${modules.length} modules, ${tokensOf(house)} tokens`,
   );
   assert.deepEqual(

@@ -44,13 +44,14 @@ export {
 export {
   checkDraft,
   checkQuery,
+  maxTextBytes,
   parsePet,
   petJson,
   petRest,
   withId,
   type Unnumbered,
 } from './pet-texts.js';
-export { isRecordName, maxTextBytes, RecordNames, recordsWhenOpen } from './records.js';
+export { isRecordName, RecordNames, recordsWhenOpen } from './records.js';
 
 /**
  * The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects:

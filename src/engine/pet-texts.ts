@@ -64,10 +64,16 @@ export interface Unnumbered {
   readonly rest: ByteString;
 }
 
+/** The longest JSON text of a record, an animal's included: a line that a start reads. */
+export const maxTextBytes = 128 * 2 ** 20;
+
 /** Checks a program's draft and writes it. @throws TypeError that names the field */
 export function unnumberedPet(draft: PetDraft): Unnumbered {
   const own = checkDraft(draft);
-  return { status: own.status, rest: petRest(own) };
+  const rest = petRest(own);
+  if (rest.length > maxTextBytes - '{"id":9223372036854775807'.length)
+    throw new TypeError(`a draft must have at most ${maxTextBytes} bytes as JSON`);
+  return { status: own.status, rest };
 }
 
 /** The JSON text of a record: its id, and what follows that, in one piece of memory. */

@@ -2,10 +2,7 @@
 import { PetstoreError } from '../errors.js';
 import { type ByteString, asByteString, isUtf8String } from '../json.js';
 import type { RecordKind, Records, Texts } from '../storage.js';
-import type { Unnumbered } from './pet-texts.js';
-
-/** The longest JSON text of a record; no animal's is longer. */
-export const maxTextBytes = 128 * 2 ** 20;
+import { maxTextBytes, type Unnumbered } from './pet-texts.js';
 
 /** Where the rest begins behind an id of one digit. */
 const restAt = '{"id":0'.length;

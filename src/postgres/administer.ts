@@ -117,7 +117,9 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
   try {
     const from = await readVersion(connections, servingMs);
     if (from < neededVersion) {
-      for (const step of sql.migrations) await write(step);
+      const indexes = (await connections.read(sql.selectIndexes)).map(({ name }) => name);
+      const isThere = (step: string) => indexes.some((name) => name === sql.indexMadeBy(step));
+      for (const step of sql.migrations) if (!isThere(step)) await write(step);
       await write(sql.setVersion, [neededVersion], { statementMs: servingMs });
     }
 

@@ -47,6 +47,15 @@ ON petstore_pets (id ASC) WHERE status = '${status}'`,
   ),
 ];
 
+/** The index that a migration makes, if any: even where it is there, making it waits for adds. */
+export function indexMadeBy(migration: string): string | undefined {
+  return /^CREATE INDEX IF NOT EXISTS (\w+)/.exec(migration)?.[1];
+}
+
+/** The indexes that are there. */
+export const selectIndexes = `SELECT CAST(indexname AS text) AS name FROM pg_indexes
+WHERE schemaname = current_schema() AND tablename = 'petstore_pets'`;
+
 /** Sets the version to $1, where it is not higher already. */
 export const setVersion = `INSERT INTO petstore_schema (name, version)
 VALUES ('petstore', $1::int8)

@@ -927,3 +927,19 @@ test('an error is not changed after it was made: a route that tries is a 500, an
   assertError(await ask(port, 'GET', '/odd', noKey), 500, 'internal_error');
   assert.equal((await ask(port, 'GET', '/healthz', noKey)).status, 200);
 });
+
+test('what a plugin waits for is begun once, though it is a query that begins at each then', async () => {
+  let begun = 0;
+  const query: PromiseLike<void> = {
+    // biome-ignore lint/suspicious/noThenProperty: the queries of some databases are such.
+    then: (done, failed) => {
+      begun++;
+      return Promise.resolve().then(done, failed);
+    },
+  };
+  const petstore = createPetstore({ keys: [key], plugins: [({ waitFor }) => waitFor(query)] });
+  await petstore.listen({ port: 0 });
+  await petstore.listen({ port: 0 });
+  await petstore.close();
+  assert.equal(begun, 1);
+});
