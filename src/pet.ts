@@ -16,7 +16,7 @@ export interface FieldType<Value> {
   readonly write: (value: unknown) => string;
   /**
    * An expression for what `write` writes of most values, as a byte string without quotes inside,
-   * whose bytes go up to `lastByte`. A line that does not match is read as any JSON is.
+   * whose bytes go up to `lastByte`. Whatever does not match is parsed in full.
    */
   readonly pattern: (lastByte: string) => string;
   /** What the OpenAPI document says of it. */
