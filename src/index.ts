@@ -14,6 +14,7 @@ export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 export {
   codeOf,
   detailOf,
+  errorCodes,
   PetstoreError,
   reasonOf,
   type ErrorCode,

@@ -1,0 +1,66 @@
+/** The deprecated operation `GET /pets/{petId}`: C33 to C35 of docs/contract.md. */
+import { expect, Untried, type Chapter } from './rule.js';
+import { animalsOf, expectHeader, memberText } from './server.js';
+
+export const deprecation: Chapter = {
+  name: 'GET /pets/{petId}, which is deprecated',
+  rules: [
+    {
+      number: 'C33',
+      sentence: 'each answer says Deprecation, Sunset and its successor, errors too',
+      cost: 'nobody learns of the end of the operation before it comes',
+      full: async (server) => {
+        await server.needsGetPet();
+        const { id } = await server.add();
+        const keyless = { authorization: null };
+
+        for (const answer of [
+          await server.request('GET', `/pets/${id}`),
+          await server.request('GET', `/pets/${2n ** 63n - 1n}`),
+          await server.request('GET', `/pets/${id}`, keyless),
+        ]) {
+          expectHeader(answer, 'Deprecation', /^@1795132800$/, '@1795132800');
+          const sunset = 'Thu, 05 Dec 2030 23:59:59 GMT';
+          expectHeader(answer, 'Sunset', new RegExp(`^${sunset}$`), sunset);
+          const link = '<…/pets>; rel="successor-version"';
+          expectHeader(answer, 'Link', /^<[^>]*\/pets>; rel="successor-version"$/, link);
+        }
+      },
+    },
+    {
+      number: 'C34',
+      sentence: 'an animal is answered as it was added, through 5 December 2030',
+      cost: 'a client loses the operation before the day that it was told',
+      specification: async (server) => {
+        await server.needsGetPet();
+        const added = await server.add({ status: 'sold' });
+        const answer = await server.request('GET', `/pets/${added.id}`);
+        expect(answer, answer.status === 200, '200');
+
+        const [animal] = animalsOf(answer);
+        for (const name of added.members.keys()) {
+          const expected = `${name} ${memberText(added, name)}`;
+          const came = `${name} ${animal && memberText(animal, name)}`;
+          expect(answer, came === expected, expected, came);
+        }
+      },
+    },
+    {
+      number: 'C35',
+      sentence: 'behind its sunset it is gone: 404 for every method',
+      cost: 'the operation goes on without anybody who answers for it',
+      full: async (server) => {
+        if (!(await server.isGetPetGone()))
+          throw new Untried('its clock is before the sunset of GET /pets/{petId}');
+
+        const { id, answer: added } = await server.add();
+        expect(added, !added.headers.has('location'), '201 without Location');
+        for (const method of ['GET', 'DELETE', 'OPTIONS']) {
+          const answer = await server.request(method, `/pets/${id}`);
+          server.expectError(answer, 404, 'not_found');
+          expect(answer, !answer.headers.has('sunset'), 'no Sunset', 'Sunset');
+        }
+      },
+    },
+  ],
+};
