@@ -1,7 +1,7 @@
 /** Listing: C1 to C9 of docs/contract.md. */
 import { petStatuses } from '../index.js';
 import { expect, Untried, type Chapter } from './rule.js';
-import { headerOf, jsonOf, memberText, type Animal, type Server } from './server.js';
+import { expectSuccess, headerOf, jsonOf, memberText, type Animal, type Server } from './server.js';
 
 /** Expects 400 for each of these queries. */
 async function refuseQueries(server: Server, queries: readonly string[]): Promise<void> {
@@ -13,7 +13,7 @@ async function refuseQueries(server: Server, queries: readonly string[]): Promis
 async function takeQueries(server: Server, queries: readonly string[]): Promise<void> {
   for (const query of queries) {
     const answer = await server.request('GET', `/pets?${query}`);
-    expect(answer, answer.status === 200, '200');
+    expectSuccess(answer);
   }
 }
 
@@ -204,12 +204,12 @@ export const listing: Chapter = {
           const request = server.bytesOf('GET', '/pets?limit=1', { body });
           connection.send(request);
           const first = await connection.answer();
-          expect(first, first.status === 200, '200');
+          expectSuccess(first);
           if (headerOf(first, 'Connection')?.toLowerCase() === 'close') return;
 
           connection.send(server.bytesOf('GET', '/pets?limit=1'));
           const second = await connection.answer();
-          expect(second, second.status === 200, '200 for the request behind the body');
+          expectSuccess(second, 'a GET, behind one with a body');
         }),
     },
   ],

@@ -1,7 +1,7 @@
 /** Paths and methods: C10 to C18 of docs/contract.md. */
 import type { Answer } from './connection.js';
 import { expect, type Chapter } from './rule.js';
-import { expectHeader, headerOf, type Server } from './server.js';
+import { expectHeader, expectSuccess, headerOf, isSuccess, type Server } from './server.js';
 
 /** Expects that a method is not allowed, and what is. */
 async function expectAllow(server: Server, path: string, allow: string): Promise<void> {
@@ -22,7 +22,7 @@ async function expectNotFound(server: Server, targets: readonly string[]): Promi
 
 /** Expects the animals of a list, for a target that is one and the same by the standards. */
 function expectList(answer: Answer): void {
-  expect(answer, answer.status === 200 && answer.body.startsWith('['), '200 and a list');
+  expect(answer, isSuccess(answer) && answer.body.startsWith('['), '200 and a list');
 }
 
 export const paths: Chapter = {
@@ -39,10 +39,6 @@ export const paths: Chapter = {
           server,
           ids.map((id) => `${server.basePath}/pets/${id}`),
         );
-
-        if (await server.isGetPetGone()) return;
-        const answer = await server.request('GET', '/pets/abc', { authorization: null });
-        server.expectError(answer, 401, 'unauthorized');
       },
     },
     {
@@ -80,7 +76,7 @@ export const paths: Chapter = {
         const { id } = await server.add();
         const escaped = String(id).replace(/\d$/, (digit) => `%3${digit}`);
         const answer = await server.request('GET', `/pets/${escaped}`);
-        expect(answer, answer.status === 200, '200');
+        expectSuccess(answer);
       },
     },
     {
@@ -123,7 +119,7 @@ export const paths: Chapter = {
         server.withConnection(async (connection) => {
           connection.send(server.bytesOf('HEAD', '/pets?limit=1'));
           const head = await connection.answer('HEAD');
-          expect(head, head.status === 200, '200');
+          expectSuccess(head);
           if (headerOf(head, 'Connection')?.toLowerCase() === 'close') return;
 
           connection.send(server.bytesOf('GET', '/pets?limit=1'));
@@ -137,9 +133,6 @@ export const paths: Chapter = {
         ];
         const length = String(get.body.length);
         expectHeader(head, 'Content-Length', new RegExp(`^${length}$`), length);
-
-        const keyless = await server.request('HEAD', '/pets', { authorization: null });
-        expect(keyless, keyless.status === 401, '401');
       },
     },
     {
