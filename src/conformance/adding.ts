@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { toByteString } from '../index.js';
 import type { Answer } from './connection.js';
-import { expect, Untried, type Chapter } from './rule.js';
+import { expect, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import {
   animalsOf,
   expectHeader,

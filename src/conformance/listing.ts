@@ -1,6 +1,7 @@
 /** Listing: C1 to C9 of docs/contract.md. */
 import { petStatuses } from '../index.js';
-import { expect, Untried, type Chapter } from './rule.js';
+import { expect, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import {
   animalsOf,
   expectSuccess,
@@ -32,8 +33,8 @@ function nextQueryOf({ answer }: Pick<Animal, 'answer'>): string | undefined {
 }
 
 /**
- * Follows the Links from an animal on, two animals a page, and expects to find these, of which there
- * are more than two, each once.
+ * Follows the Links from an animal on, two animals a page, and expects to find each of these once,
+ * of which there are more than two.
  */
 async function expectPages(
   server: Server,

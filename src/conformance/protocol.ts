@@ -1,7 +1,8 @@
 /** HTTP itself: C42 to C47, C50 to C52, C56 and C64 of docs/contract.md. */
 import { errorCodes } from '../index.js';
 import { malformedRequests, type MalformedRequests } from './malformed.js';
-import { expect, Untried, type Chapter } from './rule.js';
+import { expect, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import { expectHeader, expectSuccess, headerOf, jsonOf, type Server } from './server.js';
 
 /** Expects 400 and the end of the connection for each of these requests. */
@@ -57,7 +58,7 @@ export const protocol: Chapter = {
     {
       number: 'C42',
       sentence: 'what is no HTTP is 400, and ends the connection',
-      cost: "a gateway before it and the server disagree where a request ends: one client's becomes another's",
+      cost: "a gateway and the server see two ends of one request: one client's becomes another's",
       http: (server) => refuseRequests(server, malformedRequests(server).http),
       full: (server) => refuseRequests(server, malformedRequests(server).full),
     },

@@ -1,6 +1,7 @@
 /** What the specification itself says, beside what later chapters say of one case each. */
 import type { Answer } from './connection.js';
-import { expect, type Chapter } from './rule.js';
+import { expect } from './outcome.js';
+import type { Chapter } from './rule.js';
 import { animalsOf, faultOf, headerOf, jsonOf, memberText, type Server } from './server.js';
 
 /** Expects the Error body and its type; and JSON's type of an answer that is no error. */
