@@ -174,7 +174,7 @@ const otherSpellings = [
 // biome-ignore format: as above.
 const noIntegers = ['1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999', '9'.repeat(50_000), `1.${'0'.repeat(50_000)}1`, `1e${'9'.repeat(50_000)}`];
 // biome-ignore format: as above.
-const oddNames = ['', ' ', '  a  ', '\0', 'a\0b', '\t\n\r\x1f', '"\\/', '🐈\u200d⬛', 'e\u0301', 'é', '\uFEFFx', '\uffff\ufffe', '\u2028\u2029', '</script>&amp;', 'נמר', '\u{10ffff}', 'x'.repeat(60_000), "'; DROP TABLE pets;--"];
+const oddNames = ['', ' ', '  a  ', '\0', 'a\0b', '\t\n\r\x1f', '"\\/', '🐈\u200d⬛', 'e\u0301', 'é', '\uFEFFx', '\uffff\ufffe', '\u2028\u2029', '</script>&amp;', 'נמר', '\u{10ffff}', 'x'.repeat(20_000), "'; DROP TABLE pets;--"];
 
 /** Bodies that are no JSON, and the byte where that shows. */
 // biome-ignore format: as above.
@@ -404,10 +404,9 @@ export const adding: Chapter = {
         await refuse(`${declared('1099511627776')}{"name":"`);
         await refuse(declared('18446744073709551615'));
 
-        // Bodies of the default limit, and a byte more; the limit of this server may be higher.
+        // A byte more than the default limit; that of this server may be higher.
         const body = server.json();
         const padded = (bytes: number): string => ' '.repeat(bytes - body.length) + body;
-        expectSuccess(await server.post(padded(65_536)), 'a body of 64 KiB');
         if (isSuccess(await server.post(padded(65_537)))) return;
 
         await refuse(`${declared('65537')}${padded(65_537)}`);
