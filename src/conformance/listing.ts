@@ -13,10 +13,31 @@ import {
   type Server,
 } from './server.js';
 
+// biome-ignore format: short ones by the dozen, a line for each would hide the rules.
+const wrongLimits = ['0', '-1', '101', '1000', 'abc', 'NaN', 'Infinity', '99999999999999999999', 'null', 'true', '5;', "5'--"];
+// biome-ignore format: as above.
+const wrongStatuses = ['', 'Available', 'SOLD', 'sold%20', '%20sold', 'sold,pending', 'unknown', 'null', 'sold%00'];
+/** Integers that are not written in plain decimal digits; a digit of another script is among them. */
+// biome-ignore format: as above.
+const oddIntegers = ['05', '00', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '5%0A', '', '-0', '5_0', '0x5', '%EF%BC%95', '%D9%A5'];
+
 /** Expects 400 for each of these queries. */
 async function refuseQueries(server: Server, queries: readonly string[]): Promise<void> {
   const answers = queries.map((query) => server.request('GET', `/pets?${query}`));
   await server.expectErrors(400, 'invalid_parameter', answers);
+}
+
+/** Expects the message of an error to name these, and not to echo the value, `alert`. */
+async function expectMessage(
+  server: Server,
+  query: string,
+  names: readonly string[],
+): Promise<void> {
+  const answer = await server.request('GET', `/pets?${query}`);
+  const message = memberText({ members: membersOf(jsonOf(answer)) }, 'message');
+  const isNamed = names.every((name) => new RegExp(`\\b${name}\\b`).test(message));
+  expect(answer, isNamed, `a message that names ${names.join(', ')}`);
+  expect(answer, !answer.body.includes('alert'), 'an error that does not echo the value');
 }
 
 /** Expects 200 for each of these queries. */
@@ -69,6 +90,40 @@ async function expectPages(
 }
 
 /**
+ * Expects a page that is asked for again and again, whoever keeps it, to show what is added to it,
+ * and a full one to stay as it is.
+ */
+async function expectGrowth(server: Server, first: Animal): Promise<void> {
+  const [one] = await server.list(`?limit=1&${after(first)}`);
+  const lastOne = await server.add();
+  for (let times = 0; times < 3; times++) await server.list(`?limit=2&${after(lastOne)}`);
+
+  const next = await server.add();
+  for (let times = 0; times < 3; times++) {
+    const query = `?limit=2&${after(lastOne)}`;
+    const grown = await server.request('GET', `/pets${query}`);
+    const isThere = animalsOf(grown).some(({ id }) => id === next.id);
+    expect(grown, isThere, `the animal ${next.id}, which was added to this page`);
+    const [again] = await server.list(`?limit=1&${after(first)}`);
+    if (again !== undefined)
+      expect(again.answer, again.id === one?.id, `the animal ${one?.id}, as before`);
+  }
+}
+
+/** Expects a GET to be answered, and one behind it on its connection too. */
+async function expectIgnored(server: Server, request: string): Promise<void> {
+  await server.withConnection(async (connection) => {
+    connection.send(request);
+    const first = await connection.answer();
+    expectSuccess(first);
+    if (headerOf(first, 'Connection')?.toLowerCase() === 'close') return;
+
+    connection.send(server.bytesOf('GET', '/pets?limit=1'));
+    expectSuccess(await connection.answer(), 'a GET, behind one with a body');
+  });
+}
+
+/**
  * Pages from an animal on. Behind an animal that was just added there is nothing yet, so what a
  * rule adds afterwards is all there is to find.
  */
@@ -87,23 +142,15 @@ export const listing: Chapter = {
       cost: "a client's mistake looks like an answer",
       full: async (server) => {
         await refuseQueries(server, [
-          ...['0', '-1', '101', '1000', 'abc', 'NaN', '99999999999999999999'].map(
-            (limit) => `limit=${limit}`,
-          ),
-          ...['', 'Available', 'SOLD', 'sold%20', 'sold,pending', 'unknown'].map(
-            (status) => `status=${status}`,
-          ),
+          ...wrongLimits.map((limit) => `limit=${limit}`),
+          ...wrongStatuses.map((status) => `status=${status}`),
           'status',
         ]);
-
-        const answer = await server.request('GET', '/pets?status=%3Cscript%3Ealert');
-        const message = memberText({ members: membersOf(jsonOf(answer)) }, 'message');
-        expect(answer, /\bstatus\b/.test(message), 'a message that names the parameter');
-        expect(answer, !answer.body.includes('alert'), 'an error that does not echo the value');
+        await expectMessage(server, 'status=%3Cscript%3Ealert', ['status', ...petStatuses]);
+        await expectMessage(server, 'limit=alert', ['limit', '1', '100']);
         await takeQueries(server, [
-          'limit=1',
-          'limit=100',
-          ...petStatuses.map((s) => `status=${s}`),
+          ...['1', '20', '99', '100', '%35'].map((limit) => `limit=${limit}`),
+          ...petStatuses.map((status) => `status=${status}`),
         ]);
       },
     },
@@ -114,9 +161,7 @@ export const listing: Chapter = {
       full: (server) =>
         refuseQueries(
           server,
-          ['05', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '', '-0', '5_0', '0x5'].map(
-            (limit) => `limit=${limit}`,
-          ),
+          oddIntegers.map((limit) => `limit=${limit}`),
         ),
     },
     {
@@ -128,7 +173,11 @@ export const listing: Chapter = {
           'limit=5&limit=5',
           'limit=5&limit=6',
           'limit=5&%6cimit=5',
+          'limit=5&x=1&limit=',
+          'limit=5&limit',
+          'status=sold&status=sold',
           'status=sold&status=pending',
+          'after=1&after=1',
           'after=1&after=2',
         ]),
     },
@@ -136,7 +185,15 @@ export const listing: Chapter = {
       number: 'C4',
       sentence: 'a query parameter that nobody knows is ignored',
       cost: "a proxy's or a campaign's parameter turns an answer into an error",
-      full: (server) => takeQueries(server, ['utm_source=x&limit=1', 'limit=1&page=2', 'x', '&&']),
+      full: async (server) => {
+        await takeQueries(server, ['utm_source=x&limit=1', 'limit=1&page=2', 'x=1&x=2', 'x', '']);
+        await takeQueries(server, ['Limit=0', 'LIMIT=999', 'limit%00=0', 'limit[]=0', '?limit=0']);
+        await takeQueries(server, ['&', '&&=&=', '=', '__proto__=1', 'offset=-1']);
+        if (await server.isGetPetGone()) return;
+
+        const { id } = await server.add();
+        expectSuccess(await server.request('GET', `/pets/${id}?limit=0&x`));
+      },
     },
     {
       number: 'C5',
@@ -168,9 +225,16 @@ export const listing: Chapter = {
         const sold = added.filter((animal) => isOf(animal, 'sold'));
         await expectPages(server, first, 'status=sold&', sold);
 
+        await expectGrowth(server, first);
         const last = await server.request('GET', '/pets?after=9223372036854775806');
         expect(last, headerOf(last, 'Link') === undefined, 'no Link on the last page');
-        await refuseQueries(server, ['after=-1', 'after=9223372036854775808', 'after=', 'after=x']);
+
+        const wrong = [...oddIntegers, '-1', '9223372036854775808', 'x', '1'.repeat(1000)];
+        await refuseQueries(
+          server,
+          wrong.map((text) => `after=${text}`),
+        );
+        await takeQueries(server, ['after=0', 'after=%31', 'after=9223372036854775807']);
       },
     },
     {
@@ -211,27 +275,33 @@ export const listing: Chapter = {
       sentence: 'where nothing matches, the list is 200 and []',
       cost: 'a client must tell "none" from "not found" in two ways',
       full: async (server) => {
-        const answer = await server.request('GET', '/pets?after=9223372036854775807');
-        expect(answer, answer.status === 200 && answer.body === '[]', '200 []');
+        for (const query of ['', '&status=pending', '&limit=1']) {
+          const path = `/pets?after=9223372036854775807${query}`;
+          const answer = await server.request('GET', path);
+          expect(answer, answer.status === 200 && answer.body === '[]', '200 []');
+        }
       },
     },
     {
       number: 'C9',
       sentence: 'a GET with a body is answered as one without, and its body is no request',
       cost: 'what a client puts into a body is carried out as the next request of somebody',
-      http: (server) =>
-        server.withConnection(async (connection) => {
-          const body = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
-          const request = server.bytesOf('GET', '/pets?limit=1', { body });
-          connection.send(request);
-          const first = await connection.answer();
-          expectSuccess(first);
-          if (headerOf(first, 'Connection')?.toLowerCase() === 'close') return;
+      http: (server) => {
+        const body = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+        return expectIgnored(server, server.bytesOf('GET', '/pets?limit=1', { body }));
+      },
+      full: async (server) => {
+        for (const body of ['{"name":"x","categoryId":1}', 'no JSON', 'x'.repeat(20_000)])
+          for (const header of ['X: y', 'Content-Type: text/plain', 'Content-Encoding: gzip']) {
+            const words = { headers: [header], body };
+            await expectIgnored(server, server.bytesOf('GET', '/pets?limit=1', words));
+          }
 
-          connection.send(server.bytesOf('GET', '/pets?limit=1'));
-          const second = await connection.answer();
-          expectSuccess(second, 'a GET, behind one with a body');
-        }),
+        const headers = ['Transfer-Encoding: chunked'];
+        const chunked = server.bytesOf('GET', '/pets?limit=1', { headers });
+        for (const chunks of ['0\r\n\r\n', '3\r\nabc\r\n0\r\n\r\n'])
+          await expectIgnored(server, `${chunked}${chunks}`);
+      },
     },
   ],
 };
