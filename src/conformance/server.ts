@@ -63,6 +63,7 @@ export class Server {
   readonly level: Level;
   /** A text that no other run puts into its animals' names. */
   readonly run = randomUUID();
+  #names = 0;
 
   constructor(url: URL, key: string, level: Level) {
     this.url = url;
@@ -127,7 +128,13 @@ export class Server {
     });
   }
 
-  /** The JSON of a draft; its name is one of this run where none is given. */
+  /** A name that no other animal has, as JSON writes it. */
+  uniqueName(): string {
+    this.#names++;
+    return `"verify ${this.run} ${this.#names}"`;
+  }
+
+  /** The JSON of a draft; its name is one of this run where none is given, always the same. */
   json({
     name = JSON.stringify(`verify ${this.run}`),
     categoryId = '5',
@@ -144,7 +151,7 @@ export class Server {
    * @throws Untried where that fails
    */
   async add(draft?: Draft): Promise<Animal> {
-    const answer = await this.post(this.json(draft));
+    const answer = await this.post(this.json({ name: this.uniqueName(), ...draft }));
     const [animal] = isSuccess(answer) ? animalsOf(answer) : [];
     return animal ?? untried('an animal that was added, with its id', 'C30');
   }
@@ -239,6 +246,18 @@ export function animalsOf(answer: Answer): readonly Animal[] {
     const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     return members instanceof Map && id !== undefined ? [{ id, members, answer }] : [];
   });
+}
+
+/** Whether an animal was added by this suite, in this run or another, as one that is right. */
+export function isOfSuite(value: JsonValue): boolean {
+  const name = value instanceof Map ? value.get('name') : undefined;
+  return typeof name === 'string' && /^verify [0-9a-f-]{36}( \d+)?$/.test(name);
+}
+
+/** Whether two values, as JSON writes them, are one int64, however it is written. */
+export function isSameInt64(one: string, other: string): boolean {
+  const valueOf = (text: string) => (/^-?\d/.test(text) ? int64OfJsonNumber(text) : undefined);
+  return valueOf(one) !== undefined && valueOf(one) === valueOf(other);
 }
 
 /** What is wrong with the members of an animal by the specification; undefined where nothing is. */
