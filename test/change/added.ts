@@ -85,6 +85,7 @@ test('in PostgreSQL', { skip: withoutDatabase() }, async () => {
   await storage.close();
   const again = await postgresStorage(url);
   await hasAll(again);
+  await obeys(again);
   await again.close();
   const indexes = await query(url, 'SELECT indexname FROM pg_indexes WHERE indexname = $1', [
     'petstore_pets_adopted',
