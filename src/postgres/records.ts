@@ -10,6 +10,7 @@ import {
   commitWatchers,
   groupCommit,
   inFlight,
+  type KeyedRecord,
   type RecordTexts,
   type Unnumbered,
 } from '../engine/index.js';
@@ -20,7 +21,7 @@ import { isPetStatus } from '../pet.js';
 import type { IdempotencyKeyUse, PetQuery, PetStorage, TextPage } from '../storage.js';
 import { ignore, stateOf, type Connections } from './connections.js';
 import * as sql from './tables.js';
-import { writerTo, type Added, type Batch, type WaitingRecord } from './writer.js';
+import { writerTo, type Added, type Batch } from './writer.js';
 
 /** How long a long page waits for those before it. */
 const longPageWaitMs = 5_000;
@@ -62,11 +63,11 @@ export function postgresRecords(
   // A writer has one batch at a time, and readiness must not wait for what is added.
   const readinessWriter = writerTo(connections, table);
 
-  const commits = groupCommit<WaitingRecord, Added>({
+  const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     // The driver makes a text of it, then bytes, and in a list hexadecimal digits of these.
-    bytesOf: ({ rest, once }) => 4 * rest.length + (once === undefined ? 128 : 640),
+    bytesOf: ({ rest, keyUse }) => 4 * rest.length + (keyUse === undefined ? 128 : 640),
     hung: 'The database does not answer.',
   });
 
@@ -76,26 +77,26 @@ export function postgresRecords(
   /** Whether adding has failed since readiness was last proved. */
   let hasFailed = false;
   /** What to rehearse: a record that was added by the last batch, else the first that failed. */
-  let rehearsalRecord: WaitingRecord | undefined;
+  let rehearsalRecord: KeyedRecord | undefined;
   let readiness: Promise<void> | undefined;
 
-  async function add(record: WaitingRecord) {
+  async function add(record: KeyedRecord) {
     const added = await commits.add(record);
     if (added instanceof PetstoreError) throw added;
     return added;
   }
 
   /** For animals alone. A use that is under way in another server is waited for. */
-  async function insertOnce(unkeyed: Unnumbered, once: IdempotencyKeyUse) {
-    checkKeyUse(once);
-    if (keysUnderWay.has(once.key)) throw inFlight;
+  async function insertOnce(record: Unnumbered, keyUse: IdempotencyKeyUse) {
+    checkKeyUse(keyUse);
+    if (keysUnderWay.has(keyUse.key)) throw inFlight;
 
-    keysUnderWay.add(once.key);
-    return add({ ...unkeyed, once });
+    keysUnderWay.add(keyUse.key);
+    return add({ ...record, keyUse });
   }
 
   function endKeys(records: Batch) {
-    for (const { once } of records) if (once !== undefined) keysUnderWay.delete(once.key);
+    for (const { keyUse } of records) if (keyUse !== undefined) keysUnderWay.delete(keyUse.key);
   }
 
   async function commit(records: Batch) {
