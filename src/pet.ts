@@ -79,7 +79,7 @@ function oneOf<Word extends string>(
 }
 
 /** Every availability of an animal. */
-export const petStatuses = ['available', 'pending', 'sold'] as const;
+export const petStatuses = Object.freeze(['available', 'pending', 'sold'] as const);
 
 /** The availability of an animal. */
 export type PetStatus = (typeof petStatuses)[number];
