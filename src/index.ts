@@ -90,6 +90,7 @@ export {
   type CopyProgress,
   type CopyReport,
   type CopyTarget,
+  type FileImport,
   type FileReport,
   type FileStorageOptions,
   type LeftOutLine,

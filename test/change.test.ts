@@ -27,7 +27,7 @@ const parameter: readonly Edit[] = [
   ],
 ];
 
-/** What its compile errors lead to. PostgreSQL's list is made to know it, and not to obey it. */
+/** What its compile errors lead to. */
 const obeyed: readonly Edit[] = [
   [
     'operations.ts',
@@ -55,10 +55,16 @@ const obeyed: readonly Edit[] = [
     '{ limit, status, after };',
     '{ limit, status, after, before: undefined };',
   ],
+  ['postgres/records.ts', '      status,\n', '      status,\n      before: query.before,\n'],
   [
-    'postgres/records.ts',
-    "ReadQuery<'limit' | 'status' | 'after'>",
-    "ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+    'postgres/tables.ts',
+    "({ limit, status }: ReadQuery<'limit' | 'status' | 'after'>)",
+    "({ limit, status, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>)",
+  ],
+  [
+    'postgres/tables.ts',
+    'id > $1::int8 ORDER BY id',
+    `id > $1::int8 \${before === undefined ? '' : 'AND id < ' + before} ORDER BY id`,
   ],
 ];
 
@@ -116,6 +122,7 @@ test('a field is one row, a status one word, and a query parameter a compile err
     'src/engine/catalogue.ts',
     'src/operations.ts',
     'src/postgres/records.ts',
+    'src/postgres/tables.ts',
   ]);
 
   edit(obeyed);
