@@ -233,7 +233,7 @@ export const listing: Chapter = {
           server,
           wrong.map((text) => `after=${text}`),
         );
-        await takeQueries(server, ['after=0', 'after=%31', 'after=9223372036854775807']);
+        await takeQueries(server, ['after=0', 'after=%31']);
       },
     },
     {

@@ -39,11 +39,11 @@ async function expectSameHead(server: Server, target: string, words: Words): Pro
     await server.exchange(server.bytesTo('HEAD', target, words), 'HEAD'),
     await server.exchange(server.bytesTo('GET', target, words)),
   ];
-  const length = String(get.body.length);
+  const length = isSuccess(get) ? String(get.body.length) : '\\d+';
   expectHeader(head, 'Content-Length', new RegExp(`^${length}$`), length);
 
   const headOf = ({ came }: Answer): string =>
-    came.replace(/\r\n\r\n.*$/s, '').replace(/\r\nDate: [^\r]*/i, '');
+    came.replace(/\r\n\r\n.*$/s, '').replace(/\r\n(Date|Content-Length): [^\r]*/gi, '');
   expect(head, headOf(head) === headOf(get), `the head of GET, ${headOf(get)}`, headOf(head));
 }
 
@@ -203,12 +203,13 @@ export const paths: Chapter = {
         }),
       full: async (server) => {
         const { basePath, rootPath } = server;
-        const { id } = await server.add({ name: '"Ünal"' });
+        const { id } = await server.add({ name: '"Ünal"', status: 'sold' });
         const list = `${basePath}/pets`;
         // biome-ignore format: one line says what is asked for.
         const targets = [`${list}?limit=1`, `${list}?limit=0`, `${list}/${id}`, `${list}/no-id`, `${basePath}/petz`];
-        for (const target of [...targets, `${rootPath}/healthz`, `${rootPath}/openapi.json`])
-          for (const words of [{}, noKey]) await expectSameHead(server, target, words);
+        for (const target of [...targets, `${rootPath}/healthz`])
+          for (const words of (await server.isKeyNeeded()) ? [{}, noKey] : [{}])
+            await expectSameHead(server, target, words);
       },
     },
     {

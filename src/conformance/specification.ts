@@ -100,12 +100,17 @@ export const specification: Chapter = {
         expectJsonAnswer(await server.post(server.json()));
       },
       full: async (server) => {
-        const answers = await Promise.all(errors(server));
+        const answers = await server.answersOfEachKind();
         for (const answer of answers.filter(({ status }) => status >= 400)) {
+          expectJsonAnswer(answer);
           const body = jsonOf(answer);
           const names = body instanceof Map ? [...body.keys()].sort().join(', ') : 'no object';
           const expected = 'the members code, message, status and no other';
           expect(answer, names === 'code, message, status', expected, names);
+
+          const message = body instanceof Map ? memberText({ members: body }, 'message') : '';
+          const isSentence = /^"\S[^\n\r]*\."$/.test(message);
+          expect(answer, isSentence, 'a message that is one line, and a sentence', message);
         }
       },
     },
