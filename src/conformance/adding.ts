@@ -96,6 +96,17 @@ async function refuseOtherBodies(server: Server, key: string): Promise<void> {
     json.replace('verify', '\\u0076erify'),
   ])
     server.expectError(await server.post(other, [key]), 422, 'idempotency_mismatch');
+
+  const beyond = `Idempotency-Key: ${randomUUID()}`;
+  const added = await server.post(server.json({ name: '"é"' }), [beyond]);
+  const again = await server.post(server.json({ name: '"é"' }), [beyond]);
+  expect(again, again.body === added.body, `the first answer again, ${added.body}`);
+  for (const name of ['"\\u00e9"', '"e"', '"\u00ea"'])
+    server.expectError(
+      await server.post(server.json({ name }), [beyond]),
+      422,
+      'idempotency_mismatch',
+    );
 }
 
 /** Expects a key whose requests were refused to be as good as new. */

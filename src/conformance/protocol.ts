@@ -384,11 +384,12 @@ export const protocol: Chapter = {
       cost: 'a client gets a broken connection in place of the error that says why',
       full: (server) =>
         server.withConnection(async (connection) => {
-          const headers = ['Content-Length: 60000'];
+          const headers = ['Content-Length: 10000000'];
           connection.send(server.bytesOf('POST', '/pets', { authorization: null, headers }));
           connection.send('x'.repeat(60_000));
           const answer = await connection.answer();
           expect(answer, answer.status !== 100, 'the answer');
+          expect(answer, await connection.ends(), 'the end of the connection behind it', 'no end');
         }),
     },
     {
