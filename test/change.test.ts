@@ -51,7 +51,7 @@ const obeyed: readonly Edit[] = [
       'const matches = positions ? countBelow(positions, positions.length, end) : end;',
   ],
   [
-    'conformance/index.ts',
+    'conformance/storage.ts',
     '{ limit, status, after };',
     '{ limit, status, after, before: undefined };',
   ],
@@ -112,7 +112,7 @@ test('a field is one row, a status one word, and a query parameter a compile err
   edit(parameter);
   const places = compile('--noEmit').matchAll(/^(src\S+)\(/gm);
   assert.deepEqual([...new Set(Array.from(places, ([, file]) => file))].sort(), [
-    'src/conformance/index.ts',
+    'src/conformance/storage.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',
     'src/postgres/records.ts',

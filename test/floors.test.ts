@@ -22,7 +22,7 @@ const enters: Readonly<Record<string, readonly string[]>> = {
   file: ['contract', 'engine', 'journal'],
   postgres: ['contract', 'engine'],
   plugins: ['index'],
-  cli: ['index', 'postgres', 'plugins'],
+  cli: ['index', 'postgres', 'plugins', 'conformance'],
   conformance: ['index'],
   'server.ts': ['cli'],
 };
@@ -220,7 +220,7 @@ test('the house does not grow: modules, and tokens of code without comments and 
     `${contract.length}, ${tokensOf(contract)}`,
   );
   assert.ok(
-    modules.length <= 57 && tokensOf(house) <= 62_700,
+    modules.length <= 58 && tokensOf(house) <= 63_700,
     `${modules.length} modules, ${tokensOf(house)} tokens`,
   );
   assert.deepEqual(

@@ -26,11 +26,14 @@ export const run: Run = async (settings, [address, ...others]) => {
   if (address === undefined || others.length > 0)
     refuse('`verify` needs one URL, such as http://127.0.0.1:3000');
 
+  const key = settings.find('--key');
+  if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server takes');
+
   const parseUrl = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text);
   const isKey = (text: string) => /^[!-~]+$/.test(text) && text;
   const options: PetstoreUnderTest = {
     url: read({ text: address, from: 'URL' }, parseUrl, 'an address such as http://127.0.0.1:3000'),
-    key: read(settings.get('--key'), isKey, 'an API key that the server takes'),
+    key: read(key, isKey, 'an API key, of visible ASCII characters'),
     level: readWord(settings.get('--level'), levels),
     slow: settings.find('--slow') !== undefined,
   };
@@ -64,8 +67,8 @@ async function printVerdict(verdict: Verdict, before: readonly Verdict[]): Promi
   const { sign, colour } = signs[outcome];
   const evidence =
     failure && `: sent ${failure.sent}, got ${failure.came}, not ${failure.expected}`;
-  const line = `${number} ${sentence}${evidence ?? ''}${reason === undefined ? '' : ` (${reason})`}`;
-  await printInColour(`  ${sign} ${line}`, colour);
+  const ending = evidence ?? (reason === undefined ? '' : ` (${reason})`);
+  await printInColour(`  ${sign} ${number} ${sentence}${ending}`, colour);
   if (failure !== undefined) await print([`      what it costs: ${cost}`]);
 }
 

@@ -7,6 +7,9 @@ import { connect, type Socket } from 'node:net';
 /** How long an answer, or the end of a connection, is waited for, in milliseconds. */
 const patienceMs = 10_000;
 
+/** More than any page has; a server that sends without end is no reason to fill the memory. */
+const mostBytes = 2 ** 27;
+
 /** One answer of HTTP, as it came over the wire. */
 export interface Answer {
   readonly status: number;
@@ -49,6 +52,7 @@ export class Connection {
 
     socket.on('data', (chunk: Buffer) => {
       this.#received += chunk.toString('latin1');
+      if (this.#received.length > mostBytes) socket.destroy();
       this.#wake();
     });
     for (const event of ['end', 'error', 'close'])

@@ -1,5 +1,6 @@
 /** The deprecated operation `GET /pets/{petId}`: C33 to C35 of docs/contract.md. */
-import { expect, Untried, type Chapter } from './rule.js';
+import { expect, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import { animalsOf, expectHeader, headerOf, memberText } from './server.js';
 
 export const deprecation: Chapter = {

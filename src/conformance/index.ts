@@ -12,4 +12,4 @@ export {
   type RuleFailure,
   type Verdict,
 } from './petstore.js';
-export { levels, type Level } from './rule.js';
+export { levels, type Level } from './server.js';

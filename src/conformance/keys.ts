@@ -1,6 +1,7 @@
 /** Keys: C36 to C41 of docs/contract.md. */
 import type { Answer } from './connection.js';
-import { expect, type Chapter } from './rule.js';
+import { expect } from './outcome.js';
+import type { Chapter } from './rule.js';
 import {
   expectHeader,
   expectSuccess,

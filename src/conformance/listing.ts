@@ -1,6 +1,7 @@
 /** Listing: C1 to C9 of docs/contract.md. */
 import { petStatuses } from '../index.js';
-import { expect, Untried, type Chapter } from './rule.js';
+import { expect, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import {
   animalsOf,
   expectSuccess,
@@ -53,8 +54,8 @@ function nextQueryOf({ answer }: Pick<Animal, 'answer'>): string | undefined {
 }
 
 /**
- * Follows the Links from an animal on, two animals a page, and expects to find these, of which there
- * are more than two, each once.
+ * Follows the Links from an animal on, two animals a page, and expects to find each of these once,
+ * of which there are more than two.
  */
 async function expectPages(
   server: Server,
@@ -241,10 +242,13 @@ export const listing: Chapter = {
       sentence: 'the filter is exact: every animal of a status, and none without one',
       cost: 'a shop offers animals that are sold',
       specification: async (server) => {
-        await Promise.all(petStatuses.map((status) => server.add({ status })));
         for (const status of petStatuses) {
+          const added = await server.add({ status });
+          if (!isOf(added, status)) untried('an animal with the status that it was given', 'C30');
+
           const answer = await server.request('GET', `/pets?limit=100&status=${status}`);
           expectSuccess(answer);
+          if (!Array.isArray(jsonOf(answer))) untried('a list', 'S1');
 
           const animals = animalsOf(answer);
           const expected = `animals of status ${status}, of which one was added`;

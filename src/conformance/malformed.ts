@@ -3,8 +3,7 @@
  * that look so and are some. One table, for the rule that anybody may run and for our own tests,
  * which send each byte by byte too.
  */
-import type { Level } from './rule.js';
-import type { Server } from './server.js';
+import type { Level, Server } from './server.js';
 
 /** The bytes of requests by what is wrong with them. */
 export type MalformedRequests = Readonly<Record<string, string>>;
@@ -58,7 +57,7 @@ export function malformedRequests({
       'a Host with a bad escape': hosts('Host: a%zz\r\n'),
       'a Host list': hosts('Host: a, b\r\n'),
       'a Host beyond ASCII': hosts('Host: \xe9\r\n'),
-      'no Host in absolute form': `GET http://a${path} HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+      'no Host in absolute form': hosts('').replace(path, `http://a${path}`),
       'no Host on a path that is not there': 'GET /nowhere HTTP/1.1\r\n\r\n',
       'no Host with a method that is not allowed': `DELETE ${path} HTTP/1.1\r\n\r\n`,
       'CONNECT without a Host': 'CONNECT a:443 HTTP/1.1\r\n\r\n',
@@ -80,7 +79,7 @@ export function malformedRequests({
       'TE with a vertical tab': post('Transfer-Encoding: \x0bchunked', chunks),
       'TE by obs-fold': post('Transfer-Encoding:\r\n chunked', chunks),
       'TE of a GET': get('Transfer-Encoding: gzip\r\n'),
-      'TE in HTTP/1.0': `POST ${path} HTTP/1.0\r\n${head}Transfer-Encoding: chunked\r\n\r\n${chunks}`,
+      'TE in HTTP/1.0': post('Transfer-Encoding: chunked', chunks).replace('1.1', '1.0'),
       'two CL, equal': post('Content-Length: 27\r\nContent-Length: 27', body),
       'CL list': post('Content-Length: 27, 27', body),
       'CL +27': post('Content-Length: +27', body),

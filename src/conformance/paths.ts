@@ -1,6 +1,7 @@
 /** Paths and methods: C10 to C18 of docs/contract.md. */
 import type { Answer } from './connection.js';
-import { expect, type Chapter } from './rule.js';
+import { expect } from './outcome.js';
+import type { Chapter } from './rule.js';
 import {
   expectHeader,
   expectSuccess,

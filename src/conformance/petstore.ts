@@ -1,5 +1,6 @@
 /** Runs the rules of the contract against a server that listens somewhere, ours or not. */
 import { before, describe, test } from 'node:test';
+import { reasonOf } from '../index.js';
 import { adding } from './adding.js';
 import { NoAnswer } from './connection.js';
 import { deprecation } from './deprecation.js';
@@ -7,8 +8,9 @@ import { keys } from './keys.js';
 import { listing } from './listing.js';
 import { paths } from './paths.js';
 import { protocol } from './protocol.js';
-import { levels, Mismatch, summaryOf, Untried, type Level, type Rule } from './rule.js';
-import { Server } from './server.js';
+import { Mismatch, summaryOf, Untried } from './outcome.js';
+import type { Rule } from './rule.js';
+import { levels, Server, type Level } from './server.js';
 import { specification } from './specification.js';
 
 const chapters = [specification, listing, paths, adding, deprecation, keys, protocol];
@@ -126,17 +128,21 @@ function serverOf({ url, key, level = 'full' }: PetstoreUnderTest): Server {
 
 /** @throws UnusableServer */
 async function refuseUnusable(server: Server): Promise<void> {
-  const path = `${server.basePath}/pets`;
+  const { href } = server.url;
   const answer = await server.request('GET', '/pets?limit=1').catch((error: unknown) => {
-    const reason = error instanceof Mismatch ? error.came : String(error);
-    throw new UnusableServer(`${server.url.href} answers no HTTP: ${reason}`);
+    const reason = error instanceof Mismatch ? error.came : reasonOf(error);
+    throw new UnusableServer(
+      `no server answers at ${href} (${reason}); start it, or give the address where it listens`,
+    );
   });
 
-  if (answer.status === 401)
-    throw new UnusableServer(`${server.url.href} refuses the key: GET ${path} is 401`);
-  if (answer.status === 404)
+  const { status } = answer;
+  const request = `GET ${server.basePath}/pets is ${status}`;
+  if (status === 401 || status === 403)
+    throw new UnusableServer(`${href} refuses the key (${request}); give one that it takes`);
+  if (status === 404)
     throw new UnusableServer(
-      `${server.url.href} has no ${path}: give the base path in the address`,
+      `${href} has no animals there (${request}); give its base path in URL`,
     );
 }
 

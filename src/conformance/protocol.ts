@@ -7,7 +7,8 @@ import {
   oddRequests,
   type MalformedRequests,
 } from './malformed.js';
-import { expect, summaryOf, Untried, type Chapter } from './rule.js';
+import { expect, summaryOf, Untried } from './outcome.js';
+import type { Chapter } from './rule.js';
 import { expectHeader, expectSuccess, headerOf, jsonOf, type Server } from './server.js';
 
 /** Expects 400 and the end of the connection for each of these requests. */
@@ -212,7 +213,7 @@ export const protocol: Chapter = {
     {
       number: 'C42',
       sentence: 'what is no HTTP is 400, and ends the connection',
-      cost: "a gateway before it and the server disagree where a request ends: one client's becomes another's",
+      cost: "a gateway and the server see two ends of one request: one client's becomes another's",
       http: (server) => refuseRequests(server, malformedRequests(server).http),
       full: async (server) => {
         await refuseRequests(server, malformedRequests(server).full);

@@ -10,7 +10,16 @@ import {
   type JsonValue,
 } from '../index.js';
 import { Connection, NoAnswer, type Answer } from './connection.js';
-import { expect, Mismatch, Untried, type Level } from './rule.js';
+import { expect, Mismatch, Untried } from './outcome.js';
+
+/**
+ * Who says that a rule holds, from few rules to all: the petstore's specification alone; HTTP's
+ * standards as well; and docs/contract.md whole, which decides what both leave open.
+ */
+export const levels = ['specification', 'http', 'full'] as const;
+
+/** A level of the suite; each holds the rules of those before it. */
+export type Level = (typeof levels)[number];
 
 /** From this moment `GET /pets/{petId}` is gone (C35). */
 const goneFrom = Date.UTC(2030, 11, 6);
@@ -54,6 +63,7 @@ export class Server {
   readonly level: Level;
   /** A text that no other run puts into its animals' names. */
   readonly run = randomUUID();
+  #names = 0;
 
   constructor(url: URL, key: string, level: Level) {
     this.url = url;
@@ -118,7 +128,13 @@ export class Server {
     });
   }
 
-  /** The JSON of a draft; its name is one of this run where none is given. */
+  /** A name that no other animal has, as JSON writes it. */
+  uniqueName(): string {
+    this.#names++;
+    return `"verify ${this.run} ${this.#names}"`;
+  }
+
+  /** The JSON of a draft; its name is one of this run where none is given, always the same. */
   json({
     name = JSON.stringify(`verify ${this.run}`),
     categoryId = '5',
@@ -135,7 +151,7 @@ export class Server {
    * @throws Untried where that fails
    */
   async add(draft?: Draft): Promise<Animal> {
-    const answer = await this.post(this.json(draft));
+    const answer = await this.post(this.json({ name: this.uniqueName(), ...draft }));
     const [animal] = isSuccess(answer) ? animalsOf(answer) : [];
     return animal ?? untried('an animal that was added, with its id', 'C30');
   }
@@ -273,14 +289,27 @@ export function animalsOf(answer: Answer): readonly Animal[] {
   });
 }
 
+/** Whether an animal was added by this suite, in this run or another, as one that is right. */
+export function isOfSuite(value: JsonValue): boolean {
+  const name = value instanceof Map ? value.get('name') : undefined;
+  return typeof name === 'string' && /^verify [0-9a-f-]{36}( \d+)?$/.test(name);
+}
+
+/** Whether two values, as JSON writes them, are one int64, however it is written. */
+export function isSameInt64(one: string, other: string): boolean {
+  const valueOf = (text: string) => (/^-?\d/.test(text) ? int64OfJsonNumber(text) : undefined);
+  return valueOf(one) !== undefined && valueOf(one) === valueOf(other);
+}
+
 /** What is wrong with the members of an animal by the specification; undefined where nothing is. */
 export function faultOf(members: JsonValue | undefined): string | undefined {
   if (!(members instanceof Map)) return 'an animal that is no object';
 
   for (const name of ['id', 'categoryId']) {
     const number = members.get(name);
-    if (!(number instanceof JsonNumber) || int64OfJsonNumber(number.text) === undefined)
-      return `an animal whose ${name} is no int64`;
+    // Whether each digit of it is right, up to the ends of an int64, is a matter of C23.
+    if (!(number instanceof JsonNumber) || !Number.isInteger(Number(number.text)))
+      return `an animal whose ${name} is no integer`;
   }
   if (typeof members.get('name') !== 'string') return 'an animal whose name is no string';
 
