@@ -28,9 +28,16 @@ async function eachOperation(
 
 /** Values of Authorization that hold no key of the server, and which of them are Bearer's. */
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
-const wrongBearers = (key: string): readonly string[] => ['Bearer no-such-key', 'bearer x', 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`, `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
+const wrongBearers = (key: string): readonly string[] => [
+  'Bearer no-such-key', 'bearer x', 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`,
+  `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
+  `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`,
+];
 // biome-ignore format: as above.
-const otherSchemes = (key: string): readonly string[] => [`Basic ${Buffer.from(`${key}:`).toString('base64')}`, key, `Token ${key}`, `Bearer${key}`, `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`];
+const otherSchemes = (key: string): readonly string[] => [
+  `Basic ${Buffer.from(`${key}:`).toString('base64')}`, key, `Token ${key}`, `Bearer${key}`,
+  `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`,
+];
 
 /** Expects the challenge of an answer to a wrong key. */
 async function expectChallenge(

@@ -9,7 +9,7 @@ import {
 } from './malformed.js';
 import { expect, summaryOf, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
-import { expectHeader, expectSuccess, headerOf, jsonOf, type Server } from './server.js';
+import { expectHeader, expectSuccess, headerOf, jsonOf, untried, type Server } from './server.js';
 
 /** Expects 400 and the end of the connection for each of these requests. */
 async function refuseRequests(server: Server, requests: MalformedRequests): Promise<void> {
@@ -133,7 +133,7 @@ async function expectContinue(server: Server): Promise<void> {
 }
 
 /**
- * Expects requests of all kinds to be answered in one packet as each is alone, in their order; which
+ * Expects requests of all kinds to be answered in one packet as each is alone, in order. Which
  * answer is right is a matter of other rules.
  */
 async function expectOrder(server: Server): Promise<void> {
@@ -383,15 +383,17 @@ export const protocol: Chapter = {
       number: 'C51',
       sentence: 'an answer that comes before the body was read reaches its client',
       cost: 'a client gets a broken connection in place of the error that says why',
-      full: (server) =>
-        server.withConnection(async (connection) => {
+      full: async (server) => {
+        if (!(await server.isKeyNeeded())) untried('a request without a key to be refused', 'C36');
+        await server.withConnection(async (connection) => {
           const headers = ['Content-Length: 10000000'];
           connection.send(server.bytesOf('POST', '/pets', { authorization: null, headers }));
           connection.send('x'.repeat(60_000));
           const answer = await connection.answer();
           expect(answer, answer.status !== 100, 'the answer');
           expect(answer, await connection.ends(), 'the end of the connection behind it', 'no end');
-        }),
+        });
+      },
     },
     {
       number: 'C52',

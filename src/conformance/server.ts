@@ -188,10 +188,7 @@ export class Server {
     return (Number.isNaN(date) ? Date.now() : date) >= goneFrom;
   }
 
-  /**
-   * An answer of each kind that a request can get, those of a broken head too; without those that do
-   * not come.
-   */
+  /** An answer of each kind that a request can get, those of a broken head too, where they come. */
   async answersOfEachKind(): Promise<readonly Answer[]> {
     const header = ['Content-Type: text/plain'];
     const requests: readonly (readonly [method: string, path: string, words?: Words])[] = [
@@ -297,8 +294,8 @@ export function isOfSuite(value: JsonValue): boolean {
 
 /** Whether two values, as JSON writes them, are one int64, however it is written. */
 export function isSameInt64(one: string, other: string): boolean {
-  const valueOf = (text: string) => (/^-?\d/.test(text) ? int64OfJsonNumber(text) : undefined);
-  return valueOf(one) !== undefined && valueOf(one) === valueOf(other);
+  const int64Of = (text: string) => (/^-?\d/.test(text) ? int64OfJsonNumber(text) : undefined);
+  return int64Of(one) !== undefined && int64Of(one) === int64Of(other);
 }
 
 /** What is wrong with the members of an animal by the specification; undefined where nothing is. */

@@ -31,7 +31,7 @@ function expectJsonAnswer(answer: Answer): void {
   expect(answer, status === String(answer.status), expected, `status ${status}`);
 }
 
-/** A few errors that every server has to answer; where one answers nothing, another rule says so. */
+/** A few errors that every server has to answer, where they come: another rule says so. */
 async function errors(server: Server): Promise<readonly Answer[]> {
   const requests = [
     server.request('GET', '/pets', { authorization: null }),
