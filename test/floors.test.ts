@@ -76,6 +76,8 @@ test('a room is entered through its index alone, and only by those above it', ()
 /** Tests that look inside a room, and why; all others come through the doors. */
 const whiteBox: Readonly<Record<string, string>> = {
   'http/answers.test.ts': 'the closed set of codes is a list that no answer shows whole',
+  'http/framing.test.ts':
+    'the table of requests that are no HTTP, sent byte by byte and behind others',
   'http/properties.test.ts':
     'generated values by the ten thousand against the readers of targets, ids and animals',
   'http/slow.test.ts': 'minutes of C44 by a clock of our own',

@@ -14,12 +14,20 @@ import {
 } from './server.js';
 
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
-const wrongLimits = ['0', '-1', '101', '1000', 'abc', 'NaN', 'Infinity', '99999999999999999999', 'null', 'true', '5;', "5'--"];
+const wrongLimits = [
+  '0', '-1', '101', '1000', 'abc', 'NaN', 'Infinity', '99999999999999999999', 'null', 'true', '5;',
+  "5'--",
+];
 // biome-ignore format: as above.
-const wrongStatuses = ['', 'Available', 'SOLD', 'sold%20', '%20sold', 'sold,pending', 'unknown', 'null', 'sold%00'];
-/** Integers that are not written in plain decimal digits; a digit of another script is among them. */
+const wrongStatuses = [
+  '', 'Available', 'SOLD', 'sold%20', '%20sold', 'sold,pending', 'unknown', 'null', 'sold%00',
+];
+/** Integers that are not written in plain decimal digits, some in those of another script. */
 // biome-ignore format: as above.
-const oddIntegers = ['05', '00', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '5%0A', '', '-0', '5_0', '0x5', '%EF%BC%95', '%D9%A5'];
+const oddIntegers = [
+  '05', '00', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '5%0A', '', '-0', '5_0', '0x5',
+  '%EF%BC%95', '%D9%A5',
+];
 
 /** Expects 400 for each of these queries. */
 async function refuseQueries(server: Server, queries: readonly string[]): Promise<void> {
@@ -234,7 +242,7 @@ export const listing: Chapter = {
           server,
           wrong.map((text) => `after=${text}`),
         );
-        await takeQueries(server, ['after=0', 'after=%31', 'after=9223372036854775807']);
+        await takeQueries(server, ['after=0', 'after=%31']);
       },
     },
     {
