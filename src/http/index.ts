@@ -141,7 +141,8 @@ export class Endpoint {
     const request = isRequest && !isInit ? input : new Request(input, init);
 
     const { signal } = request;
-    // Every Request has a signal. Where nobody gave one, nobody can abort, and listening takes 2 us.
+    // Every Request has a signal, and listening to it takes 2 us. Where none was given, nobody can
+    // abort.
     if (!isRequest && !has('signal')) return this.#respond(request);
 
     signal.throwIfAborted();

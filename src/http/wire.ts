@@ -38,9 +38,14 @@ export function replyHead(reply: Reply, end: string): string {
   return lines + end;
 }
 
-/** All headers of a reply but those of the connection, as pairs of a name and a value. */
+/**
+ * All headers of a reply but those of the connection, as pairs of a name and a value, for servers
+ * and platforms that write them on their own.
+ */
 export function headersOf(reply: Reply): string[][] {
+  // The first line is the status line, and behind the last one nothing is left.
   const lines = replyHead(reply, '').split('\r\n').slice(1, -1);
+  // A name ends at the first colon: others may stand in its value.
   return lines.map((line) => line.split(/: (.*)/, 2));
 }
 

@@ -1,7 +1,7 @@
 /** The contract of adding, C19 to C32, over a socket. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPetstore, parseDraft, petStatuses } from '../../dist/index.js';
+import { createPetstore, parseDraft, petFields, petStatuses } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, Client, header } from '../support/client.js';
 import { add, ask, bytesOf, start, stored } from '../support/fixture.js';
 
@@ -388,4 +388,9 @@ test('C32 categories that nobody knows and equal names are accepted', async (t) 
     '3 same 123456789 -',
     '4 same 0 -',
   ]);
+});
+
+test('the fields that plugins share are frozen', () => {
+  for (const shared of [petFields, ...petFields, ...petFields.map(({ type }) => type)])
+    assert.ok(Object.isFrozen(shared));
 });
