@@ -1,7 +1,7 @@
 /** What the suite cannot see of listing and adding: our own words, ids from 1, and what needs an option. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPetstore, parseDraft, petStatuses } from '../../dist/index.js';
+import { createPetstore, parseDraft, petFields, petStatuses } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
 import { add, ask, start, stored } from '../support/fixture.js';
 
@@ -124,4 +124,9 @@ test('C29 the limit is an option, and exact', async (t) => {
     413,
     'content_too_large',
   );
+});
+
+test('the fields that plugins share are frozen', () => {
+  for (const shared of [petFields, ...petFields, ...petFields.map(({ type }) => type)])
+    assert.ok(Object.isFrozen(shared));
 });
