@@ -6,6 +6,7 @@ import {
   animalsOf,
   expectSuccess,
   headerOf,
+  isSuccess,
   jsonOf,
   memberText,
   untried,
@@ -123,14 +124,17 @@ export const listing: Chapter = {
       number: 'C3',
       sentence: 'a parameter that is given twice is 400',
       cost: 'a gateway and the server each take another of the two values',
-      full: (server) =>
-        refuseQueries(server, [
+      full: async (server) => {
+        // A parameter that a server does not know is a matter of C4 and C6, given twice too.
+        const ignoresAfter = isSuccess(await server.request('GET', '/pets?after=x'));
+        await refuseQueries(server, [
           'limit=5&limit=5',
           'limit=5&limit=6',
           'limit=5&%6cimit=5',
           'status=sold&status=pending',
-          'after=1&after=2',
-        ]),
+          ...(ignoresAfter ? [] : ['after=1&after=2']),
+        ]);
+      },
     },
     {
       number: 'C4',
@@ -197,10 +201,10 @@ export const listing: Chapter = {
 
         for (const status of petStatuses) {
           const answer = await server.request('GET', `/pets?status=${status}&${after(first)}`);
-          const ids = await server.list(`?status=${status}&${after(first)}`);
-          const hasBare = ids.some(({ id }) => id === bare.id);
+          const found = await server.listBehind(first.id, `status=${status}&`);
+          const hasBare = found.some(({ id }) => id === bare.id);
           expect(answer, !hasBare, `no animal without a status, such as ${bare.id}`);
-          const hasSold = ids.some(({ id }) => id === sold.id);
+          const hasSold = found.some(({ id }) => id === sold.id);
           const expected = `the animal ${sold.id} under its status sold alone`;
           expect(answer, hasSold === (status === 'sold'), expected);
         }
@@ -212,6 +216,7 @@ export const listing: Chapter = {
       cost: 'a client must tell "none" from "not found" in two ways',
       full: async (server) => {
         const answer = await server.request('GET', '/pets?after=9223372036854775807');
+        if (isSuccess(answer)) await server.listBehind(2n ** 63n - 1n);
         expect(answer, answer.status === 200 && answer.body === '[]', '200 []');
       },
     },
