@@ -25,7 +25,7 @@ export {
 } from './errors.js';
 
 // Animals and JSON.
-export { checkDraft, checkQuery, petJson } from './engine/index.js';
+export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
 export { parseDraft, petStatuses } from './pet.js';
 export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
 /** Every field of an animal but its id, in the order in which they are written; it is frozen. */
