@@ -20,7 +20,8 @@ export const serverFile = join(root, 'dist/server.js');
  * it.
  */
 export const extension = extname(import.meta.filename);
-export const extensionArgs: readonly string[] = extension === '.ts' ? ['--import', 'tsx'] : [];
+export const extensionArgs: readonly string[] =
+  extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 export const apiKey = 'test-key';
 
 /** An empty folder that is gone behind the test. */
