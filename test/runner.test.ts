@@ -63,29 +63,35 @@ test('every file of tests refuses an old build', () => {
 });
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`${signal} of the runner ends what the files have started`, async (t) => {
+  test(`${signal} of the runner ends what the files have started, and they start nothing more`, async (t) => {
     const cwd = folder(t);
     const ours = import.meta.resolve('./support/process.js');
     writeFileSync(
       join(cwd, 'endless.test.mjs'),
-      `import { writeFileSync } from 'node:fs';
+      `import { appendFileSync } from 'node:fs';
       import { test } from 'node:test';
-      import { start } from ${JSON.stringify(ours)};
-      test('endless', async (t) => {
-        const { pid } = await start(t, ['--storage', 'memory:'], { cwd: '.' });
-        writeFileSync('pid', String(pid));
-        await new Promise((resolve) => setTimeout(resolve, 1_000_000));
+      import { Running, serverFile } from ${JSON.stringify(ours)};
+      appendFileSync('pids', process.pid + '\\n');
+      test('endless', async () => {
+        for (;;) {
+          const env = { PETSTORE_API_KEYS: 'secret', PORT: '0' };
+          const server = new Running(process.execPath, [serverFile, '--storage', 'memory:'], { cwd: '.', env });
+          appendFileSync('pids', server.pid + '\\n');
+          await server.ended;
+        }
       });`,
     );
+    const pids = (): readonly number[] =>
+      existsSync(join(cwd, 'pids'))
+        ? readFileSync(join(cwd, 'pids'), 'utf8').trim().split('\n').map(Number)
+        : [];
     const runner = new Running(process.execPath, ['--test', 'endless.test.mjs'], { cwd });
-    const pid = await until(
-      'a server',
-      () => existsSync(join(cwd, 'pid')) && Number(readFileSync(join(cwd, 'pid'), 'utf8')),
-    );
-    atEnd(t, () => isAlive(pid) && process.kill(pid, 'SIGKILL'));
-    assert.ok(isAlive(pid));
+    atEnd(t, () => {
+      for (const pid of pids().filter(isAlive)) process.kill(pid, 'SIGKILL');
+    });
+    await until('a server', () => pids().length === 2);
     await runner.end(signal);
-    await until('the end of the server', () => !isAlive(pid));
+    await until('the end of the file and its servers', () => !pids().some(isAlive));
   });
 }
 

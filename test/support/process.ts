@@ -49,6 +49,9 @@ export interface Ended {
 /** Those that have not ended. */
 const living = new Set<Running>();
 
+/** Whether this file is being ended, and must start nothing more. */
+let isEnding = false;
+
 /** Where they do not end by a signal, they are killed so much later, in milliseconds. */
 const graceMs = 5_000;
 
@@ -57,6 +60,7 @@ const graceMs = 5_000;
  * each file, and to nothing that a file has started.
  */
 async function endAll(signal: NodeJS.Signals): Promise<void> {
+  isEnding = true;
   for (const each of living) each.signal('SIGTERM');
   const kill = setTimeout(() => {
     for (const each of living) each.signal('SIGKILL');
@@ -85,6 +89,7 @@ export class Running {
     { cwd, env = {}, isGroup = false }: RunOptions,
   ) {
     const { PATH = '', NODE_V8_COVERAGE } = process.env;
+    assert.ok(!isEnding, 'a file that is being ended starts nothing');
     // A program that listens itself has its own way to end.
     for (const signal of ['SIGINT', 'SIGTERM'] as const)
       if (process.listenerCount(signal) === 0) process.once(signal, endAll);
