@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import './support/built.js';
 import * as petstore from '../dist/index.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -2,6 +2,7 @@
  * Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against
  * a plain oracle.
  */
+import '../support/built.js';
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

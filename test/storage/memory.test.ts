@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import '../support/built.js';
 import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { petsOf, textsOf } from '../../dist/engine/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
