@@ -93,7 +93,7 @@ const rules: StorageRules<'insertOnce'> = {
     assert.equal((await storage.insertOnce(rex, onceOf('a', 'one', at + 2 * dayMs))).id, 3n);
   },
 
-  'of many at once with one key exactly one is kept; the others hear of it, or that it is under way':
+  'of many at once with one key one is kept; the others hear of it, or that it is under way':
     async (storage) => {
       const outcomes = await Promise.allSettled(
         Array.from({ length: 50 }, () => storage.insertOnce(rex, onceOf('a'))),
