@@ -88,6 +88,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'readme.test.ts': 'the closed set of codes, against the table of the README',
   'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
   'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',
+  'torture/cases.ts': 'the same table, against a second reading of the contract',
   'support/command-lines.ts':
     'many command lines in one process, where the entry runs one and ends',
 };
