@@ -23,7 +23,7 @@ export {
 } from './errors.js';
 
 // Animals and JSON.
-export { checkDraft, checkQuery, petJson } from './engine/index.js';
+export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
 export { parseDraft, petFields, petStatuses } from './pet.js';
 export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
 export {
