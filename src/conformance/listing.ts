@@ -6,6 +6,7 @@ import {
   animalsOf,
   expectSuccess,
   headerOf,
+  isSuccess,
   jsonOf,
   memberText,
   untried,
@@ -168,8 +169,10 @@ export const listing: Chapter = {
       number: 'C3',
       sentence: 'a parameter that is given twice is 400',
       cost: 'a gateway and the server each take another of the two values',
-      full: (server) =>
-        refuseQueries(server, [
+      full: async (server) => {
+        // A parameter that a server does not know is a matter of C4 and C6, given twice too.
+        const ignoresAfter = isSuccess(await server.request('GET', '/pets?after=x'));
+        await refuseQueries(server, [
           'limit=5&limit=5',
           'limit=5&limit=6',
           'limit=5&%6cimit=5',
@@ -177,9 +180,9 @@ export const listing: Chapter = {
           'limit=5&limit',
           'status=sold&status=sold',
           'status=sold&status=pending',
-          'after=1&after=1',
-          'after=1&after=2',
-        ]),
+          ...(ignoresAfter ? [] : ['after=1&after=1', 'after=1&after=2']),
+        ]);
+      },
     },
     {
       number: 'C4',
@@ -264,10 +267,10 @@ export const listing: Chapter = {
 
         for (const status of petStatuses) {
           const answer = await server.request('GET', `/pets?status=${status}&${after(first)}`);
-          const ids = await server.list(`?status=${status}&${after(first)}`);
-          const hasBare = ids.some(({ id }) => id === bare.id);
+          const found = await server.listBehind(first.id, `status=${status}&`);
+          const hasBare = found.some(({ id }) => id === bare.id);
           expect(answer, !hasBare, `no animal without a status, such as ${bare.id}`);
-          const hasSold = ids.some(({ id }) => id === sold.id);
+          const hasSold = found.some(({ id }) => id === sold.id);
           const expected = `the animal ${sold.id} under its status sold alone`;
           expect(answer, hasSold === (status === 'sold'), expected);
         }
@@ -281,6 +284,7 @@ export const listing: Chapter = {
         for (const query of ['', '&status=pending', '&limit=1']) {
           const path = `/pets?after=9223372036854775807${query}`;
           const answer = await server.request('GET', path);
+          if (isSuccess(answer)) await server.listBehind(2n ** 63n - 1n);
           expect(answer, answer.status === 200 && answer.body === '[]', '200 []');
         }
       },
