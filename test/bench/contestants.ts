@@ -73,6 +73,12 @@ export const peers: readonly Contestant[] = [
   bun,
 ];
 
+/** A stub that openapi-backend makes of the document at this address. */
+export function stub(document: string): Contestant {
+  const { command } = peer('openapi-backend');
+  return { name: 'openapi-backend', command: [...command, document] };
+}
+
 /** The petstore over better-sqlite3, `batched` or `single`; undefined where that was not built. */
 export function sqlite(path: string, mode: 'batched' | 'single'): Contestant | undefined {
   const { command } = peer('sqlite');
