@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed screenshots build clean
+.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard bench-right seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours ag
 
 bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http
 	node --import tsx test/bench/guard.ts
+
+bench-right: build test/bench/peers/node_modules/.package-lock.json ## Say which petstores answer right, ours, the peers and two mocks: the table of docs/evidence.md
+	@node --import tsx test/bench/right.ts
 
 # The storage's line of an animal is that of data/animals.jsonl, with an id in front.
 seed: build ## Add the 301 animals of data/animals.jsonl to data/pets.jsonl, once; the server must not be running

@@ -11,9 +11,9 @@ const folder = join(root, 'test/bench/peers');
 
 /** What each peer is made of. */
 const peers = [
-  { name: 'fastify', packages: ['fastify'] },
-  { name: 'hono', packages: ['hono', '@hono/node-server'] },
-  { name: 'express', packages: ['express'] },
+  { name: 'fastify', packages: ['fastify', 'lossless-json'] },
+  { name: 'hono', packages: ['hono', '@hono/node-server', 'lossless-json'] },
+  { name: 'express', packages: ['express', 'lossless-json'] },
   { name: 'json-server', packages: ['json-server'] },
   { name: 'bun', packages: ['bun'] },
 ];

@@ -16,6 +16,7 @@ import { bare, limit, petstore } from './contestants.js';
 import { interleaved, median, type Racer } from './figures.js';
 import { clients, type Load } from './load.js';
 import { adding, reading, wireText } from './operations.js';
+import { own, tableOfRight } from './right.js';
 import { Session } from './session.js';
 
 test('the median of an even number is between the two in the middle', () => {
@@ -106,6 +107,19 @@ test('each server of our own answers what is measured, and the limit as many byt
       (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
     assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
   }
+});
+
+test('of who answers right the petstore does at each level, and what answers all alike does not', async () => {
+  const table = await tableOfRight(own);
+  const [ours = [], fixed = []] = table
+    .split('\n')
+    .slice(2)
+    .map((row) => row.slice(2, -2).split(' | '));
+  assert.equal(ours[0], 'petstore');
+  for (const sum of ours.slice(1, 4)) assert.match(sum, /^(\d+) of \1\b/);
+  assert.equal(ours[4], '–');
+  for (const number of ['S1', 'C20', 'C36'])
+    assert.ok(fixed[4]?.split(', ').includes(number), table);
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {
