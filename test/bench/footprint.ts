@@ -12,8 +12,11 @@ const folder = join(root, 'test/bench/peers');
 /** What each peer is made of. */
 const peers = [
   { name: 'fastify', packages: ['fastify', 'lossless-json'] },
-  { name: 'hono', packages: ['hono', '@hono/node-server', 'lossless-json'] },
-  { name: 'express', packages: ['express', 'lossless-json'] },
+  {
+    name: 'hono',
+    packages: ['hono', '@hono/node-server', 'lossless-json', 'safe-stable-stringify'],
+  },
+  { name: 'express', packages: ['express', 'lossless-json', 'safe-stable-stringify'] },
   { name: 'json-server', packages: ['json-server'] },
   { name: 'bun', packages: ['bun'] },
 ];
