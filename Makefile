@@ -25,7 +25,7 @@ test-node: build ## Run what depends on the Node on another one, such as NODE=24
 	npm run --silent build-tests
 	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node test-dist/run.js http plugins standalone storage'
 
-check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
+check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
 	node_modules/.bin/tsc --project test/ecosystem
 	node --import tsx --import ./test/support/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
