@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard seed screenshots build clean
+.PHONY: help run test lint format api test-node check-ecosystem torture bench bench-guard seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: fe
 
 format: node_modules/.package-lock.json ## Write src and test in the form that `make lint` expects
 	node_modules/.bin/biome format --write
+
+api: build ## Write the public types anew into docs/api.d.ts, which a test compares
+	node --import tsx test/api.ts
 
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: build ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
