@@ -298,13 +298,14 @@ export const protocol: Chapter = {
         const path = '/pets?limit=1&x=';
         const before = `${server.basePath}${path}`.length;
         const target = (size: number): string => `${path}${'a'.repeat(size - before)}`;
-        const larger = [20_000, 39_000, 41_000, 100_000];
+        // Of what comes behind, a server reads 64 KiB before it ends the connection (C51).
+        const larger = [20_000, 39_000, 41_000, 70_000];
         await expectLimit(server, 16_384, larger, (size) => server.bytesOf('GET', target(size)));
 
         const bare = server.bytesOf('GET', '/pets?limit=1');
         const head = bare.slice(bare.indexOf('\r\n') + 2, -2);
         const header = (size: number): string => `X: ${'a'.repeat(size - head.length - 5)}`;
-        await expectLimit(server, 16_384, [...larger, 200_000], (size) =>
+        await expectLimit(server, 16_384, larger, (size) =>
           server.bytesOf('GET', '/pets?limit=1', { headers: [header(size)] }),
         );
         // Host and Authorization are two of the lines.
@@ -324,7 +325,7 @@ export const protocol: Chapter = {
           `${line}${'x:\r\n'.repeat(3_000)}${head}\r\n`,
           `${server.bytesOf('POST', '/pets', { headers })}0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`,
           ...['GET /', `${line}X: `, `${line}X`].map((begin) => begin + 'a'.repeat(60_000)),
-          line + 'a: b\r\n'.repeat(60_000),
+          line + 'a: b\r\n'.repeat(10_000),
         ])
           server.expectError(await server.exchange(bytes), 431, 'headers_too_large');
       },
