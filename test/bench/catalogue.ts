@@ -4,25 +4,24 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
+import { WrongAnswer } from './answers.js';
 import { apiKey, draftOf } from './operations.js';
+import type { Server } from './session.js';
 
 /** How many animals each server of the speed figures holds. */
-export const standardCount = 1_000;
+const standardCount = 1_000;
 
-/**
- * Adds the first so many animals one behind the other, so that all servers give them the same ids.
- */
-export async function fill(url: string, count = standardCount): Promise<void> {
-  const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
-  for (let number = 1; number <= count; number++) {
+/** Adds the first animals one behind the other, so that all servers give them the same ids. */
+export async function fill({ name, url }: Pick<Server, 'name' | 'url'>): Promise<void> {
+  for (let number = 1; number <= standardCount; number++) {
     const response = await fetch(`${url}/v1/pets`, {
       method: 'POST',
-      headers,
+      headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(draftOf(number)),
     });
     await response.arrayBuffer();
     if (response.status !== 201)
-      throw new Error(`adding an animal to ${url} was answered ${response.status}`);
+      throw new WrongAnswer(`${name} answers an animal that is added with ${response.status}`);
   }
 }
 

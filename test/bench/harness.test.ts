@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage } from '../../dist/index.js';
 import { Client } from '../support/client.js';
-import { assertSameAnswers } from './answers.js';
+import { proveSameAnswers, WrongAnswer } from './answers.js';
 import { fill, rarestCount, writeCatalogue } from './catalogue.js';
 import { svgOf } from './chart.js';
 import { bare, limit, petstore } from './contestants.js';
@@ -30,8 +30,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
   let slowness = 1;
   const load: Load = {
     name: 'made up',
-    can: () => true,
-    send: async (url) => {
+    send: async ({ url }) => {
       order.push(url);
       slowness *= 1.01;
       cpu.set(url, (cpu.get(url) ?? 0) + (url === 'half' ? 2 : 1) * slowness);
@@ -51,7 +50,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
     server: racerOf(url),
     operation: reading.one,
   }));
-  const figures = await interleaved(turns, { load, client: clients.sleeping, rounds: 3 });
+  const figures = await interleaved(turns, clients.sleeping, { load, rounds: 3, isShort: false });
   assert.deepEqual(order.slice(3), [
     'bare',
     'same',
@@ -85,8 +84,8 @@ test('each server of our own answers what is measured, and the limit as many byt
   const own = [petstore('memory:'), petstore(`file:${session.folder()}/pets.jsonl`), bare, limit];
   const servers = await session.startAll(own);
   const operations = [...Object.values(reading), adding];
-  for (const { url, isBare } of servers) if (!isBare) await fill(url);
-  await assertSameAnswers(servers, operations);
+  for (const server of servers) if (!server.isBare) await fill(server);
+  await proveSameAnswers(servers, operations);
   const bytes = new Map<string, number>();
   for (const { name, url, isBare } of servers) {
     // One connection for all: each answer must leave it fit for the next request.
@@ -106,6 +105,23 @@ test('each server of our own answers what is measured, and the limit as many byt
       (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
     assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
   }
+});
+
+test('who answers wrongly is named at once, with what it should have answered', async (t) => {
+  const session = new Session();
+  atEnd(t, () => session.end());
+  const [ours, wrong] = await session.startAll([petstore('memory:'), { ...limit, name: 'wrong' }]);
+  assert.ok(ours !== undefined && wrong !== undefined);
+  await fill(ours);
+  // The limit is not held against the petstore's answers; here it is.
+  const { isBare: _, ...contestant } = wrong;
+  const refused = (message: string) => (error: unknown) =>
+    error instanceof WrongAnswer && error.message === message;
+  await assert.rejects(
+    proveSameAnswers([ours, contestant], [reading.noKey]),
+    refused('wrong answers 401 with 200, not 401'),
+  );
+  await assert.rejects(fill(contestant), refused('wrong answers an animal that is added with 200'));
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {
