@@ -39,7 +39,7 @@ await sessionUntilEnd(async (session) => {
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);
   }
-  const run = `${rounds} rounds of ${chosen.map(({ name }) => name).join(', ')}. ${conditions.describe()}`;
+  const run = `bench of ${rounds} rounds: ${conditions.describe()}`;
   process.stdout.write(`\n${run}\n`);
-  keep({ conditions: run, tables });
+  keep(run, tables);
 });

@@ -2,16 +2,19 @@
 import { writeFileSync } from 'node:fs';
 import type { Table } from './part.js';
 
-/** What was measured on one Node, and where. */
+/** What a run has measured on one Node. */
 export interface Results {
-  /** Sentences about the run and its machine. */
+  /** Its version. */
+  readonly node: string;
+  /** Words about the run and its machine. */
   readonly conditions: string;
   readonly tables: readonly Table[];
 }
 
-/** Keeps results in the file that FIGURES names, if it names one. */
-export function keep(results: Results): void {
+/** Keeps what a run has measured in the file that FIGURES names, if it names one. */
+export function keep(conditions: string, tables: readonly Table[]): void {
   const path = process.env['FIGURES'];
+  const results: Results = { node: process.versions.node, conditions, tables };
   if (path !== undefined) writeFileSync(path, JSON.stringify(results));
 }
 

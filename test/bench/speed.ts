@@ -108,8 +108,8 @@ async function race(bench: Bench, key: string, entry: Entry): Promise<readonly T
       key,
       title: `Ratio to ${reference}, ${client.name}`,
       note:
-        'Its processor time for each request by the own of each server; above 1 is better; medians of all ' +
-        `rounds. How far the column "${names.at(-1)}" is from 1 is how far the others of its row may be off.`,
+        `The processor time of ${reference} for each request, divided by each server's: above 1 is better; medians of all ` +
+        `rounds. How far "${names.at(-1)}" is from 1 is how far the others of its row may be off.`,
       head: ['', ...names],
       rows: rows.map(({ name, figures }) => [
         name,
