@@ -228,7 +228,7 @@ function readerOf(connections: Connections, table: sql.Table) {
 
   /**
    * Reads a page once for all who want it in this turn: 2.8 times as many a second
-   * (`test/postgres/pages.ts same`).
+   * (`make bench PARTS=storage`).
    */
   async function list(query: ReadQuery<'limit' | 'status' | 'after'>) {
     if (isClosed) throw closedError();
