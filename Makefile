@@ -51,8 +51,8 @@ seed: build ## Add the 301 animals of data/animals.jsonl to data/pets.jsonl, onc
 	then echo 'data/pets.jsonl has the animals of data/animals.jsonl'; \
 	else node dist/server.js import data/animals.jsonl --storage file:data/pets.jsonl; fi
 
-screenshots: build ## Take the README's picture of the page anew, with Chromium
-	node --import tsx test/plugins/screenshots.ts
+screenshots: build ## Take the README's picture of the page anew, with Chromium; TO=coverage/page.png puts it elsewhere
+	node --import tsx test/plugins/screenshots.ts $(TO)
 
 build: dist/server.js ## Install and build into dist
 
