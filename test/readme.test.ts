@@ -218,6 +218,22 @@ test('the commands of the documents exist, and take the flags that they are give
   }
 });
 
+test('every target of make that a document names is there, and CI runs it', () => {
+  const makefile = textOf('Makefile');
+  // `make evidence` runs those that it lists.
+  const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
+  const targets = new Set(
+    names.flatMap((name) =>
+      [...textOf(name).matchAll(/(?<=`|^|\d )make ([a-z-]+)/gm)].map(([, target = '']) => target),
+    ),
+  );
+  assert.ok(targets.size >= 12, [...targets].join(', '));
+  for (const target of targets) {
+    assert.match(makefile, new RegExp(`^${target}:`, 'm'));
+    assert.match(ci, new RegExp(`^[^#\n]*make ${target}(?![\\w-])|'${target}'`, 'm'), target);
+  }
+});
+
 test('the error codes of the README are those of the code', () => {
   const chapter = /^## Errors$.*?^## /ms.exec(readme)?.[0] ?? '';
   for (const code of Object.keys(errorCodes)) assert.ok(chapter.includes(`\`${code}\``), code);

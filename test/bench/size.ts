@@ -1,6 +1,6 @@
 /** What grows: cost with the catalogue, memory with time, and the disk by what is installed. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../support/process.js';
 import { fill, firstWrittenId, writeCatalogue } from './catalogue.js';
@@ -177,11 +177,17 @@ interface Locked {
 /** The package as `npm pack` makes it, installed, and the peers as they are installed here. */
 function installations({ session }: Bench): Table {
   const folder = session.folder();
+  // It is built anew for that, so not here, where others may be at work with what is built.
+  const checkout = join(folder, 'checkout');
+  const left = ['.git', 'coverage', 'node_modules', 'test'].map((name) => join(root, name));
+  cpSync(root, checkout, { recursive: true, filter: (path) => !left.includes(path) });
+  symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
   const npm = (...args: readonly string[]): string =>
-    execFileSync('npm', [...args, '--json'], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
-  const [{ filename, version }] = JSON.parse(npm('pack', `--pack-destination=${folder}`));
-  npm('install', `--prefix=${folder}`, '--no-audit', '--no-fund', join(folder, filename));
-  const ours = megabytes(sizeOf(join(folder, 'node_modules')));
+    execFileSync('npm', [...args, '--json'], { cwd: checkout, encoding: 'utf8', stdio: 'pipe' });
+  const [{ filename, version }] = JSON.parse(npm('pack'));
+  const target = join(folder, 'installed');
+  npm('install', `--prefix=${target}`, '--no-audit', '--no-fund', join(checkout, filename));
+  const ours = megabytes(sizeOf(join(target, 'node_modules')));
 
   const lock = readFileSync(join(peersFolder, 'package-lock.json'), 'utf8');
   const { packages }: { packages: Readonly<Record<string, Locked>> } = JSON.parse(lock);
