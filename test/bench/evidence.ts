@@ -14,6 +14,9 @@ import { section, type Results } from './report.js';
 const majors = ['20', '24'];
 const targets = ['bench', 'torture'];
 const kept = join(root, 'coverage/evidence');
+const isShort = process.env['SHORT'] !== undefined;
+// Once: it may be another when all is measured.
+const commit = git('rev-parse', 'HEAD');
 
 if (process.argv[2] === 'check') check();
 else write(measure());
@@ -35,12 +38,11 @@ interface Measured {
 
 /** Runs each target on each Node. What is there of this commit is not measured again. */
 function measure(): readonly Measured[] {
-  const isShort = process.env['SHORT'] !== undefined;
   const changes = git('status', '--porcelain', '--', 'src', 'test');
   if (changes !== '' && !isShort)
     throw new Error(`figures are of a commit, and these have changes without one:\n${changes}`);
   return majors.map((major) => {
-    const folder = join(kept, isShort ? 'short' : git('rev-parse', 'HEAD'), major);
+    const folder = join(kept, isShort ? 'short' : commit, major);
     mkdirSync(folder, { recursive: true });
     const results = targets.map((target): Results => {
       const path = join(folder, `${target}.json`);
@@ -59,16 +61,12 @@ function measure(): readonly Measured[] {
 
 /** Writes the documents, a whole report for each Node, and the chart. */
 function write(measured: readonly Measured[]): void {
-  let target = root;
-  if (process.env['SHORT'] !== undefined) {
-    target = join(kept, 'short');
-    cpSync(join(root, 'docs'), join(target, 'docs'), { recursive: true });
-  }
-  const docs = join(target, 'docs');
+  const docs = join(isShort ? join(kept, 'short') : root, 'docs');
+  if (isShort) cpSync(join(root, 'docs'), docs, { recursive: true });
   const all = measured.flatMap(({ results }) => results);
   const date = new Date().toISOString().slice(0, 10);
   const run = [
-    commitLine(git('rev-parse', 'HEAD'), date),
+    commitLine(commit, date),
     ...all.map(({ node, conditions }) => `- Node ${node}, ${conditions}`),
   ];
   const figures = figuresOf(all).set('run', run.join('\n'));
