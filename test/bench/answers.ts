@@ -19,7 +19,7 @@ export async function proveSameAnswers(
     let expected: unknown;
     for (const server of servers) {
       const wanted = server.isBare ? 200 : status;
-      const given = await answer(server.url, requests[0]);
+      const given = await ask(server, name, requests[0]);
       if (given.status !== wanted)
         throw new WrongAnswer(`${server.name} answers ${name} with ${given.status}, not ${wanted}`);
       if (server.isBare || given.status >= 400) continue;
@@ -33,8 +33,16 @@ export async function proveSameAnswers(
   }
 }
 
-async function answer(
-  url: string,
+/** How long a contestant may take over one answer. */
+const patienceMs = 10_000;
+
+/**
+ * What a server answers to a request, which the message of an error calls by a name.
+ * @throws WrongAnswer where it does not answer.
+ */
+export async function ask(
+  server: Pick<Server, 'name' | 'url'>,
+  what: string,
   request: ApiRequest | undefined,
 ): Promise<{ readonly status: number; readonly text: string }> {
   if (request === undefined) throw new TypeError('an operation needs a request');
@@ -43,6 +51,16 @@ async function answer(
     ...(key && { Authorization: `Bearer ${key}` }),
     ...(body && { 'Content-Type': 'application/json' }),
   };
-  const response = await fetch(url + path, { method, headers, ...(body && { body }) });
-  return { status: response.status, text: await response.text() };
+  const signal = AbortSignal.timeout(patienceMs);
+  try {
+    const response = await fetch(server.url + path, {
+      method,
+      headers,
+      signal,
+      ...(body && { body }),
+    });
+    return { status: response.status, text: await response.text() };
+  } catch (error) {
+    throw new WrongAnswer(`${server.name} does not answer ${what}: ${error}`);
+  }
 }

@@ -168,7 +168,7 @@ test('figures stand between their marks, a table for each Node, and nothing else
   );
   const document = 'Before.\n\n<!-- figures: speed -->\nold\n<!-- /figures -->\n\nBehind.\n';
   const written = withFigures(document, figures);
-  const rows = '|  | petstore |\n| --- | --- |\n| one | 1.16 |';
+  const rows = '|  | petstore |\n| --- | --: |\n| one | 1.16 |';
   assert.equal(
     written,
     `Before.\n\n<!-- figures: speed -->\n\nNode 20.1.0:\n\n${rows}\n\nNode 24.1.0:\n\n${rows}\n\n<!-- /figures -->\n\nBehind.\n`,

@@ -31,7 +31,10 @@ export function markdownTable(
   rows: readonly (readonly string[])[],
 ): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+  // Figures stand at the right.
+  const rule = (_: string, column: number): string =>
+    /^[\d–]/.test(rows[0]?.[column] ?? '') ? '--:' : '---';
+  return [line(head), line(head.map(rule)), ...rows.map(line)].join('\n');
 }
 
 /** What stands where there is no figure. */

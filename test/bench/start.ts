@@ -2,10 +2,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
 import { again, bare, lineParser, peers, petstore, type Contestant } from './contestants.js';
-import { WrongAnswer } from './answers.js';
+import { ask, WrongAnswer } from './answers.js';
 import { onServerCore } from './cores.js';
 import { median } from './figures.js';
-import { apiKey } from './operations.js';
+import { get } from './operations.js';
 import type { Bench, Part, Table } from './part.js';
 import { decimal, megabytes, none, whole } from './report.js';
 import type { Server } from './session.js';
@@ -28,8 +28,8 @@ async function firstAnswers(bench: Bench): Promise<Table> {
     bench.say(`first answers, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
       const startedAt = performance.now();
-      await startedOnce(bench, contestant, async ({ url }) => {
-        await expectAnimals(contestant.name, `${url}/v1/pets`);
+      await startedOnce(bench, contestant, async (server) => {
+        await expectAnimals(server, '/v1/pets');
         ms.push(performance.now() - startedAt);
       });
     }
@@ -118,11 +118,12 @@ const restMs = 3_000;
 /** Starts the petstore with a file, which must be all there; bare without one. */
 async function startOf(bench: Bench, path?: string, count = 0): Promise<Start> {
   const contestant = path === undefined ? bare : petstore(`file:${path}`);
-  return startedOnce(bench, contestant, async ({ url, readyMs, process }) => {
+  return startedOnce(bench, contestant, async (server) => {
+    const { readyMs, process } = server;
     await wait(restMs);
     const { residentBytes, peakBytes } = process;
     for (const id of [firstWrittenId, firstWrittenId + count - 1])
-      await expectAnimals(`${contestant.name} with ${count} animals`, `${url}/v1/pets/${id}`);
+      await expectAnimals(server, `/v1/pets/${id}`);
     return { seconds: readyMs / 1000, residentBytes, peakBytes };
   });
 }
@@ -139,7 +140,8 @@ async function startedOnce<Seen>(
   return seen;
 }
 
-async function expectAnimals(name: string, url: string): Promise<void> {
-  const { status } = await fetch(url, { headers: { Authorization: `Bearer ${apiKey}` } });
-  if (status !== 200) throw new WrongAnswer(`${name} answers ${url} with ${status}, not 200`);
+async function expectAnimals(server: Pick<Server, 'name' | 'url'>, path: string): Promise<void> {
+  const { status } = await ask(server, path, get(path));
+  if (status !== 200)
+    throw new WrongAnswer(`${server.name} answers ${path} with ${status}, not 200`);
 }
