@@ -14,6 +14,7 @@ export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 export {
   codeOf,
   detailOf,
+  errorCodes,
   PetstoreError,
   reasonOf,
   type ErrorCode,
@@ -89,6 +90,7 @@ export {
   type CopyProgress,
   type CopyReport,
   type CopyTarget,
+  type FileImport,
   type FileReport,
   type FileStorageOptions,
   type LeftOutLine,

@@ -33,8 +33,6 @@ export function schemaRef(name: string): OpenApiValue {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-export const int64 = { type: 'integer', format: 'int64' };
-
 const draftProperties = Object.fromEntries(petFields.map(({ name, type }) => [name, type.schema]));
 const required = petFields.filter(({ isRequired }) => isRequired).map(({ name }) => name);
 

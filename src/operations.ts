@@ -6,7 +6,6 @@ import { PetstoreError } from './errors.js';
 import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
 import {
   errorResponses,
-  int64,
   jsonContent,
   openApiDocument,
   parameter,
@@ -23,7 +22,7 @@ import {
   readParameter,
   type ListParameters,
 } from './paging.js';
-import { isPetStatus, parseDraft, petStatuses } from './pet.js';
+import { int64Schema, isPetStatus, parseDraft, petStatuses } from './pet.js';
 import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
 import type { Query } from './request.js';
@@ -195,7 +194,7 @@ function getPet(pets: PetTexts): Operation {
       summary: 'Get an animal',
       description: 'To be removed on 5 December 2030; use the list with its status filter.',
       deprecated: true,
-      parameters: [parameter('path', 'petId', 'Identifier of the animal.', int64)],
+      parameters: [parameter('path', 'petId', 'Identifier of the animal.', int64Schema)],
       responses: {
         200: response('The animal.', petContent, announced),
         ...errorResponses(['unauthorized', 'not_found', 'unavailable'], announced),

@@ -5,12 +5,12 @@ import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
 import {
   errorResponses,
-  int64,
   parameter,
   response,
   type OpenApiOperation,
   type OpenApiValue,
 } from './openapi.js';
+import { int64Schema } from './pet.js';
 import { jsonReply, Pieces, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import type { PageQuery, TextPage } from './storage.js';
@@ -57,7 +57,7 @@ export const afterParameter = Object.freeze<ListParameter<bigint>>({
     'after must be an integer from 0 to 9223372036854775807, in decimal digits.',
   ),
   describe: (things) => `Returns only ${things} with an id above this one.`,
-  schema: { ...int64, minimum: 0 },
+  schema: { ...int64Schema, minimum: 0 },
 });
 
 /** The value of a parameter, or undefined. @throws PetstoreError `invalid_parameter` (C1 to C3). */

@@ -53,7 +53,7 @@ export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => 
 
 /** What a client asked with, whether or not it may. */
 export interface RequestHead {
-  /** As it came, in upper case: `GET`, `POST` … */
+  /** Such as `GET`, as the client wrote it: case counts in methods (RFC 9110 section 9.1). */
   readonly method: string;
   /** A header by its name in lower case, several joined by `, `. */
   readonly header: (name: string) => string | undefined;

@@ -3,7 +3,7 @@ import { PetstoreError } from './errors.js';
 
 /** A request, whether it came through a socket, a framework or `fetch`. */
 export interface Message {
-  /** As it came, in upper case. */
+  /** Such as `GET`, as the client wrote it: case counts in methods (RFC 9110 section 9.1). */
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
@@ -34,7 +34,7 @@ export interface Message {
 }
 
 /** The headers that the petstore reads, repeated ones joined by `, `. */
-export type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
+type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField =
   | 'authorization'
   | 'contentType'

@@ -88,7 +88,7 @@ export interface Resource extends Route {
 }
 
 /** The decoded segments of a path that stand for the `{param}`s of its route, by their names. */
-export type Params = Readonly<Record<string, string>>;
+type Params = Readonly<Record<string, string>>;
 
 /** What a path leads to. */
 interface Match {

@@ -27,7 +27,7 @@ const parameter: readonly Edit[] = [
   ],
 ];
 
-/** What its compile errors lead to. PostgreSQL's list is made to know it, and not to obey it. */
+/** What its compile errors lead to. */
 const obeyed: readonly Edit[] = [
   [
     'operations.ts',
@@ -51,14 +51,20 @@ const obeyed: readonly Edit[] = [
       'const matches = positions ? countBelow(positions, positions.length, end) : end;',
   ],
   [
-    'conformance/index.ts',
+    'conformance/storage.ts',
     '{ limit, status, after };',
     '{ limit, status, after, before: undefined };',
   ],
+  ['postgres/records.ts', '      status,\n', '      status,\n      before: query.before,\n'],
   [
-    'postgres/records.ts',
-    "ReadQuery<'limit' | 'status' | 'after'>",
-    "ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+    'postgres/tables.ts',
+    "({ limit, status }: ReadQuery<'limit' | 'status' | 'after'>)",
+    "({ limit, status, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>)",
+  ],
+  [
+    'postgres/tables.ts',
+    'id > $1::int8 ORDER BY id',
+    `id > $1::int8 \${before === undefined ? '' : 'AND id < ' + before} ORDER BY id`,
   ],
 ];
 
@@ -112,10 +118,11 @@ test('a field is one row, a status one word, and a query parameter a compile err
   edit(parameter);
   const places = compile('--noEmit').matchAll(/^(src\S+)\(/gm);
   assert.deepEqual([...new Set(Array.from(places, ([, file]) => file))].sort(), [
-    'src/conformance/index.ts',
+    'src/conformance/storage.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',
     'src/postgres/records.ts',
+    'src/postgres/tables.ts',
   ]);
 
   edit(obeyed);

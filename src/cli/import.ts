@@ -47,7 +47,7 @@ interface DraftFile {
 }
 
 /** The animals that an empty storage begins with. */
-export interface Seed {
+interface Seed {
   /** The file, as the operator named it. */
   readonly path: string;
   readonly drafts: readonly PetDraft[];

@@ -82,6 +82,15 @@ const commands = new Map(
   ${program} check data/pets.jsonl --salvage data/saved.jsonl`,
       load: () => import('./check.js'),
     },
+    verify: {
+      usage: `
+  verify URL --key KEY              try the rules of the contract on any petstore that listens`,
+      options: ['--key', '--level', '--slow', '--format'],
+      examples: `
+  ${program} verify http://127.0.0.1:3000 --key "$(cat data/dev-key)"
+  ${program} verify https://api.example/v2 --key KEY --level specification`,
+      load: () => import('./verify.js'),
+    },
   }),
 );
 
@@ -145,6 +154,7 @@ Examples:${examples}`.split('\n');
 /** The lines of the help of all. */
 function help(): readonly string[] {
   const usages = [...commands.values()].map(({ usage }) => usage);
+  const failures = '1 not closed in time, or a rule is broken';
   const refusals = '2 a bad option, key or file; 3 no usable storage';
   const ending = 'SIGTERM and SIGINT finish the requests under way';
 
@@ -161,7 +171,7 @@ ${optionsHelp().join('\n')}
 Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:
 ${pluginsHelp().join('\n')}
 
-Exit codes: 0 fine; 1 not closed in time; ${refusals}; 70 an error in this program.
+Exit codes: 0 fine; ${failures}; ${refusals}; 70 an error in this program.
 ${ending}; SIGHUP reads the keys file and the TLS files again.
 
 Examples:

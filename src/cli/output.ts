@@ -66,7 +66,18 @@ export function printNotice(line: string): void {
  * @throws Refusal where the result cannot be written
  */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
-  const text = lines.map((line) => `${printable(line)}\n`).join('');
+  await write(lines.map((line) => `${printable(line)}\n`).join(''), loss);
+}
+
+/** Prints one line of a result in a colour of ANSI, such as 31, on a terminal that shows any. */
+export async function printInColour(line: string, colour: number): Promise<void> {
+  const hasColours = process.stdout.isTTY && process.stdout.hasColors();
+  await write(
+    hasColours ? `\u001b[${colour}m${printable(line)}\u001b[0m\n` : `${printable(line)}\n`,
+  );
+}
+
+async function write(text: string, loss?: string): Promise<void> {
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
   if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
 

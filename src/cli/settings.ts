@@ -140,6 +140,19 @@ const options = {
   '--from': { value: 'STORAGE', about: 'with `copy`: the storage that is copied' },
   '--to': { value: 'STORAGE', about: 'with `copy`: the storage that gets what it lacks of it' },
 
+  '--key': { value: 'KEY', about: 'with `verify`: an API key that the server takes' },
+  '--level': {
+    value: 'LEVEL',
+    about: 'with `verify`: specification, http, or full, the whole contract',
+    fallback: 'full',
+  },
+  '--slow': { about: 'with `verify`: try what takes half a minute too' },
+  '--format': {
+    value: 'FORMAT',
+    about: 'with `verify`: text, or json for programs',
+    fallback: 'text',
+  },
+
   '--help': { about: 'print this, as -h and `help` do' },
   '--version': { about: 'print the version, as -v does' },
 } as const satisfies Readonly<Record<string, Option>>;

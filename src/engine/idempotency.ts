@@ -8,12 +8,16 @@ export const keptMs = 86_400_000;
 /** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
 
-// These are made once, for a client may repeat as fast as it can: a stack trace costs more than all
-// the rest of a repeat.
+// These errors are made once, for a client may repeat as fast as it can: a stack trace costs more
+// than all the rest of a repeat.
+
+/** What a key is answered by while its first use is under way. */
 export const inFlight = new PetstoreError(
   'idempotency_in_flight',
   'The first request with this idempotency key is still under way.',
 );
+
+/** What a key is answered by that was used with another body. */
 export const mismatch = new PetstoreError(
   'idempotency_mismatch',
   'This idempotency key was used with another body.',

@@ -40,6 +40,7 @@ export {
   isTooFar,
   keptMs,
   mismatch,
+  type KnownUse,
 } from './idempotency.js';
 export {
   checkDraft,
@@ -109,10 +110,11 @@ export interface RecordTexts extends Texts<Unnumbered, PetQuery> {
   insertOnce(record: Unnumbered, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
-/** A record as it waits, with the use of an idempotency key that it is. */
-export interface KeyedRecord extends Unnumbered {
+/** A record as it waits for its commit, with the use of an idempotency key that it is. */
+export interface KeyedRecord<KeyUse extends IdempotencyKeyUse = IdempotencyKeyUse>
+  extends Unnumbered {
   /** Absent where the record has no key. */
-  readonly use?: KnownUse;
+  readonly keyUse?: KeyUse;
 }
 
 /**
@@ -124,15 +126,15 @@ export interface KeyedRecord extends Unnumbered {
 export function recordsInMemory(
   opened: () => Catalogue,
   keys: () => IdempotencyKeys,
-  add: (record: KeyedRecord) => StoredText | Promise<StoredText>,
+  add: (record: KeyedRecord<KnownUse>) => StoredText | Promise<StoredText>,
 ): RecordTexts {
   return {
     insert: add,
     insertOnce: (record, keyUse) => {
       checkKeyUse(keyUse);
       opened();
-      const use = keys().begin(keyUse);
-      return use.added ?? add({ ...record, use });
+      const known = keys().begin(keyUse);
+      return known.added ?? add({ ...record, keyUse: known });
     },
     get: (id) => opened().get(id),
     list: (query) => opened().page(query),

@@ -15,6 +15,7 @@ import {
   untilClosed,
   withId,
   type KeyedRecord,
+  type KnownUse,
 } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import {
@@ -214,11 +215,11 @@ async function openFileRecords(
     return catalogue;
   }
 
-  function abandon({ use }: KeyedRecord) {
-    if (use) keys.drop(use);
+  function abandon({ keyUse }: KeyedRecord<KnownUse>) {
+    if (keyUse) keys.drop(keyUse);
   }
 
-  const commits = groupCommit<KeyedRecord, StoredText>({
+  const commits = groupCommit<KeyedRecord<KnownUse>, StoredText>({
     commit: (batch) =>
       commit(batch).catch((error: unknown) => {
         // This may be long after the clients were answered, where the commit has hung.
@@ -226,7 +227,7 @@ async function openFileRecords(
         throw error;
       }),
     abandoned: abandon,
-    bytesOf: ({ rest, use }) => rest.length + (use ? 640 : 128),
+    bytesOf: ({ rest, keyUse }) => rest.length + (keyUse ? 640 : 128),
     hung: noAnswer,
   });
 
@@ -234,24 +235,24 @@ async function openFileRecords(
    * Keeps a batch in the file, and then in memory, where readers see it (F1). It gets its ids only
    * here: a batch that fails leaves no gap.
    */
-  async function commit(batch: readonly KeyedRecord[]) {
+  async function commit(batch: readonly KeyedRecord<KnownUse>[]) {
     checkIdsLeft(catalogue.lastId, batch.length);
 
     let id = catalogue.lastId;
     const lines: string[] = [];
-    const records = batch.map(({ status, rest, use }) => {
+    const records = batch.map(({ status, rest, keyUse }) => {
       const json = withId(++id, rest);
       // In this order a torn write leaves no animal without its idempotency record. A record
       // without its animal is cut off.
-      if (use) lines.push(idempotencyLine(use));
+      if (keyUse) lines.push(idempotencyLine(keyUse));
       lines.push(json);
-      return { stored: { id, json }, status, use };
+      return { stored: { id, json }, status, keyUse };
     });
 
     const syncMilliseconds = await journal.append(lines);
-    for (const { stored, status, use } of records) {
+    for (const { stored, status, keyUse } of records) {
       catalogue.add(stored.id, status, stored.json);
-      if (use) keys.keep(use, stored);
+      if (keyUse) keys.keep(keyUse, stored);
     }
 
     watchers.tell({ count: records.length, syncMilliseconds });

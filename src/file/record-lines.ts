@@ -1,6 +1,6 @@
 /** Reads the lines of a file: animals, records of a plugin, and records of any kind for a copy. */
 import { isUtf8 } from 'node:buffer';
-import { parsePet, petJson } from '../engine/index.js';
+import { parsePet, petJson, withId } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import type { AcceptLine } from '../journal/index.js';
 import {
@@ -118,8 +118,8 @@ const written = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
  * Records of any kind: as they stand, or in our own text where a person wrote them. The draft is
  * what follows the id.
  */
-export const anyRecords: RecordKind<string> = {
-  json: (id, rest) => asByteString(`{"id":${id}${rest}`),
+export const anyRecords: RecordKind<ByteString> = {
+  json: withId,
   parse: (json) => {
     const value = parseJson(json);
     const members = value instanceof Map ? value : new Map<string, JsonValue>();
@@ -130,7 +130,7 @@ export const anyRecords: RecordKind<string> = {
         `a record must be an object with an id from 1 to ${int64Max}, and more`,
       );
 
-    if (written.test(json)) return { id, draft: json.slice(`{"id":${id}`.length) };
+    if (written.test(json)) return { id, draft: asByteString(json.slice(`{"id":${id}`.length)) };
 
     const others = new Map([...members].filter(([name]) => name !== 'id'));
     return { id, draft: toByteString(`,${jsonText(others).slice(1)}`) };

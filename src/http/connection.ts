@@ -74,10 +74,10 @@ const readMs = 60_000;
 const stalledMs = 5_000;
 
 /**
- * How long a head and a whole request may take (C44): by Node's clock, and by ours once we read
- * again after a wait.
+ * How long a head may take (C44): by Node's clock, and by ours once we read again after a wait.
  */
 export const headMs = 10_000;
+/** How long a whole request may take, by the same two clocks. */
 export const requestMs = 30_000;
 
 const brokenOff = new PetstoreError(

@@ -82,7 +82,10 @@ export abstract class NodeRequest extends IncomingMessage {
 
   /**
    * Says that the answer has left. Node's `resOnFinish` (lib/_http_server.js) listens: it lets go
-   * of the request, and tells whoever observes the response. `finished` is its `writableEnded`; its
+   * of the request, and tells whoever observes the response. It calls `detachSocket` of the
+   * response (lib/_http_server.js), which insists that `_httpMessage` is that response; and where
+   * the response was marked as the last one (see `SilentResponse`), `destroySoon` of the socket
+   * (lib/net.js), which ends it once all has left. `finished` is its `writableEnded`; its
    * `writableFinished` stays false in Node 24 and 26.
    * Held by whole: "whoever observes Node’s responses"; hooks: "Node lets go of an answered
    * request".
@@ -209,8 +212,9 @@ export function takeOverSocket(socket: Socket, receiver: Receiver<never>): void 
   });
 }
 
-/** How much a client may still send after its last answer, and for how long (C51). */
+/** How much a client may still send after its last answer (C51). */
 const lingerBytes = 65_536;
+/** How long it may go on sending. */
 export const lingerMs = 1_000;
 
 /**

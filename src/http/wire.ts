@@ -1,4 +1,7 @@
-/** How replies go out on our own connections, and how these end. */
+/**
+ * What is written to our own connections: heads, with the lines that say whether the connection
+ * goes on; bodies, long ones slice by slice; and the room that all long answers share.
+ */
 import { STATUS_CODES } from 'node:http';
 import type { Pieces, Reply } from '../reply.js';
 

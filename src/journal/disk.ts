@@ -85,7 +85,7 @@ export function lockingOn(platform: NodeJS.Platform, flock = 'flock') {
 }
 
 /** This machine's disk. */
-export const nodeDisk = {
+export const nodeDisk = Object.freeze({
   ...steps,
   ...appendingOn(process.platform),
   ...lockingOn(process.platform),
@@ -110,7 +110,7 @@ export const nodeDisk = {
   makeFolder: async (path: string, mode: number): Promise<void> => promisify(fs.mkdir)(path, mode),
   /** Removes a file. */
   remove: (path: string) => promisify(fs.unlink)(path),
-};
+});
 
 /**
  * The name of an error's errno; '' where it has none. libuv does not know EDQUOT: its `code` is a

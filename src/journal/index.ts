@@ -79,7 +79,7 @@ export interface Journal {
    * @throws PetstoreError `unavailable`
    */
   checkReady(): Promise<void>;
-  /** Waits for what is under way, and frees the file. Calling it again is fine. */
+  /** Waits for what is under way, and frees the file. Calling it again answers alike. */
   close(): Promise<void>;
 }
 
@@ -203,6 +203,8 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
   // Resolves after the last use of the file: a probe and a batch must not write at once.
   let lastTurn: Promise<unknown> = Promise.resolve();
 
+  let closing: Promise<void> | undefined;
+
   // Every change of state is one of these, or the closing below.
   function enter(next: State) {
     if (state.name === 'full') clearTimeout(state.probe);
@@ -323,11 +325,9 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
       });
     },
     close: () =>
-      inTurn(async () => {
-        if (state.name === 'closed') return;
-
+      (closing ??= inTurn(async () => {
         enter({ name: 'closed', failure: closedError() });
         await disk.close(descriptor);
-      }),
+      })),
   };
 }

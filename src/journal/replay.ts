@@ -41,9 +41,12 @@ export interface Replayed {
   readonly commits: number;
   /** Where the last sound commit ends. */
   readonly committedBytes: number;
-  /** Where the last line ends that was accepted. */
+  /** Where the last accepted line ends: some may stand behind the last sound commit. */
   readonly end: number;
-  /** The commit that what stands between that and `end` lacks, to be added; empty for nothing. */
+  /**
+   * What is to be written at `end`: a commit for those lines, behind a newline where the last of
+   * them has none. Empty where there are no such lines.
+   */
   readonly missingCommit: string;
   /** Undefined where all is sound. */
   readonly problem: Problem | undefined;

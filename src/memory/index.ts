@@ -58,11 +58,11 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
     const records = recordsInMemory(
       opened,
       () => keys,
-      ({ status, rest, use }) => {
+      ({ status, rest, keyUse }) => {
         const id = opened().lastId + 1n;
         const added = { id, json: withId(id, rest) };
         catalogue.add(id, status, added.json);
-        if (use) keys.keep(use, added);
+        if (keyUse) keys.keep(keyUse, added);
         return added;
       },
     );

@@ -62,6 +62,7 @@ export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
+/** For what may fail, and for what nobody hears. */
 export const ignore = () => undefined;
 
 /**

@@ -10,6 +10,7 @@ import {
   commitWatchers,
   groupCommit,
   inFlight,
+  type KeyedRecord,
   type RecordTexts,
   type Unnumbered,
 } from '../engine/index.js';
@@ -17,10 +18,10 @@ import { PetstoreError } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
 import type { Log } from '../log.js';
 import { isPetStatus } from '../pet.js';
-import type { IdempotencyKeyUse, PetQuery, PetStorage, ReadQuery, TextPage } from '../storage.js';
+import type { IdempotencyKeyUse, PetQuery, PetStorage, TextPage } from '../storage.js';
 import { ignore, stateOf, type Connections } from './connections.js';
 import * as sql from './tables.js';
-import { writerTo, type Added, type Batch, type WaitingRecord } from './writer.js';
+import { writerTo, type Added, type Batch } from './writer.js';
 
 /** How long a long page waits for those before it. */
 const longPageWaitMs = 5_000;
@@ -62,11 +63,11 @@ export function postgresRecords(
   // A writer has one batch at a time, and readiness must not wait for what is added.
   const readinessWriter = writerTo(connections, table);
 
-  const commits = groupCommit<WaitingRecord, Added>({
+  const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     // The driver makes a text of it, then bytes, and in a list hexadecimal digits of these.
-    bytesOf: ({ rest, once }) => 4 * rest.length + (once === undefined ? 128 : 640),
+    bytesOf: ({ rest, keyUse }) => 4 * rest.length + (keyUse === undefined ? 128 : 640),
     hung: 'The database does not answer.',
   });
 
@@ -76,26 +77,26 @@ export function postgresRecords(
   /** Whether adding has failed since readiness was last proved. */
   let hasFailed = false;
   /** What to rehearse: a record that was added by the last batch, else the first that failed. */
-  let rehearsalRecord: WaitingRecord | undefined;
+  let rehearsalRecord: KeyedRecord | undefined;
   let readiness: Promise<void> | undefined;
 
-  async function add(record: WaitingRecord) {
+  async function add(record: KeyedRecord) {
     const added = await commits.add(record);
     if (added instanceof PetstoreError) throw added;
     return added;
   }
 
   /** For animals alone. A use that is under way in another server is waited for. */
-  async function insertOnce(unkeyed: Unnumbered, once: IdempotencyKeyUse) {
-    checkKeyUse(once);
-    if (keysUnderWay.has(once.key)) throw inFlight;
+  async function insertOnce(record: Unnumbered, keyUse: IdempotencyKeyUse) {
+    checkKeyUse(keyUse);
+    if (keysUnderWay.has(keyUse.key)) throw inFlight;
 
-    keysUnderWay.add(once.key);
-    return add({ ...unkeyed, once });
+    keysUnderWay.add(keyUse.key);
+    return add({ ...record, keyUse });
   }
 
   function endKeys(records: Batch) {
-    for (const { once } of records) if (once !== undefined) keysUnderWay.delete(once.key);
+    for (const { keyUse } of records) if (keyUse !== undefined) keysUnderWay.delete(keyUse.key);
   }
 
   async function commit(records: Batch) {
@@ -182,7 +183,7 @@ export async function readLastId(connections: Connections, table: sql.Table): Pr
 function readerOf(connections: Connections, table: sql.Table) {
   let isClosed = false;
   /** The ids that are read in one statement, and the texts by their ids' digits. */
-  let nextRead: ReturnType<typeof beginRead> | undefined;
+  let nextRead: { readonly ids: Set<bigint>; readonly texts: ReturnType<typeof read> } | undefined;
   /** The pages that are read in this turn, by all that says which they are. */
   const nextPages = new Map<string, Promise<TextPage>>();
   /** Long pages come one after the other: they would take all connections, and add up in memory. */
@@ -208,7 +209,8 @@ function readerOf(connections: Connections, table: sql.Table) {
   function beginRead() {
     const ids = new Set<bigint>();
     const texts = nextTurn().then(() => {
-      nextRead = undefined;
+      // A full batch has given its place to the next one already.
+      if (nextRead?.ids === ids) nextRead = undefined;
       return read([...ids]);
     });
     return { ids, texts };
@@ -230,7 +232,7 @@ function readerOf(connections: Connections, table: sql.Table) {
    * Reads a page once for all who want it in this turn: 2.8 times as many a second
    * (`make bench PARTS=storage`).
    */
-  async function list(query: ReadQuery<'limit' | 'status' | 'after'>) {
+  async function list(query: PetQuery) {
     if (isClosed) throw closedError();
     checkQuery(query);
 
@@ -238,7 +240,8 @@ function readerOf(connections: Connections, table: sql.Table) {
     // No text of a caller's comes into a statement.
     if (after > int64Max || (status !== undefined && !isPetStatus(status))) return { texts: [] };
 
-    const page = {
+    // Whatever a query may have stands here, for this is all that tells one page from another.
+    const page: Required<PetQuery> = {
       status,
       after: after < 0n ? 0n : after,
       limit: Math.min(query.limit, 1_000_000),
@@ -269,9 +272,10 @@ function readerOf(connections: Connections, table: sql.Table) {
   }
 
   /** Reads a page in one answer; undefined where a text is long, or the last id cannot be read. */
-  async function readShortPage({ after, limit, status }: PetQuery) {
+  async function readShortPage(page: PetQuery) {
+    const { after, limit } = page;
     // One text more says whether there is a next page.
-    const select = table.selectPage(limit + 1, status);
+    const select = table.selectPage({ ...page, limit: limit + 1 });
     const isPrepared = preparedLimits.includes(limit);
     const [row] = await connections.read(select, [after], { isPrepared });
 
@@ -287,14 +291,15 @@ function readerOf(connections: Connections, table: sql.Table) {
   }
 
   /** Reads a page answer by answer, each in the time of a statement; a slow one ends early. */
-  async function readLongPage({ after = 0n, limit, status }: PetQuery) {
+  async function readLongPage(page: PetQuery) {
+    const { after = 0n, limit } = page;
     const endAt = performance.now() + longPageMs;
     const texts: ByteString[] = [];
 
     for (let next = after, bytesLeft = sql.maxPageBytes; ; ) {
       const most = Math.min(limit - texts.length, sql.maxIds);
       const bytes = Math.min(bytesLeft, sql.maxAnswerBytes);
-      const select = table.selectLongTexts(most + 1, bytes, status);
+      const select = table.selectLongTexts({ ...page, limit: most + 1 }, bytes);
       const rows = await connections.read(select, [next], { isPrepared: false });
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);

@@ -5,6 +5,7 @@
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
 import { petStatuses, type PetStatus } from '../pet.js';
+import type { PetQuery, ReadQuery } from '../storage.js';
 
 /**
  * What makes the tables. The version of a database is the number of these statements that were run
@@ -146,13 +147,16 @@ export interface Table {
   readonly selectMany: string;
 
   /**
-   * Answers the texts behind the id $1 in one, line by line. An empty line stands for a long text,
-   * null for no records.
+   * Answers the texts of a query, whose `after` is $1, in one, line by line. An empty line stands
+   * for a long text, null for no records.
    */
-  selectPage(limit: number, status?: PetStatus): string;
+  selectPage(query: PetQuery): string;
 
-  /** Answers rows of ids and texts behind the id $1; null for a text behind so many bytes. */
-  selectLongTexts(limit: number, bytes: number, status?: PetStatus): string;
+  /**
+   * Answers rows of the ids and texts of a query, whose `after` is $1; null for a text behind so
+   * many bytes.
+   */
+  selectLongTexts(query: PetQuery, bytes: number): string;
 }
 
 /** The animals. */
@@ -194,6 +198,10 @@ function tableOf(
 ): Table {
   const rows = rowsOf();
 
+  /** The rows of a query. Whatever is spelt out here makes another statement. */
+  const matches = ({ limit, status }: ReadQuery<'limit' | 'status' | 'after'>) =>
+    `${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`;
+
   return {
     counter,
     insertBatch: insertInto(target, raiseCounter),
@@ -215,19 +223,19 @@ SELECT CAST(last_id AS text) AS last_id FROM taken`,
   CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
 
-    selectPage: (limit, status) => `SELECT
+    selectPage: (query) => `SELECT
   string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
-  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / limit)} THEN json
+  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / query.limit)} THEN json
     ELSE decode('', 'hex') END AS line
-  FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}
+  FROM ${matches(query)}
 ) AS lines`,
 
-    selectLongTexts: (limit, bytes, status) => `SELECT ${digits}, CASE
+    selectLongTexts: (query, bytes) => `SELECT ${digits}, CASE
   WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${bytes}
     THEN json
 END AS json
-FROM ${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`,
+FROM ${matches(query)}`,
   };
 }
 

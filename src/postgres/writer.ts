@@ -27,22 +27,15 @@
  * synchronous standby.
  */
 import { randomUUID } from 'node:crypto';
-import { isTooFar, mismatch, type Unnumbered } from '../engine/index.js';
+import { isTooFar, mismatch, withId, type KeyedRecord, type Unnumbered } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
-import { asByteString } from '../json.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 import { causeOf, DatabaseFailure, retry, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
 import * as sql from './tables.js';
 
-/** A record that waits for its commit. */
-export interface WaitingRecord extends Unnumbered {
-  /** Its idempotency key, where it has one. */
-  readonly once?: IdempotencyKeyUse;
-}
-
 /** The records of one batch, in the order of their ids. */
-export type Batch = readonly WaitingRecord[];
+export type Batch = readonly KeyedRecord[];
 
 /** A record that is stored, be it by the first use of its key; or why the key does not allow it. */
 export type Added = StoredText | PetstoreError;
@@ -90,21 +83,21 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
       const repeat = repeats[index];
       if (repeat) return repeat;
       id++;
-      return { id, json: asByteString(`{"id":${id}${rest}`) };
+      return { id, json: withId(id, rest) };
     });
     return { added, fresh };
   }
 
   /** What each record's key is answered by; undefined where it is new, or there is none. */
   async function readRepeats(records: Batch) {
-    const keyed = records.flatMap(({ once }) => once ?? []);
+    const keyed = records.flatMap(({ keyUse }) => keyUse ?? []);
     if (keyed.length === 0) return [];
 
     const values = [keyed.map(({ key }) => key), keyed.map(({ body }) => body)];
     const rows = await connections.read(sql.selectKeys, values);
 
     const uses = new Map<string | null | undefined, Row>(rows.map((row) => [row['key'], row]));
-    return records.map(({ once }) => once && repeatOf(once, uses.get(once.key)));
+    return records.map(({ keyUse }) => keyUse && repeatOf(keyUse, uses.get(keyUse.key)));
   }
 
   /** Commits one batch, and answers its last id. */
@@ -122,13 +115,15 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
       connections.reportWrite(error);
 
       const lastId = await settle(number);
-      if (lastId === undefined) throw error;
+      if (lastId === undefined) throw new DatabaseFailure(error.cause, 'not done');
       return lastId;
     }
   }
 
   function insert(writer: string, number: bigint, records: Batch) {
-    const uses = records.flatMap(({ once }, index) => (once ? { ...once, n: index + 1 } : []));
+    const uses = records.flatMap(({ keyUse }, index) =>
+      keyUse ? { ...keyUse, n: index + 1 } : [],
+    );
 
     return connections.write(table.insertBatch, [
       writer,
@@ -162,7 +157,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
     store: (records) => retry(() => storeOnce(records), mayPass, 2_000),
 
     rehearse: async (record) => {
-      const keyed = record ? [{ ...record, once: { key: randomUUID(), body: '', at: 0 } }] : [];
+      const keyed = record ? [{ ...record, keyUse: { key: randomUUID(), body: '', at: 0 } }] : [];
 
       await insert(randomUUID(), 0n, keyed).catch((error: unknown) => {
         if (!hasEndedBy(sql.rehearsedWords, error)) throw error;
@@ -184,11 +179,11 @@ export function columnsOf(records: readonly Unnumbered[]): readonly [string[], B
 }
 
 /** What a key is answered by; undefined where its use has expired, or there is none. */
-function repeatOf(once: IdempotencyKeyUse, use: Row | undefined): Added | undefined {
-  if (use === undefined || isTooFar(Number(use['sent_at']), once.at)) return undefined;
-  if (use['body'] !== once.body) return mismatch;
+function repeatOf(keyUse: IdempotencyKeyUse, known: Row | undefined): Added | undefined {
+  if (known === undefined || isTooFar(Number(known['sent_at']), keyUse.at)) return undefined;
+  if (known['body'] !== keyUse.body) return mismatch;
 
-  const { pet_id: id, json } = use;
+  const { pet_id: id, json } = known;
   // Only a person can have deleted the animal.
   if (!id || !json)
     return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');

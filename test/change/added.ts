@@ -4,7 +4,13 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createPetstore, fileStorage, memoryStorage, type PetStorage } from '../../dist/index.js';
+import {
+  createPetstore,
+  fileStorage,
+  memoryStorage,
+  type PetDraft,
+  type PetStorage,
+} from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
@@ -85,6 +91,7 @@ test('in PostgreSQL', { skip: withoutDatabase() }, async () => {
   await storage.close();
   const again = await postgresStorage(url);
   await hasAll(again);
+  await obeys(again);
   await again.close();
   const indexes = await query(url, 'SELECT indexname FROM pg_indexes WHERE indexname = $1', [
     'petstore_pets_adopted',
@@ -100,6 +107,16 @@ test('a bad value is refused by its rule', async () => {
     String(body),
     /status must be one of \\"available\\", \\"pending\\", \\"sold\\", \\"adopted\\", or be left out; breed must be a string, or be left out\./,
   );
+});
+
+test('a draft whose fields are longer together than a line may be is refused', async () => {
+  // As JSON each of these characters has six bytes.
+  const [name, breed] = [2 ** 24, 2 ** 23].map((length) => '\x01'.repeat(length));
+  const draft = { name, categoryId: 5n, breed } as PetDraft;
+  await assert.rejects(memoryStorage().insert(draft), {
+    name: 'TypeError',
+    message: 'a draft must have at most 134217728 bytes as JSON',
+  });
 });
 
 test('the document has them', async () => {

@@ -8,13 +8,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import {
-  createPetstore,
-  fileStorage,
-  memoryStorage,
-  type Disk,
-  type PetStorage,
-} from '../../dist/index.js';
+import { createPetstore, fileStorage, memoryStorage, type PetStorage } from '../../dist/index.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { dayMs } from '../storage/once.js';
 import { newPath } from '../storage/scene.js';
@@ -262,7 +256,7 @@ async function slow(t: TestContext): Promise<
     readonly goOn: (failure?: Error) => void;
   }
 > {
-  const disk: Disk = diskWith({});
+  const disk = diskWith({});
   const path = newPath();
   const storage = await fileStorage(path, { disk });
   const [syncing, mayEnd] = [gate(), gate()];

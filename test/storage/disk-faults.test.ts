@@ -4,7 +4,7 @@ import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } 
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
-import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { appendInSteps, nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import {
   batches,
@@ -327,4 +327,21 @@ test('closing does not wait for a disk that hangs for longer than 9 s, and whoev
   atEnd(t, () => clearInterval(alive));
   await closing;
   thawed.open();
+});
+
+test('whoever closes a journal again is answered as the first one was, be it by a failure', async () => {
+  const disk = diskWith({});
+  const journal = await openJournal(newPath(), { disk }, () => undefined);
+  let closes = 0;
+  disk.close = async (descriptor) => {
+    closes++;
+    await nodeDisk.close(descriptor);
+    throw systemError('EIO');
+  };
+  const failure = { code: 'EIO' };
+  const first = journal.close();
+  await Promise.all([assert.rejects(first, failure), assert.rejects(journal.close(), failure)]);
+  await assert.rejects(journal.close(), failure);
+  await assert.rejects(journal.append(['{}']), unavailable);
+  assert.equal(closes, 1);
 });

@@ -27,13 +27,16 @@ export const clock = (): number => ++now;
  */
 export const unlocked: Disk = { ...nodeDisk, lockFlags: 0, lock: async () => undefined };
 
+/** A disk of a test's own, of which more is replaced as the test goes on. */
+type ChangeableDisk = { -readonly [Name in keyof Disk]: Disk[Name] };
+
 /**
  * This machine's disk with some functions replaced, now or later. It appends by `write` and then
  * `datasync`: to the journal that is what one call of Linux is, which fails by its write or by its
  * sync and does not say by which.
  */
-export function diskWith(changes: Partial<Disk>): Disk {
-  const disk: Disk = { ...nodeDisk, ...changes };
+export function diskWith(changes: Partial<Disk>): ChangeableDisk {
+  const disk: ChangeableDisk = { ...nodeDisk, ...changes };
   disk.append = (descriptor, bytes) => appendInSteps(disk)(descriptor, bytes);
   return disk;
 }

@@ -79,9 +79,9 @@ export const faults: readonly Fault[] = [
   {
     name: 'visible before durable',
     file: 'file/index.ts',
-    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, status, use } of records) {\n      catalogue.add(stored.id, status, stored.json);',
+    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, status, keyUse } of records) {\n      catalogue.add(stored.id, status, stored.json);',
     becomes:
-      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, use } of records) {',
+      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',
     test: 'storage/append.test.ts',
     caughtBy: 'F1 an animal is visible only after the fdatasync',
   },
