@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard evidence evidence-check seed screenshots build clean
+.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,9 +10,8 @@ help: ## Say what there is
 run: build ## Install, build, start with --dev: a key of this machine and a curl line to paste
 	@node dist/server.js --dev
 
-test: build ## Install, build, check the types of the tests, run every one, hold coverage at 95 %
-	npm run --silent build-tests
-	node_modules/.bin/c8 node test-dist/run.js
+test: node_modules/.package-lock.json ## Install, build, check the types of the tests, run every one, hold coverage at 95 %
+	npm test
 
 lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: few rules, and the form that `make format` gives
 	node_modules/.bin/biome ci --error-on-warnings
@@ -21,14 +20,14 @@ format: node_modules/.package-lock.json ## Write src and test in the form that `
 	node_modules/.bin/biome format --write
 
 # Without the grep, a package that brought no Node would leave us on our own.
-test-node: build ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
+test-node: node_modules/.package-lock.json ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
 	npm run --silent build-tests
-	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node test-dist/run.js http plugins standalone storage'
+	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node --test --test-reporter=spec --test-concurrency=8 --test-timeout=480000 test-dist/http/*.test.js test-dist/plugins/*.test.js test-dist/standalone/*.test.js test-dist/storage/*.test.js'
 
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
 	node_modules/.bin/tsc --project test/ecosystem
-	node --import tsx --import ./test/support/deadline.ts --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
+	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
 torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
@@ -38,6 +37,9 @@ bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours ag
 
 bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http
 	node --import tsx test/bench/guard.ts
+
+bench-right: build test/bench/peers/node_modules/.package-lock.json ## Say which petstores answer right, ours, the peers and two mocks: the table of docs/evidence.md
+	@node --import tsx test/bench/right.ts
 
 evidence: build test/bench/peers/node_modules/.package-lock.json ## Measure all that docs claim, on each Node, and write it there, more than an hour; SHORT=1 tries it on a copy
 	node --import tsx test/bench/evidence.ts

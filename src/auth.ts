@@ -18,7 +18,8 @@ export function tokenOf(authorization = ''): string | undefined {
     : undefined;
 }
 
-// The replies that are made once, and returned in place of a throw: `replyTo` says why.
+// The replies that are made once, and returned in place of a throw: `replyTo` says why. They are
+// frozen, for each answers many requests: what is sent of it is kept.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
 const invalid = unauthorized('The API key is not valid.');
 /** The reply to a bearer token, which alone has this detail (C37; RFC 6750 section 3.1). */
@@ -32,10 +33,12 @@ export function refusalOf(authorization: string | undefined): Reply {
 }
 
 function unauthorized(message: string, detail = ''): Reply {
-  return replyTo(
-    new PetstoreError('unauthorized', message, {
-      headers: ['WWW-Authenticate', `Bearer realm="petstore"${detail}`],
-    }),
+  return Object.freeze(
+    replyTo(
+      new PetstoreError('unauthorized', message, {
+        headers: ['WWW-Authenticate', `Bearer realm="petstore"${detail}`],
+      }),
+    ),
   );
 }
 

@@ -19,7 +19,7 @@ interface CodeMeaning {
 }
 
 /** Every code of an Error body (C50), and all that has to be said of it. */
-export const errorCodes = {
+export const errorCodes = Object.freeze({
   invalid_parameter: { status: 400 },
   invalid_json: { status: 400 },
   invalid_body: { status: 400 },
@@ -40,7 +40,7 @@ export const errorCodes = {
   bad_gateway: { status: 502 },
   unavailable: { status: 503, isRetryable: true },
   gateway_timeout: { status: 504 },
-} satisfies Record<string, CodeMeaning>;
+} satisfies Record<string, CodeMeaning>);
 
 /** The same, for a code that may be none of them. */
 export const meanings: ReadonlyMap<string, CodeMeaning> = new Map(Object.entries(errorCodes));

@@ -3,6 +3,8 @@
  * export more.
  */
 
+import { petFields as fields, type PetField } from './pet.js';
+
 // A petstore: its options, keys, log and ports.
 export { createPetstore, type Petstore } from './petstore.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
@@ -23,9 +25,11 @@ export {
 } from './errors.js';
 
 // Animals and JSON.
-export { checkDraft, checkQuery, petJson } from './engine/index.js';
-export { parseDraft, petFields, petStatuses } from './pet.js';
+export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
+export { parseDraft, petStatuses } from './pet.js';
 export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
+/** Every field of an animal but its id, in the order in which they are written; it is frozen. */
+export const petFields: readonly PetField[] = Object.freeze([...fields]);
 export {
   int64OfJsonNumber,
   JsonNumber,

@@ -138,17 +138,22 @@ export interface PetField {
   readonly key: string;
 }
 
-/** Every field of an animal but its id, in the order in which they are written. */
-export const petFields: readonly PetField[] = Object.freeze(
-  Object.entries({ ...requiredFields, ...optionalFields }).map(([name, type]) =>
-    // What is shared is frozen: a plugin has it too.
-    Object.freeze({
-      name,
-      type: Object.freeze(type),
-      isRequired: name in requiredFields,
-      key: `,"${name}":`,
-    }),
-  ),
+/**
+ * Every field of an animal but its id, in the order in which they are written. `index` has a frozen
+ * copy for plugins: V8 goes through a frozen array more slowly, and an added animal would take 1 %
+ * longer.
+ */
+export const petFields: readonly PetField[] = Object.entries({
+  ...requiredFields,
+  ...optionalFields,
+}).map(([name, type]) =>
+  // What is shared is frozen: a plugin has it too.
+  Object.freeze({
+    name,
+    type: Object.freeze(type),
+    isRequired: name in requiredFields,
+    key: `,"${name}":`,
+  }),
 );
 
 /**

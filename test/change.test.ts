@@ -1,13 +1,11 @@
 // The animal is safe to change: a copy of the source gets a field, a status and a query parameter,
 // and every suite that knows animals passes on it.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabase } from './postgres/database.js';
-import { root } from './support/process.js';
+import { folder as newFolder, root, Running, type Ended } from './support/process.js';
 
 /** A text that stands once in a file of src, and what stands there after the change. */
 type Edit = readonly [file: string, text: string, becomes: string];
@@ -77,9 +75,8 @@ const suites = [
   ...(withoutDatabase() === false ? ['postgres/storage'] : []),
 ];
 
-test('a field is one row, a status one word, and a query parameter a compile error where it is to be known', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-change-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+test('a field is one row, a status one word, and a query parameter a compile error where it is to be known', async (t) => {
+  const folder = newFolder(t);
   const isOurs = (path: string): boolean => !/node_modules|\/generated$/.test(path);
   for (const name of ['src', 'page', 'test', 'data', 'tsconfig.json', 'package.json', 'docs'])
     cpSync(join(root, name), join(folder, name), { recursive: true, filter: isOurs });
@@ -96,27 +93,19 @@ test('a field is one row, a status one word, and a query parameter a compile err
       );
     }
   };
-  const run = (
-    ...args: readonly string[]
-  ): { readonly code: number | null; readonly out: string } => {
-    // The coverage of a copy is of no use.
-    const { NODE_TEST_CONTEXT: _runner, NODE_V8_COVERAGE: _coverage, ...env } = process.env;
-    const { status, stdout } = spawnSync(process.execPath, args, {
-      cwd: folder,
-      env,
-      encoding: 'utf8',
-      maxBuffer: 2 ** 26,
-    });
-    return { code: status, out: stdout };
+  const run = (...args: readonly string[]): Promise<Ended> => {
+    // It has a runner of its own, and the coverage of a copy is of no use.
+    const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined };
+    return new Running(process.execPath, args, { cwd: folder, env }).ended;
   };
-  const compile = (...args: readonly string[]): string =>
-    run(join(root, 'node_modules/typescript/bin/tsc'), ...args).out;
+  const compile = async (...args: readonly string[]): Promise<string> =>
+    (await run(join(root, 'node_modules/typescript/bin/tsc'), ...args)).stdout;
 
   edit(fieldAndStatus);
-  assert.equal(compile(), '');
+  assert.equal(await compile(), '');
 
   edit(parameter);
-  const places = compile('--noEmit').matchAll(/^(src\S+)\(/gm);
+  const places = (await compile('--noEmit')).matchAll(/^(src\S+)\(/gm);
   assert.deepEqual([...new Set(Array.from(places, ([, file]) => file))].sort(), [
     'src/conformance/storage.ts',
     'src/engine/catalogue.ts',
@@ -126,16 +115,16 @@ test('a field is one row, a status one word, and a query parameter a compile err
   ]);
 
   edit(obeyed);
-  assert.equal(compile(), '');
-  assert.equal(compile('--project', 'test'), '');
+  assert.equal(await compile(), '');
+  assert.equal(await compile('--project', 'test'), '');
   const files = [...suites.map((name) => `${name}.test.js`), 'change/added.js'];
-  const { code, out } = run(
+  const { code, stdout } = await run(
     '--test',
     '--test-reporter=tap',
     '--test-concurrency=2',
     ...files.map((file) => join('test-dist', file)),
   );
-  const told = out.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line));
+  const told = stdout.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line));
   assert.equal(code, 0, told.join('\n'));
-  assert.ok(Number(/^# pass (\d+)$/m.exec(out)?.[1]) > 200, out.slice(-500));
+  assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) > 200, stdout.slice(-500));
 });

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import './support/built.js';
 import * as petstore from '../dist/index.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -76,6 +77,8 @@ test('a room is entered through its index alone, and only by those above it', ()
 /** Tests that look inside a room, and why; all others come through the doors. */
 const whiteBox: Readonly<Record<string, string>> = {
   'http/answers.test.ts': 'the closed set of codes is a list that no answer shows whole',
+  'http/framing.test.ts':
+    'the table of requests that are no HTTP, sent byte by byte and behind others',
   'http/properties.test.ts':
     'generated values by the ten thousand against the readers of targets, ids and animals',
   'http/slow.test.ts': 'minutes of C44 by a clock of our own',
@@ -85,6 +88,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'readme.test.ts': 'the closed set of codes, against the table of the README',
   'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
   'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',
+  'torture/cases.ts': 'the same table, against a second reading of the contract',
   'support/command-lines.ts':
     'many command lines in one process, where the entry runs one and ends',
 };

@@ -22,7 +22,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
-import { testStorage } from '../dist/conformance/index.js';
+import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
 import { folder, start } from './support/process.js';
 
@@ -100,16 +100,41 @@ describe('the code of the documents', () => {
 
   // As it stands, an example of its own runs it; here with the texts that a petstore makes of its
   // animals.
-  describe('the storage of docs/extending.md keeps', () =>
-    testStorage({
-      open: async () => {
-        const { MapStorage } = await import(
-          pathToFileURL(join(folder, compiled('map-storage.ts'))).href
-        );
-        const storage = new MapStorage();
-        return Object.assign(storage, { texts: textsOf(storage) });
-      },
-    }));
+  describe('the storage of docs/extending.md keeps', () => {
+    const open = async () => {
+      const { WholeStorage } = await import(
+        pathToFileURL(join(folder, compiled('whole-storage.ts'))).href
+      );
+      const storage = new WholeStorage();
+      return Object.assign(storage, { texts: textsOf(storage) });
+    };
+    testStorage({ open });
+    testInsertOnce({ open });
+  });
+
+  test('the suite of what a storage lacks fails, and says so in one line', async () => {
+    const suites = ['testInsertOnce', 'testRecords'] as const;
+    const code = [
+      `import { ${suites.join(', ')} } from 'petstore/conformance';`,
+      "import { MapStorage } from './out/map-storage.js';",
+      ...suites.map((suite) => `${suite}({ open: () => new MapStorage() });`),
+    ];
+    writeFileSync(join(folder, 'lacking.mjs'), code.join('\n'));
+
+    const { NODE_TEST_CONTEXT: _runner, ...env } = process.env;
+    const args = ['--test', '--test-reporter=tap', 'lacking.mjs'];
+    const { stdout } = await run(process.execPath, args, { cwd: folder, env }).then(
+      () => assert.fail('it passed'),
+      (error: { readonly stdout: string }) => error,
+    );
+    assert.deepEqual(
+      [...stdout.matchAll(/^ *error: '(.*)'$/gm)].map(([, line]) => line),
+      [
+        'the storage has no insertOnce: leave this suite out',
+        'the storage has no records: leave this suite out',
+      ],
+    );
+  });
 });
 
 test('the README has at most 300 lines, and its contents name every chapter', () => {

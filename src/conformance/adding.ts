@@ -32,7 +32,7 @@ async function refuseBodies(
   }
 }
 
-/** Expects a draft to be taken, and a member to be answered: a text alike, a number of one value. */
+/** Expects a draft to be taken, and a member to be answered alike; a number by its value. */
 async function expectMember(
   server: Server,
   draft: Draft,
@@ -48,8 +48,16 @@ async function expectMember(
   const animal = animalOf(answer);
   const came = memberText(animal, name);
   const isRight = came === expected || isSameInt64(came, expected);
+  if (!isRight) await needsEcho(server);
   expect(answer, isRight, expected, came, draft[name]);
   return animal;
+}
+
+/** Says that a rule needs answers that are of the animal which was added. */
+async function needsEcho(server: Server): Promise<void> {
+  const name = server.uniqueName();
+  const added = await server.add({ name });
+  if (memberText(added, 'name') !== name) untried('the animal that was added as the answer', 'C30');
 }
 
 /**
@@ -103,18 +111,30 @@ async function refuseOtherBodies(server: Server, key: string): Promise<void> {
     json.replace('verify', '\\u0076erify'),
   ])
     server.expectError(await server.post(other, [key]), 422, 'idempotency_mismatch');
+
+  const beyond = `Idempotency-Key: ${randomUUID()}`;
+  const added = await server.post(server.json({ name: '"é"' }), [beyond]);
+  const again = await server.post(server.json({ name: '"é"' }), [beyond]);
+  expect(again, again.body === added.body, `the first answer again, ${added.body}`);
+  for (const name of ['"\\u00e9"', '"e"', '"\u00ea"'])
+    server.expectError(
+      await server.post(server.json({ name }), [beyond]),
+      422,
+      'idempotency_mismatch',
+    );
 }
 
 /** Expects a key whose requests were refused to be as good as new. */
 async function expectOnlyAddedKept(server: Server): Promise<void> {
   const key = `Idempotency-Key: ${randomUUID()}`;
-  for (const body of ['{', '{}', '{', '{}']) {
-    const answer = await server.request('POST', '/pets', { headers: [key], body });
-    server.expectError(answer, 400, body === '{' ? 'invalid_json' : 'invalid_body');
+  for (const json of ['{', '{}', '{', '{}']) {
+    const answer = await server.post(json, [key]);
+    const isRefused = !isSuccess(answer) && answer.status !== 422;
+    expect(answer, isRefused, 'the refusal of a body that is none, each time');
   }
   expectSuccess(await server.post(server.json(), [key]), 'a key whose requests were refused');
   const late = await server.post('{}', [key]);
-  server.expectError(late, 400, 'invalid_body');
+  expect(late, late.status === 400, '400: the body is none, whatever its key was used for');
 }
 
 /** Expects every key of visible characters to stand for an animal of its own. */
@@ -175,25 +195,60 @@ const nested = (depth: number): string =>
 
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
 const otherSpellings = [
-  ['1.0', '1'], ['1e2', '100'], ['-0', '0'], ['-0.0e-9', '0'], ['0e999999999', '0'], ['1E+2', '100'], ['10e-1', '1'], ['12.50e1', '125'], ['-3E+0', '-3'],
-  ['9007199254740993.0', '9007199254740993'], ['92233720368547758.07e2', '9223372036854775807'], ['-9223372036854775808.000', '-9223372036854775808'], ['100000000000000000000e-2', '1000000000000000000'],
+  ['1.0', '1'], ['1e2', '100'], ['-0', '0'], ['-0.0e-9', '0'], ['0e999999999', '0'],
+  ['1E+2', '100'], ['10e-1', '1'], ['12.50e1', '125'], ['-3E+0', '-3'],
 ] as const;
 // biome-ignore format: as above.
-const noIntegers = ['1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999', '9'.repeat(50_000), `1.${'0'.repeat(50_000)}1`, `1e${'9'.repeat(50_000)}`];
+const otherSpellingsPast2To53 = [
+  ['9007199254740993.0', '9007199254740993'], ['92233720368547758.07e2', '9223372036854775807'],
+  ['-9223372036854775808.000', '-9223372036854775808'],
+  ['100000000000000000000e-2', '1000000000000000000'],
+] as const;
 // biome-ignore format: as above.
-const oddNames = ['', ' ', '  a  ', '\0', 'a\0b', '\t\n\r\x1f', '"\\/', '🐈\u200d⬛', 'e\u0301', 'é', '\uFEFFx', '\uffff\ufffe', '\u2028\u2029', '</script>&amp;', 'נמר', '\u{10ffff}', 'x'.repeat(20_000), "'; DROP TABLE pets;--"];
+const noIntegers = [
+  '1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999',
+  '9'.repeat(50_000), `1.${'0'.repeat(50_000)}1`, `1e${'9'.repeat(50_000)}`,
+];
+// biome-ignore format: as above.
+const oddNames = [
+  '', ' ', ' a ', '  a  ', '\0', 'a\0b', '\t\n\r\x1f', '"\\/', '🐈\u200d⬛', 'e\u0301', 'é',
+  '\uFEFFx', '\uffff\ufffe', '\u2028\u2029', '</script>&amp;', 'נמר', '\u{10ffff}',
+  'x'.repeat(20_000), "'; DROP TABLE pets;--",
+];
 
 /** Bodies that are no JSON, and the byte where that shows. */
 // biome-ignore format: as above.
 const noJson: readonly (readonly [body: string, at: number])[] = [
-  ['', 0], [' ', 1], ['{', 1], ['{"name":"a","categoryId":1', 26], ['{"name":"a","categoryId":1}}', 27], ['{"name":"a",}', 12], ['{name:"a"}', 1], ["{'name':'a'}", 1], ['{"a":01}', 6], ['{"a":1.}', 7], ['{"a":.5}', 5], ['{"a":+1}', 5], ['{"a":NaN}', 5], ['{"a":"\n"}', 6], ['{"a":"\\x"}', 6], ['{"a":1}//', 7], ['[1,]', 3], ['undefined', 0], ['tru', 3], ['nulL', 3], ['{"a":"\x80"}', 6], ['{"a":"\xc0\xaf"}', 6], ['{"a":"\xed\xa0\x80"}', 6], ['{"a":"\xf4\x90\x80\x80"}', 6], ['{"a":"\xe7\x8c"}', 6], ['\xff\xfe{\0}\0', 0],
-  ['{"a":"\\ud83d"}', 6], ['{"a":"\\udc08\\ud83d"}', 6], ['{"\\ud800":1}', 2], ['{"a":1,"a":1}', 7], ['{"a":1,"\\u0061":2}', 7], ['{"x":[{"b":1,"b":2}]}', 13], ['{"__proto__":1,"__proto__":1}', 15], [`${'['.repeat(65)}${']'.repeat(65)}`, 64], [`{"a":${'['.repeat(64)}${']'.repeat(64)}}`, 68], ['\xef\xbb\xbf', 3], ['\xef\xbb\xbf\xef\xbb\xbf{}', 3], ['\xef\xbb{}', 0], ['\x0b{}', 0], ['\xa0{}', 0],
+  ['', 0], [' ', 1], ['{', 1], ['{"name":"a","categoryId":1', 26],
+  ['{"name":"a","categoryId":1}}', 27], ['{"name":"a",}', 12], ['{name:"a"}', 1],
+  ["{'name':'a'}", 1], ['{"a":01}', 6], ['{"a":1.}', 7], ['{"a":.5}', 5], ['{"a":+1}', 5],
+  ['{"a":NaN}', 5], ['{"a":"\n"}', 6], ['{"a":"\\x"}', 6], ['{"a":1}//', 7], ['[1,]', 3],
+  ['undefined', 0], ['tru', 3], ['nulL', 3], ['{"a":"\x80"}', 6], ['{"a":"\xc0\xaf"}', 6],
+  ['{"a":"\xed\xa0\x80"}', 6], ['{"a":"\xf4\x90\x80\x80"}', 6], ['{"a":"\xe7\x8c"}', 6],
+  ['\xff\xfe{\0}\0', 0],
+  ['{"a":"\\ud83d"}', 6], ['{"a":"\\udc08\\ud83d"}', 6], ['{"\\ud800":1}', 2],
+  ['{"a":1,"a":1}', 7], ['{"a":1,"\\u0061":2}', 7], ['{"x":[{"b":1,"b":2}]}', 13],
+  ['{"__proto__":1,"__proto__":1}', 15], [`${'['.repeat(65)}${']'.repeat(65)}`, 64],
+  [`{"a":${'['.repeat(64)}${']'.repeat(64)}}`, 68], ['\xef\xbb\xbf', 3],
+  ['\xef\xbb\xbf\xef\xbb\xbf{}', 3], ['\xef\xbb{}', 0], ['\x0b{}', 0], ['\xa0{}', 0],
 ];
 
 // biome-ignore format: as above.
-const jsonTypes = ['application/json', 'APPLICATION/JSON', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'application/json; charset="utf-8"', 'application/json ; charset=utf-8', 'application/json; profile=x', 'application/json;', 'application/json; q="a=b"', 'application/json; q="a\\"b;charset=x"'];
+const jsonTypes = [
+  'application/json', 'APPLICATION/JSON', 'application/json; charset=utf-8',
+  'application/json;charset=UTF-8', 'application/json; charset="utf-8"',
+  'application/json ; charset=utf-8', 'application/json; profile=x', 'application/json;',
+  'application/json; q="a=b"', 'application/json; q="a\\"b;charset=x"',
+];
 // biome-ignore format: as above.
-const otherTypes = ['', 'text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/merge-patch+json', 'application/problem+json', 'text/json', 'application/*', '*/*', 'json', 'application/json; charset=latin1', 'application/json; charset=utf-16', 'application/json; charset=""', 'application/json; charset=utf-8; charset=latin1', 'application/json, text/plain', 'application/json charset=utf-8', 'application/json; x y', 'application / json'];
+const otherTypes = [
+  '', 'text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x',
+  'application/jsonx', 'application/merge-patch+json', 'application/problem+json', 'text/json',
+  'application/*', '*/*', 'json', 'application/json; charset=latin1',
+  'application/json; charset=utf-16', 'application/json; charset=""',
+  'application/json; charset=utf-8; charset=latin1', 'application/json, text/plain',
+  'application/json charset=utf-8', 'application/json; x y', 'application / json',
+];
 const otherCodings = ['gzip', 'br', 'deflate', 'gzip, identity', 'identity, gzip', 'x'];
 
 /** Expects the message of an error to be as a pattern says. */
@@ -292,11 +347,18 @@ export const adding: Chapter = {
       cost: 'ids past 2^53 silently become those of another category',
       specification: async (server) => {
         // biome-ignore format: the edges of the range, and of what a double holds.
-        const exact = ['9007199254740993', '-9007199254740993', '9007199254740992', '999999999999999', '9999999999999999', '9223372036854775807', '-9223372036854775808'];
+        const exact = [
+          '9007199254740993', '-9007199254740993', '9007199254740992', '999999999999999',
+          '9999999999999999', '9223372036854775807', '-9223372036854775808',
+        ];
         for (const categoryId of exact) {
           const animal = await expectMember(server, { categoryId }, 'categoryId');
           await expectStored(server, animal, 'categoryId');
         }
+      },
+      full: async (server) => {
+        for (const [given, digits] of otherSpellingsPast2To53)
+          await expectMember(server, { categoryId: given }, 'categoryId', digits);
       },
     },
     {
@@ -490,8 +552,6 @@ export const adding: Chapter = {
       cost: 'a lost connection leaves half an animal, and the repeated request another',
       full: async (server) => {
         const first = await server.add();
-        if (first.id < 0n) throw new Untried('its ids are negative, which `after` cannot say');
-
         const name = server.uniqueName();
         await server.withConnection(async (connection) => {
           const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
@@ -500,7 +560,7 @@ export const adding: Chapter = {
           );
         });
         const last = await server.add();
-        const between = (await server.list(`?after=${first.id}`)).filter(({ id }) => id < last.id);
+        const between = (await server.listBehind(first.id)).filter(({ id }) => id < last.id);
         const came = `${between.length} animals between two that were added`;
         const isRight = between.every(
           ({ members }) => JSON.stringify(members.get('name')) !== name,

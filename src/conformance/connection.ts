@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net';
 
 /** How long an answer, or the end of a connection, is waited for, in milliseconds. */
-const patienceMs = 5_000;
+const patienceMs = 10_000;
 
 /** More than any page has; a server that sends without end is no reason to fill the memory. */
 const mostBytes = 2 ** 27;
@@ -65,7 +65,7 @@ export class Connection {
   /**
    * Connects to the host and port of an address.
    *
-   * @throws Error of the system where nothing listens there, or not within five seconds
+   * @throws Error of the system where nothing listens there, or not within ten seconds
    */
   static async open(url: URL): Promise<Connection> {
     const isSecure = url.protocol === 'https:';
@@ -95,6 +95,11 @@ export class Connection {
   send(bytes: string): void {
     this.#sent += bytes;
     this.#socket.write(bytes, 'latin1');
+  }
+
+  /** Says that nothing more will be sent, and goes on reading. */
+  half(): void {
+    this.#socket.end();
   }
 
   /** Closes the connection, whatever is under way. */
@@ -186,7 +191,7 @@ export class Connection {
     await this.#wait(deadline, () => value() > over || this.#hasEnded);
     if (value() > over) return value();
 
-    const reason = this.#hasEnded ? 'the connection ended' : 'nothing came for five seconds';
+    const reason = this.#hasEnded ? 'the connection ended' : 'no whole answer came in time';
     throw new NoAnswer(
       this.#received === '' ? reason : `${reason} behind a part`,
       this.#sent,

@@ -2,6 +2,8 @@
  * `petstore/conformance`: suites on node:test for whoever writes a storage, or a petstore of their
  * own in any language.
  */
+export { testInsertOnce } from './once.js';
+export { testRecords } from './records.js';
 export { testStorage } from './storage.js';
 export {
   countRules,

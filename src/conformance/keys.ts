@@ -6,7 +6,6 @@ import {
   expectHeader,
   expectSuccess,
   headerOf,
-  isSuccess,
   jsonOf,
   memberText,
   untried,
@@ -29,9 +28,16 @@ async function eachOperation(
 
 /** Values of Authorization that hold no key of the server, and which of them are Bearer's. */
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
-const wrongBearers = (key: string): readonly string[] => ['Bearer no-such-key', 'bearer x', 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`, `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
+const wrongBearers = (key: string): readonly string[] => [
+  'Bearer no-such-key', 'bearer x', 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`,
+  `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
+  `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`,
+];
 // biome-ignore format: as above.
-const otherSchemes = (key: string): readonly string[] => [`Basic ${Buffer.from(`${key}:`).toString('base64')}`, key, `Token ${key}`, `Bearer${key}`, `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`];
+const otherSchemes = (key: string): readonly string[] => [
+  `Basic ${Buffer.from(`${key}:`).toString('base64')}`, key, `Token ${key}`, `Bearer${key}`,
+  `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`,
+];
 
 /** Expects the challenge of an answer to a wrong key. */
 async function expectChallenge(
@@ -86,8 +92,11 @@ export const keys: Chapter = {
         const invalid = `${challenge}, error="invalid_token"`;
         for (const authorization of wrongBearers(server.key))
           await expectChallenge(server, authorization, invalid);
-        for (const authorization of otherSchemes(server.key))
-          await expectChallenge(server, authorization, challenge);
+        for (const authorization of otherSchemes(server.key)) {
+          const answer = await server.request('GET', '/pets', { authorization });
+          const isPlain = headerOf(answer, 'WWW-Authenticate')?.includes('error') !== true;
+          expect(answer, isPlain, 'no error="invalid_token" for what is no Bearer');
+        }
 
         const good = `Bearer ${server.key}`;
         for (const second of [good, 'Bearer no-key', '', 'Basic x'])
@@ -119,8 +128,7 @@ export const keys: Chapter = {
       sentence: 'a key in the query or the body is not read',
       cost: 'keys stand in logs, histories and caches',
       http: async (server) => {
-        const keyless = await server.request('GET', '/pets', { authorization: null });
-        if (isSuccess(keyless)) untried('a request without a key to be refused', 'C36');
+        if (!(await server.isKeyNeeded())) untried('a request without a key to be refused', 'C36');
 
         const key = encodeURIComponent(server.key);
         for (const name of ['access_token', 'api_key', 'key', 'authorization=Bearer%20']) {
@@ -146,8 +154,9 @@ export const keys: Chapter = {
       cost: 'a key that was mistyped stands in the log of whoever logs errors',
       full: async (server) => {
         const wrong = 'no-key-8c1f0f6e';
-        for (const key of [wrong, server.key])
-          for (const path of ['/pets', '/pets?limit=0', '/petz']) {
+        // A key of a few letters may be part of any word.
+        for (const key of [wrong, ...(server.key.length < 8 ? [] : [server.key])])
+          for (const path of ['/pets?limit=0', '/petz']) {
             const answer = await server.request('GET', path, { authorization: `Bearer ${key}` });
             expect(answer, !answer.came.includes(key), 'an answer that does not repeat the key');
           }

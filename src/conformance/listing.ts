@@ -6,6 +6,7 @@ import {
   animalsOf,
   expectSuccess,
   headerOf,
+  isSuccess,
   jsonOf,
   memberText,
   untried,
@@ -14,12 +15,20 @@ import {
 } from './server.js';
 
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
-const wrongLimits = ['0', '-1', '101', '1000', 'abc', 'NaN', 'Infinity', '99999999999999999999', 'null', 'true', '5;', "5'--"];
+const wrongLimits = [
+  '0', '-1', '101', '1000', 'abc', 'NaN', 'Infinity', '99999999999999999999', 'null', 'true', '5;',
+  "5'--",
+];
 // biome-ignore format: as above.
-const wrongStatuses = ['', 'Available', 'SOLD', 'sold%20', '%20sold', 'sold,pending', 'unknown', 'null', 'sold%00'];
-/** Integers that are not written in plain decimal digits; a digit of another script is among them. */
+const wrongStatuses = [
+  '', 'Available', 'SOLD', 'sold%20', '%20sold', 'sold,pending', 'unknown', 'null', 'sold%00',
+];
+/** Integers that are not written in plain decimal digits, some in those of another script. */
 // biome-ignore format: as above.
-const oddIntegers = ['05', '00', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '5%0A', '', '-0', '5_0', '0x5', '%EF%BC%95', '%D9%A5'];
+const oddIntegers = [
+  '05', '00', '+5', '%2B5', '5.0', '1e1', '%205', '5%20', '5%0A', '', '-0', '5_0', '0x5',
+  '%EF%BC%95', '%D9%A5',
+];
 
 /** Expects 400 for each of these queries. */
 async function refuseQueries(server: Server, queries: readonly string[]): Promise<void> {
@@ -168,8 +177,10 @@ export const listing: Chapter = {
       number: 'C3',
       sentence: 'a parameter that is given twice is 400',
       cost: 'a gateway and the server each take another of the two values',
-      full: (server) =>
-        refuseQueries(server, [
+      full: async (server) => {
+        // A parameter that a server does not know is a matter of C4 and C6, given twice too.
+        const ignoresAfter = isSuccess(await server.request('GET', '/pets?after=x'));
+        await refuseQueries(server, [
           'limit=5&limit=5',
           'limit=5&limit=6',
           'limit=5&%6cimit=5',
@@ -177,9 +188,9 @@ export const listing: Chapter = {
           'limit=5&limit',
           'status=sold&status=sold',
           'status=sold&status=pending',
-          'after=1&after=1',
-          'after=1&after=2',
-        ]),
+          ...(ignoresAfter ? [] : ['after=1&after=1', 'after=1&after=2']),
+        ]);
+      },
     },
     {
       number: 'C4',
@@ -234,7 +245,7 @@ export const listing: Chapter = {
           server,
           wrong.map((text) => `after=${text}`),
         );
-        await takeQueries(server, ['after=0', 'after=%31', 'after=9223372036854775807']);
+        await takeQueries(server, ['after=0', 'after=%31']);
       },
     },
     {
@@ -264,10 +275,10 @@ export const listing: Chapter = {
 
         for (const status of petStatuses) {
           const answer = await server.request('GET', `/pets?status=${status}&${after(first)}`);
-          const ids = await server.list(`?status=${status}&${after(first)}`);
-          const hasBare = ids.some(({ id }) => id === bare.id);
+          const found = await server.listBehind(first.id, `status=${status}&`);
+          const hasBare = found.some(({ id }) => id === bare.id);
           expect(answer, !hasBare, `no animal without a status, such as ${bare.id}`);
-          const hasSold = ids.some(({ id }) => id === sold.id);
+          const hasSold = found.some(({ id }) => id === sold.id);
           const expected = `the animal ${sold.id} under its status sold alone`;
           expect(answer, hasSold === (status === 'sold'), expected);
         }
@@ -281,6 +292,7 @@ export const listing: Chapter = {
         for (const query of ['', '&status=pending', '&limit=1']) {
           const path = `/pets?after=9223372036854775807${query}`;
           const answer = await server.request('GET', path);
+          if (isSuccess(answer)) await server.listBehind(2n ** 63n - 1n);
           expect(answer, answer.status === 200 && answer.body === '[]', '200 []');
         }
       },

@@ -1,6 +1,7 @@
 /**
- * Requests that are none by HTTP (C42): each is 400, and ends its connection. One table, for the
- * rule that anybody may run and for our own tests, which send each byte by byte too.
+ * Requests that are none by HTTP (C42), each of which is 400 and ends its connection, and requests
+ * that look so and are some. One table, for the rule that anybody may run and for our own tests,
+ * which send each byte by byte too.
  */
 import type { Level, Server } from './server.js';
 
@@ -143,6 +144,17 @@ export function malformedRequests({
       'UTF-8 in the query': target(`${path}?a=\xc3\xa9`),
       'a target with no slash': target(path.slice(1)),
       'no target': target(''),
+      'an absolute target without a host': target('http:///pets'),
+      'an absolute target of nothing': target('HTTP://'),
+      'an absolute target with a port alone': target('http://:80/pets'),
+      'an absolute target with a query alone': target('http://?a'),
+      'an unknown method, and no target': 'BREW\r\n',
+      'an unknown method, and no version': 'BREW /\r\n\r\n',
+      'an unknown method of no HTTP': 'BREW / HTTP/9.9\r\n\r\n',
+      'a method with a bracket': 'B(EW / HTTP/1.1\r\n\r\n',
+      'an unknown method, and two spaces': 'BREW  HTTP/1.1\r\n\r\n',
+      'an unknown method, and a space at the end': 'BREW / HTTP/1.1 \r\n\r\n',
+      'an unknown method of UTF-8': 'BREW /\xc3\xa9 HTTP/1.1\r\n\r\n',
       'a tab for a space': `GET\t${path} HTTP/1.1\r\n${head}\r\n`,
       'a space behind the version': `GET ${path} HTTP/1.1 \r\n${head}\r\n`,
       'a space before the method': ` GET ${path} HTTP/1.1\r\n${head}\r\n`,
@@ -163,4 +175,67 @@ export function malformedRequests({
       JSON: body,
     },
   };
+}
+
+/**
+ * Requests that are odd, but HTTP all the same: each is served.
+ *
+ * @returns Those that get a list, and those that add an animal.
+ */
+export function oddRequests({
+  basePath,
+  key,
+}: Pick<Server, 'basePath' | 'key'>): Readonly<Record<'lists' | 'adds', MalformedRequests>> {
+  const path = `${basePath}/pets`;
+  const body = '{"name":"a","categoryId":1}';
+  const authorization = `Authorization: Bearer ${key}\r\n`;
+  const get = (lines: string): string => `GET ${path} HTTP/1.1\r\n${authorization}${lines}\r\n\r\n`;
+  const post = (lines: string, rest: string): string =>
+    `POST ${path} HTTP/1.1\r\nHost: a\r\n${authorization}${lines}\r\n\r\n${rest}`;
+  const chunked = (rest: string): string => post('Transfer-Encoding: chunked', rest);
+
+  return {
+    lists: {
+      'a Host with a port': get('Host: a:80'),
+      'a Host of IPv6': get('Host: [::1]:8080'),
+      'a Host in Unicode by escapes': get('Host: %C3%A9.example'),
+      'a Host with an underscore': get('Host: my_service'),
+      'a header of obs-text': get('Host: a\r\nX: \xe9\xff'),
+      'an empty header': get('Host: a\r\nX:'),
+      'no space behind the colon': get('Host:a\r\nX:a'),
+      'tabs around a value': get('Host: a\r\nX: \t a \t '),
+      'lines before the request': `\r\n\r\n${get('Host: a')}`,
+      'HTTP/1.0 without a Host': `GET ${path} HTTP/1.0\r\n${authorization}\r\n`,
+      'HTTP/1.0 that expects': `GET ${path} HTTP/1.0\r\n${authorization}Expect: x\r\n\r\n`,
+    },
+    adds: {
+      chunked: chunked(`1b\r\n${body}\r\n0\r\n\r\n`),
+      'chunked in any case': post('transfer-encoding: ChunKed', `1B\r\n${body}\r\n0\r\n\r\n`),
+      'chunks of a byte': chunked(
+        `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
+      ),
+      'chunk extensions': chunked(`1b;a=b;c="d;e"\r\n${body}\r\n0;x\r\n\r\n`),
+      'chunk size with zeros': chunked(`0000000000000000001b\r\n${body}\r\n000\r\n\r\n`),
+      trailers: chunked(`1b\r\n${body}\r\n0\r\nHost: b\r\nAuthorization: x\r\n\r\n`),
+      'CL with zeros': post('Content-Length: 0027', body),
+      'CL without a space': post('Content-Length:27', body),
+    },
+  };
+}
+
+/** Parts of requests behind which a client says that nothing more comes: each is 400. */
+export function halfRequests({
+  basePath,
+  key,
+}: Pick<Server, 'basePath' | 'key'>): readonly string[] {
+  const path = `${basePath}/pets`;
+  const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
+  const body = '{"name":"a","categoryId":1}';
+  const post = `POST ${path} HTTP/1.1\r\n${head}`;
+  return [
+    ...['G', 'GET', 'GET /', 'GET /\r\n', `GET ${path} HTTP/1.1`, 'hello'],
+    ...['BREW', 'BREW /', 'BREW / HTTP/1.', `GET ${path} HTTP/1.1\r\n${head}`],
+    `${post}Content-Length: 28\r\n\r\n${body}`,
+    `${post}Transfer-Encoding: chunked\r\n\r\n1b\r\n${body}\r\n0\r\n`,
+  ];
 }

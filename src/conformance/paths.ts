@@ -40,11 +40,11 @@ async function expectSameHead(server: Server, target: string, words: Words): Pro
     await server.exchange(server.bytesTo('HEAD', target, words), 'HEAD'),
     await server.exchange(server.bytesTo('GET', target, words)),
   ];
-  const length = String(get.body.length);
+  const length = isSuccess(get) ? String(get.body.length) : '\\d+';
   expectHeader(head, 'Content-Length', new RegExp(`^${length}$`), length);
 
   const headOf = ({ came }: Answer): string =>
-    came.replace(/\r\n\r\n.*$/s, '').replace(/\r\nDate: [^\r]*/i, '');
+    came.replace(/\r\n\r\n.*$/s, '').replace(/\r\n(Date|Content-Length): [^\r]*/gi, '');
   expect(head, headOf(head) === headOf(get), `the head of GET, ${headOf(get)}`, headOf(head));
 }
 
@@ -64,15 +64,29 @@ function expectList(answer: Answer): void {
 }
 
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
-const wrongIds = ['abc', '007', '01', '1.0', '-0', '+1', '1e0', '%201', '1%20', '1%0A', '0x1', '%00', '9223372036854775808', '-9223372036854775809', '9'.repeat(9_000), '%EF%BC%91', 'NaN', 'null', '1,2', '1;a', "'", '__proto__', 'constructor'];
+const wrongIds = [
+  'abc', '007', '01', '1.0', '-0', '+1', '1e0', '%201', '1%20', '1%0A', '0x1', '%00',
+  '9223372036854775808', '-9223372036854775809', '9'.repeat(9_000), '%EF%BC%91', 'NaN', 'null',
+  '1,2', '1;a', "'", '__proto__', 'constructor',
+];
 // biome-ignore format: as above.
-const otherPaths = ['', '/', '/pets/', '/pets//', '//pets', '/./pets', '/x/../pets', '/pets/.', '/pets/..', '/pets/%2e', '/pets/%2E%2e', '/Pets', '/PETS', '/pets/1/', '/pets;a=b', '/pets.json', '/pets%20', '%5cpets', '/pets\\1'];
+const otherPaths = [
+  '', '/', '/pets/', '/pets//', '//pets', '/./pets', '/x/../pets', '/pets/.', '/pets/..',
+  '/pets/%2e', '/pets/%2E%2e', '/Pets', '/PETS', '/pets/1/', '/pets;a=b', '/pets.json', '/pets%20',
+  '%5cpets', '/pets\\1',
+];
 
 // biome-ignore format: as above.
-const wronglyEscaped = ['%2Fpets', '%2fpets/1', '/pets%2F1', '/pets/1%2F', '/pets/%2F1', '/%7', '/p%zzts', '/pets/%', '/pets/%zz', '/pets/%3', '/pets/%ff', '/pets/%C0%AE', '/pets/%ED%A0%80', '/%2570ets'];
+const wronglyEscaped = [
+  '%2Fpets', '%2fpets/1', '/pets%2F1', '/pets/1%2F', '/pets/%2F1', '/%7', '/p%zzts', '/pets/%',
+  '/pets/%zz', '/pets/%3', '/pets/%ff', '/pets/%C0%AE', '/pets/%ED%A0%80', '/%2570ets',
+];
 
 // biome-ignore format: as above.
-const unknownMethods = ['BREW', 'get', 'Get', 'GETS', 'GE', 'G', 'POSTT', 'PLAY', 'FLUSH', 'X-Y', "!#$%&'*+-.^_`|~09", 'PO', 'OPTION', 'CONNECTT', 'Q'.repeat(3_000)];
+const unknownMethods = [
+  'BREW', 'get', 'Get', 'GETS', 'GE', 'G', 'POSTT', 'PLAY', 'FLUSH', 'X-Y', "!#$%&'*+-.^_`|~09",
+  'PO', 'OPTION', 'CONNECTT', 'Q'.repeat(3_000),
+];
 
 export const paths: Chapter = {
   name: 'Paths and methods',
@@ -204,12 +218,16 @@ export const paths: Chapter = {
         }),
       full: async (server) => {
         const { basePath, rootPath } = server;
-        const { id } = await server.add({ name: '"Ünal"' });
+        const { id } = await server.add({ name: '"Ünal"', status: 'sold' });
         const list = `${basePath}/pets`;
         // biome-ignore format: one line says what is asked for.
-        const targets = [`${list}?limit=1`, `${list}?limit=0`, `${list}/${id}`, `${list}/no-id`, `${basePath}/petz`];
-        for (const target of [...targets, `${rootPath}/healthz`, `${rootPath}/openapi.json`])
-          for (const words of [{}, noKey]) await expectSameHead(server, target, words);
+        const targets = [
+          `${list}?limit=1`, `${list}?limit=0`, `${list}/${id}`, `${list}/no-id`,
+          `${basePath}/petz`,
+        ];
+        for (const target of [...targets, `${rootPath}/healthz`])
+          for (const words of (await server.isKeyNeeded()) ? [{}, noKey] : [{}])
+            await expectSameHead(server, target, words);
       },
     },
     {

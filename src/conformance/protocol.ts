@@ -1,9 +1,15 @@
 /** HTTP itself: C42 to C47, C50 to C52, C56 and C64 of docs/contract.md. */
 import { errorCodes } from '../index.js';
-import { malformedRequests, type MalformedRequests } from './malformed.js';
-import { expect, Untried } from './outcome.js';
+import type { Answer } from './connection.js';
+import {
+  halfRequests,
+  malformedRequests,
+  oddRequests,
+  type MalformedRequests,
+} from './malformed.js';
+import { expect, summaryOf, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
-import { expectHeader, expectSuccess, headerOf, jsonOf, type Server } from './server.js';
+import { expectHeader, expectSuccess, headerOf, jsonOf, untried, type Server } from './server.js';
 
 /** Expects 400 and the end of the connection for each of these requests. */
 async function refuseRequests(server: Server, requests: MalformedRequests): Promise<void> {
@@ -16,6 +22,155 @@ async function refuseRequests(server: Server, requests: MalformedRequests): Prom
       expect(answer, ends, 'the end of the connection behind 400', 'no end', name);
     }),
   );
+}
+
+/** Expects 400 for a part of a request behind which nothing more comes. */
+async function refuseHalves(server: Server): Promise<void> {
+  for (const bytes of halfRequests(server))
+    await server.withConnection(async (connection) => {
+      connection.send(bytes);
+      connection.half();
+      const answer = await connection.answer();
+      server.expectError(answer, 400, 'bad_request', `${summaryOf(bytes)}, and no more`);
+      expect(answer, await connection.ends(), 'the end of the connection behind 400', 'no end');
+    });
+}
+
+/** Expects HTTP/1.0 to end its connections, unless it asks to keep them. */
+async function expectPersistence(server: Server): Promise<void> {
+  const bytes = (line: string): string =>
+    `GET ${server.basePath}/pets HTTP/1.0\r\nAuthorization: Bearer ${server.key}\r\n${line}\r\n`;
+  await server.withConnection(async (connection) => {
+    connection.send(bytes(''));
+    const answer = await connection.answer();
+    expect(answer, await connection.ends(), 'the end of the connection of HTTP/1.0', 'no end');
+  });
+  await server.withConnection(async (connection) => {
+    for (let times = 0; times < 3; times++) {
+      connection.send(bytes('Connection: keep-alive\r\n'));
+      const answer = await connection.answer();
+      expectSuccess(answer);
+      expectHeader(answer, 'Connection', /^keep-alive$/i, 'keep-alive');
+    }
+  });
+}
+
+/** Expects a request to become another protocol to be answered as if it were none, and to end. */
+async function expectNoUpgrade(server: Server): Promise<void> {
+  const settings = 'HTTP2-Settings: AAMAAABkAAQAAP__';
+  for (const headers of [
+    ['Connection: Upgrade', 'Upgrade: websocket'],
+    ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', settings],
+  ])
+    for (const behind of ['', server.bytesOf('GET', '/pets'), 'garbage\r\n\r\n'])
+      await server.withConnection(async (connection) => {
+        connection.send(`${server.bytesOf('GET', '/pets?limit=1', { headers })}${behind}`);
+        const answer = await connection.answer();
+        expectSuccess(answer, headers.join(', '));
+        const expected = 'nothing more on a connection with Upgrade';
+        expect(answer, await connection.ends(), expected, 'more, or no end');
+      });
+}
+
+/**
+ * Expects what is as long as it may be to be taken, and one byte more, and much more, to be 431.
+ *
+ * @param bytesOf A request with so many bytes, or lines, of what is limited.
+ */
+async function expectLimit(
+  server: Server,
+  limit: number,
+  larger: readonly number[],
+  bytesOf: (size: number) => string,
+): Promise<void> {
+  expectSuccess(await server.exchange(bytesOf(limit)), `${limit}`);
+  for (const size of [limit + 1, ...larger])
+    await server.withConnection(async (connection) => {
+      connection.send(bytesOf(size));
+      const answer = await connection.answer();
+      server.expectError(answer, 431, 'headers_too_large', `${size} in place of ${limit}`);
+      expect(answer, await connection.ends(), 'the end of the connection behind 431', 'no end');
+    });
+}
+
+/** Expects what the head alone shows to be wrong to be refused before the body is asked for. */
+async function expectNoContinue(server: Server): Promise<void> {
+  const length = 'Content-Length: 27';
+  for (const [method, path, words] of [
+    ['POST', '/pets', { headers: [length], authorization: null }],
+    ['POST', '/pets', { headers: [length], authorization: 'Bearer no-key' }],
+    ['POST', '/petz', { headers: [length] }],
+    ['PUT', '/pets', { headers: [length] }],
+    ['POST', '/pets', { headers: [length, 'Content-Type: text/plain'] }],
+    ['POST', '/pets', { headers: ['Content-Length: 1099511627776'] }],
+  ] as const) {
+    const whole = `${server.bytesOf(method, path, words)}${'x'.repeat(27)}`;
+    const alone = await server.exchange(whole).catch(() => undefined);
+    // Whether it is refused at all is a matter of other rules.
+    if (alone === undefined || alone.status < 401) continue;
+
+    const headers = [...words.headers, 'Expect: 100-continue'];
+    const answer = await server.request(method, path, { ...words, headers });
+    const expected = `${alone.status}, for what the head alone shows to be wrong`;
+    expect(answer, answer.status === alone.status, expected);
+  }
+}
+
+/** Expects 100 before a body in chunks, and the connection to go on behind its answer. */
+async function expectContinue(server: Server): Promise<void> {
+  await server.withConnection(async (connection) => {
+    const body = server.json();
+    const headers = ['expect: 100-Continue', 'Transfer-Encoding: chunked'];
+    connection.send(server.bytesOf('POST', '/pets', { headers }));
+    const first = await connection.answer();
+    expect(first, first.status === 100, '100');
+    connection.send(`${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`);
+    expectSuccess(await connection.answer());
+
+    connection.send(server.bytesOf('GET', '/pets?limit=1'));
+    expectSuccess(await connection.answer(), 'a GET behind a body that was waited for');
+  });
+}
+
+/**
+ * Expects requests of all kinds to be answered in one packet as each is alone, in order. Which
+ * answer is right is a matter of other rules.
+ */
+async function expectOrder(server: Server): Promise<void> {
+  const body = server.json();
+  const headers = ['Content-Type: application/json'];
+  const chunked = server.bytesOf('POST', '/pets', {
+    headers: [...headers, 'Transfer-Encoding: chunked'],
+  });
+  const requests: readonly (readonly [method: string, bytes: string])[] = [
+    ['GET', server.bytesOf('GET', '/pets?limit=1')],
+    ['POST', server.bytesOf('POST', '/pets', { body, headers })],
+    ['HEAD', server.bytesOf('HEAD', '/pets?limit=1')],
+    ['POST', server.bytesOf('POST', '/pets', { body: '{', headers })],
+    ['OPTIONS', server.bytesOf('OPTIONS', '/pets')],
+    ['GET', server.bytesOf('GET', '/pets', { authorization: 'Bearer wrong' })],
+    ['POST', server.bytesOf('POST', '/pets', { body, headers: ['Content-Type: a/b'] })],
+    ['DELETE', server.bytesOf('DELETE', '/pets')],
+    ['POST', `${chunked}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
+    ['GET', server.bytesOf('GET', '/petz')],
+    ['GET', server.bytesOf('GET', '/pets?limit=0')],
+    ['GET', server.bytesOf('GET', '/pets?limit=1', { headers: ['Connection: close'] })],
+  ];
+  const alone: Answer[] = [];
+  for (const [method, bytes] of requests) alone.push(await server.exchange(bytes, method));
+
+  await server.withConnection(async (connection) => {
+    const behind = server.bytesOf('GET', '/pets?limit=1');
+    connection.send(requests.map(([, bytes]) => bytes).join('') + behind);
+    for (const [index, [method]] of requests.entries()) {
+      const answer = await connection.answer(method);
+      const expected = `${alone[index]?.status}, in its place`;
+      expect(answer, answer.status === alone[index]?.status, expected);
+    }
+    const silence = { sent: 'GET, with Connection: close', came: '' };
+    const expected = 'the end of the connection, and no answer behind it';
+    expect(silence, await connection.ends(), expected, 'more, or no end');
+  });
 }
 
 /** Does the work for each entry, sixteen of them at a time. */
@@ -60,25 +215,57 @@ export const protocol: Chapter = {
       sentence: 'what is no HTTP is 400, and ends the connection',
       cost: "a gateway and the server see two ends of one request: one client's becomes another's",
       http: (server) => refuseRequests(server, malformedRequests(server).http),
-      full: (server) => refuseRequests(server, malformedRequests(server).full),
+      full: async (server) => {
+        await refuseRequests(server, malformedRequests(server).full);
+        await refuseHalves(server);
+
+        const { lists, adds } = oddRequests(server);
+        for (const [name, bytes] of Object.entries({ ...lists, ...adds }))
+          expectSuccess(await server.exchange(bytes), name);
+        await expectPersistence(server);
+        await expectNoUpgrade(server);
+
+        const tunnel = server.bytesTo('CONNECT', 'petstore.example:443');
+        server.expectError(await server.exchange(tunnel, 'CONNECT'), 404, 'not_found');
+      },
     },
     {
       number: 'C43',
       sentence: 'a target or a header block over 16 KiB, and more than 100 header lines, are 431',
       cost: 'a client fills the memory, or its last headers are dropped in silence',
       full: async (server) => {
+        const path = '/pets?limit=1&x=';
+        const before = `${server.basePath}${path}`.length;
+        const target = (size: number): string => `${path}${'a'.repeat(size - before)}`;
+        const larger = [20_000, 39_000, 41_000, 100_000];
+        await expectLimit(server, 16_384, larger, (size) => server.bytesOf('GET', target(size)));
+
+        const bare = server.bytesOf('GET', '/pets?limit=1');
+        const head = bare.slice(bare.indexOf('\r\n') + 2, -2);
+        const header = (size: number): string => `X: ${'a'.repeat(size - head.length - 5)}`;
+        await expectLimit(server, 16_384, [...larger, 200_000], (size) =>
+          server.bytesOf('GET', '/pets?limit=1', { headers: [header(size)] }),
+        );
+        // Host and Authorization are two of the lines.
+        await expectLimit(server, 100, [200, 1_001, 5_000], (lines) =>
+          server.bytesOf('GET', '/pets?limit=1', {
+            headers: Array<string>(lines - 2).fill('x: 1'),
+          }),
+        );
+        const words = { headers: [header(16_384)] };
+        const both = await server.request('GET', target(16_384), words);
+        expectSuccess(both, 'a target and a header block of 16 KiB each');
+
+        const line = `GET ${server.basePath}/pets HTTP/1.1\r\n`;
+        const headers = ['Transfer-Encoding: chunked'];
         for (const bytes of [
-          server.bytesOf('GET', `/pets?x=${'a'.repeat(16_384)}`),
-          server.bytesOf('GET', '/pets', { headers: [`X: ${'a'.repeat(16_384)}`] }),
-          server.bytesOf('GET', '/pets', { headers: Array<string>(99).fill('x: 1') }),
+          // The last of thousands must not be dropped in silence, but count.
+          `${line}${'x:\r\n'.repeat(3_000)}${head}\r\n`,
+          `${server.bytesOf('POST', '/pets', { headers })}0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`,
+          ...['GET /', `${line}X: `, `${line}X`].map((begin) => begin + 'a'.repeat(60_000)),
+          line + 'a: b\r\n'.repeat(60_000),
         ])
           server.expectError(await server.exchange(bytes), 431, 'headers_too_large');
-
-        for (const path of [`/pets?limit=1&x=${'a'.repeat(16_000)}`, '/pets?limit=1']) {
-          const headers = Array<string>(98).fill('x: 1');
-          const answer = await server.request('GET', path, { headers });
-          expectSuccess(answer);
-        }
       },
     },
     {
@@ -121,12 +308,34 @@ export const protocol: Chapter = {
           expectSuccess(answer);
         }),
       full: async (server) => {
-        const headers = ['Content-Length: 10', 'Content-Type: text/plain', 'Expect: 100-continue'];
-        const typed = await server.request('POST', '/pets', { headers });
-        expect(typed, typed.status >= 400, 'an error, for what the head alone shows to be wrong');
+        await expectNoContinue(server);
+        const noKey = { authorization: null };
+        const isKeyNeeded = await server.isKeyNeeded();
+        for (const value of [
+          'miracles',
+          '100-continue, x',
+          '100',
+          '100-continue; a=b',
+          '200-ok',
+          '',
+        ])
+          for (const [method, more] of [
+            ['GET', {}],
+            ['POST', { body: server.json() }],
+          ] as const) {
+            const words = { headers: [`Expect: ${value}`], ...more };
+            const answer = await server.request(method, '/pets', words);
+            server.expectError(answer, 417, 'expectation_failed');
 
-        const other = await server.request('GET', '/pets', { headers: ['Expect: miracles'] });
-        server.expectError(other, 417, 'expectation_failed');
+            const other = await server.request(method, '/petz', words);
+            expect(other, other.status !== 417, 'the answer of the path, first');
+            const keyless = await server.request(method, '/pets', { ...words, ...noKey });
+            expect(keyless, keyless.status !== 417 || !isKeyNeeded, 'the answer of the key, first');
+          }
+
+        await expectContinue(server);
+        const headers = ['Expect: 100-continue'];
+        expectSuccess(await server.request('GET', '/pets?limit=1', { headers }));
       },
     },
     {
@@ -134,10 +343,13 @@ export const protocol: Chapter = {
       sentence: 'Accept is ignored: there is JSON alone',
       cost: 'a browser or a simple client gets 406 for what it could read',
       full: async (server) => {
-        for (const accept of ['text/html', 'application/xml', '*/*;q=0', '']) {
-          const words = { headers: [`Accept: ${accept}`] };
-          const answer = await server.request('GET', '/pets?limit=1', words);
+        const values = ['text/html', 'application/xml;q=1', '*/*;q=0', '', 'nonsense'];
+        for (const accept of [...values, 'application/json;q=0']) {
+          const headers = [`Accept: ${accept}`, 'Accept-Encoding: gzip', 'Accept-Charset: x'];
+          const answer = await server.request('GET', '/pets?limit=1', { headers });
           expectSuccess(answer, `Accept: ${accept}`);
+          const isPlain = !answer.headers.has('content-encoding');
+          expect(answer, isPlain, 'a body without a coding', 'Content-Encoding');
         }
       },
     },
@@ -146,13 +358,7 @@ export const protocol: Chapter = {
       sentence: 'answers are not kept by caches, and their type is not guessed',
       cost: 'a cache shows an old catalogue, or one client the answer of another',
       full: async (server) => {
-        for (const answer of [
-          await server.request('GET', '/pets?limit=1'),
-          await server.post(server.json()),
-          await server.request('GET', '/pets?limit=0'),
-          await server.request('GET', '/pets', { authorization: null }),
-          await server.request('DELETE', '/pets'),
-        ]) {
+        for (const answer of await server.answersOfEachKind()) {
           expectHeader(answer, 'Cache-Control', /^no-store$/, 'no-store');
           expectHeader(answer, 'X-Content-Type-Options', /^nosniff$/, 'nosniff');
         }
@@ -163,14 +369,7 @@ export const protocol: Chapter = {
       sentence: 'the code of an error is one of those that the contract lists',
       cost: 'a client that chooses by `code` has no branch for it',
       full: async (server) => {
-        for (const answer of [
-          await server.request('GET', '/pets', { authorization: null }),
-          await server.request('GET', '/pets?limit=0'),
-          await server.request('GET', `/pets/${2n ** 63n - 1n}`),
-          await server.request('DELETE', '/pets'),
-          await server.post('{}'),
-          await server.post('{'),
-        ]) {
+        for (const answer of await server.answersOfEachKind()) {
           const body = jsonOf(answer);
           const code = body instanceof Map ? body.get('code') : undefined;
           // An error without a code is a matter of P3 alone.
@@ -184,14 +383,17 @@ export const protocol: Chapter = {
       number: 'C51',
       sentence: 'an answer that comes before the body was read reaches its client',
       cost: 'a client gets a broken connection in place of the error that says why',
-      full: (server) =>
-        server.withConnection(async (connection) => {
-          const headers = ['Content-Length: 60000'];
+      full: async (server) => {
+        if (!(await server.isKeyNeeded())) untried('a request without a key to be refused', 'C36');
+        await server.withConnection(async (connection) => {
+          const headers = ['Content-Length: 10000000'];
           connection.send(server.bytesOf('POST', '/pets', { authorization: null, headers }));
           connection.send('x'.repeat(60_000));
           const answer = await connection.answer();
           expect(answer, answer.status !== 100, 'the answer');
-        }),
+          expect(answer, await connection.ends(), 'the end of the connection behind it', 'no end');
+        });
+      },
     },
     {
       number: 'C52',
@@ -215,13 +417,22 @@ export const protocol: Chapter = {
           expect(missing, missing.status >= 400, 'the error, second');
           expect(list, list.body.startsWith('['), 'the list, third');
         }),
-      full: (server) =>
-        server.withConnection(async (connection) => {
-          connection.send(`${server.bytesOf('GET', '/pets?limit=1')}garbage\r\n\r\n`);
-          const good = await connection.answer();
-          expectSuccess(good, 'a GET, and garbage behind it');
-          server.expectError(await connection.answer(), 400, 'bad_request');
-        }),
+      full: async (server) => {
+        await expectOrder(server);
+        for (const bytes of [
+          'garbage\r\n\r\n',
+          '\0\x01\x02',
+          server.bytesOf('BREW', '/pets'),
+          server.bytesOf('GET', `/${'a'.repeat(60_000)}`),
+        ])
+          await server.withConnection(async (connection) => {
+            connection.send(`${server.bytesOf('GET', '/pets?limit=1')}${bytes}`);
+            const good = await connection.answer();
+            expectSuccess(good, `a GET, and behind it ${summaryOf(bytes)}`);
+            const answer = await connection.answer();
+            expect(answer, answer.status >= 400, 'an error, second');
+          });
+      },
     },
     {
       number: 'C56',
@@ -248,10 +459,7 @@ export const protocol: Chapter = {
       sentence: 'every answer has a Date',
       cost: 'a cache or a client cannot tell how old an answer is',
       http: async (server) => {
-        for (const answer of [
-          await server.request('GET', '/pets?limit=1'),
-          await server.request('GET', '/pets', { authorization: null }),
-        ])
+        for (const answer of await server.answersOfEachKind())
           expectHeader(
             answer,
             'Date',

@@ -31,7 +31,7 @@ function expectJsonAnswer(answer: Answer): void {
   expect(answer, status === String(answer.status), expected, `status ${status}`);
 }
 
-/** A few errors that every server has to answer; where one answers nothing, another rule says so. */
+/** A few errors that every server has to answer, where they come: another rule says so. */
 async function errors(server: Server): Promise<readonly Answer[]> {
   const requests = [
     server.request('GET', '/pets', { authorization: null }),
@@ -113,12 +113,17 @@ export const specification: Chapter = {
         expectJsonAnswer(await server.post(server.json()));
       },
       full: async (server) => {
-        const answers = await errors(server);
+        const answers = await server.answersOfEachKind();
         for (const answer of answers.filter(({ status }) => status >= 400)) {
+          expectJsonAnswer(answer);
           const body = jsonOf(answer);
           const names = body instanceof Map ? [...body.keys()].sort().join(', ') : 'no object';
           const expected = 'the members code, message, status and no other';
           expect(answer, names === 'code, message, status', expected, names);
+
+          const message = body instanceof Map ? memberText({ members: body }, 'message') : '';
+          const isSentence = /^"\S[^\n\r]*\."$/.test(message);
+          expect(answer, isSentence, 'a message that is one line, and a sentence', message);
         }
       },
     },

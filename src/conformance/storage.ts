@@ -1,7 +1,4 @@
-/**
- * `petstore/conformance`: a suite on node:test that tests what every storage must do, for whoever
- * writes one.
- */
+/** A suite on node:test that tests what every storage must do, for whoever writes one. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
@@ -28,8 +25,8 @@ const impossibleQueries: readonly unknown[] = [
 ];
 
 /**
- * Registers the tests with node:test. `insertOnce`, `records` and what needs a restart are not
- * tested.
+ * Registers the tests with node:test. `insertOnce` and `records`, which a storage need not have,
+ * have suites of their own; what needs a restart is not tested.
  *
  * @param options `open` answers another storage for each test, open and without animals; the suite
  * closes it.

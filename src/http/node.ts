@@ -100,12 +100,17 @@ export abstract class NodeRequest extends IncomingMessage {
 /**
  * Node's response, to which nobody writes. Node's `parserOnIncoming` has the responses of a
  * connection wait for the one in `_httpMessage`, and `socketOnEnd` marks the last of them (both
- * lib/_http_server.js). Node's own `assignSocket` says the same, and adds a listener.
+ * lib/_http_server.js). Node's own `assignSocket` says the same and adds a listener, for which its
+ * `detachSocket` looks, 0.1 us for each answer.
  * Held by gone-clients: "C52 a client that closes its sending side behind its requests".
  */
 export class SilentResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override assignSocket(socket: Socket & { _httpMessage?: unknown }): void {
     socket._httpMessage = this;
+  }
+
+  override detachSocket(socket: Socket & { _httpMessage?: unknown }): void {
+    socket._httpMessage = undefined;
   }
 }
 

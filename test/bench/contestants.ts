@@ -80,6 +80,11 @@ export const peers: readonly Contestant[] = [
   bun,
 ];
 
+/** A stub that openapi-backend makes of the document at this address. */
+export function stub(document: string): Contestant {
+  return peer('openapi-backend', 'openapi-backend', document);
+}
+
 /** The petstore over better-sqlite3 in two ways; none where that is not built for this Node. */
 export function sqlite(folder: string): readonly Contestant[] {
   const tried = `require('better-sqlite3')(':memory:')`;

@@ -26,6 +26,7 @@ import { commitLine, figuresOf, staleness, withFigures } from './documents.js';
 import { interleaved, median, type Racer } from './figures.js';
 import { clients, type Load } from './load.js';
 import { adding, reading, wireText } from './operations.js';
+import { own, tableOfRight } from './right.js';
 import { Session } from './session.js';
 
 test('the median of an even number is between the two in the middle', () => {
@@ -132,6 +133,16 @@ test('who answers wrongly is named at once, with what it should have answered', 
     refused('wrong answers 401 with 200, not 401'),
   );
   await assert.rejects(fill(contestant), refused('wrong answers an animal that is added with 200'));
+});
+
+test('of who answers right the petstore does at each level, and what answers all alike does not', async () => {
+  const { rows } = await tableOfRight(own);
+  const [ours = [], fixed = []] = rows;
+  assert.equal(ours[0], 'petstore');
+  for (const sum of ours.slice(1, 4)) assert.match(sum, /^(\d+) of \1\b/);
+  assert.equal(ours[4], '–');
+  for (const number of ['S1', 'C20', 'C36'])
+    assert.ok(fixed[4]?.split(', ').includes(number), fixed[4]);
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {

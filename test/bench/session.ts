@@ -61,6 +61,11 @@ export class Session {
     return cluster;
   }
 
+  /** Does work at the end, before that of what began earlier. */
+  atEnd(work: () => unknown): void {
+    this.#ends.push(work);
+  }
+
   /** An empty folder, gone at the end; in TMPDIR, whose disk the durable figures are of. */
   folder(): string {
     const path = mkdtempSync(join(tmpdir(), 'petstore-bench-'));

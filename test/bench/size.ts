@@ -160,9 +160,9 @@ function mixedRequests(): Operation {
 
 /** What each peer is made of. */
 const installedPeers = [
-  ['fastify'],
-  ['hono', '@hono/node-server'],
-  ['express'],
+  ['fastify', 'lossless-json'],
+  ['hono', '@hono/node-server', 'lossless-json', 'safe-stable-stringify'],
+  ['express', 'lossless-json', 'safe-stable-stringify'],
   ['json-server'],
   ['bun'],
 ] as const;

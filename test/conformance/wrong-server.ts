@@ -5,6 +5,7 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { createPetstore } from '../../dist/index.js';
 import { atEnd, type Ending } from '../support/at-end.js';
+import '../support/built.js';
 
 export const key = 'psk_wrong';
 

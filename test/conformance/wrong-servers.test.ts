@@ -93,6 +93,11 @@ const wrongServers: readonly WrongServer[] = [
       }),
   },
   {
+    does: 'does not know after',
+    breaks: ['C6'],
+    request: replaced(/&after=[^& ]*|(?<=\?)after=[^& ]*&?/g, ''),
+  },
+  {
     does: 'gives no Link',
     breaks: ['C6'],
     answer: replaced(/^Link: <[^>]*limit=2.*\r\n/gm, ''),
@@ -242,7 +247,7 @@ const wrongServers: readonly WrongServer[] = [
   { does: 'lets caches keep answers', breaks: ['C47'], answer: withoutHeader('Cache-Control') },
   {
     does: 'has a code of its own for a body',
-    breaks: ['C20', 'C24', 'C50'],
+    breaks: ['C50'],
     answer: replaced('"invalid_body"', '"validation"'),
   },
   {
@@ -270,6 +275,31 @@ for (const wrong of wrongServers)
   test(`a server that ${wrong.does} fails by ${wrong.breaks.join(', ') || 'nothing'}`, async (t) => {
     assert.deepEqual(await numbersThatFail(await startWrong(t, wrong)), wrong.breaks);
   });
+
+test('where a rule ends the server, it alone fails, and those behind it are not tried', async (t) => {
+  let isOver = false;
+  const url = await startWrong(t, {
+    request: (bytes) => {
+      isOver ||= /^GET \/v1\/pets\/% /.test(bytes);
+      return bytes;
+    },
+    answer: (bytes) => (isOver ? 'over\r\n\r\n' : bytes),
+  });
+
+  const reasons = new Set<string>();
+  const failed: string[] = [];
+  for await (const { number, outcome, reason } of verifyPetstore({ url, key })) {
+    if (outcome === 'failed') failed.push(number);
+    else if (failed.length > 0) reasons.add(reason ?? outcome);
+  }
+  assert.deepEqual(failed, ['C12']);
+  assert.deepEqual([...reasons], ['nothing answers any more since C12 was tried']);
+});
+
+test('an address whose path is // has no base path', async (t) => {
+  const url = await startWrong(t, { request: replaced(/^(GET|POST) \/pets/g, '$1 /v1/pets') });
+  assert.deepEqual(await numbersThatFail(`${url}//`, 'specification'), []);
+});
 
 test('a level holds the rules of those before it, and no others', async (t) => {
   const url = await startWrong(t, {

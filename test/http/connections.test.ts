@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import '../support/built.js';
 
 test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {
   const script = `

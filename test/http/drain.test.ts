@@ -1,6 +1,7 @@
 /** Draining: `/readyz` says no, and everything else goes on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import '../support/built.js';
 import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 

@@ -1,4 +1,4 @@
-/** C51 over a socket: answers before the body was read. */
+/** C9 and C51 over a socket: answers before the body was read. */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -74,4 +74,16 @@ test('C51 a client that still sends behind its last answer is not reset before i
       assertError(await client.answer('POST'), 400, 'bad_request');
     }),
   );
+});
+
+test('C9 the body of a GET that goes on over the limit is answered at once, then the connection closes', async (t) => {
+  const client = await connectTo(t, await start(t));
+  client.send(bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }));
+  const answer = await client.answer();
+  assert.deepEqual(
+    [answer.status, answer.body, header(answer, 'Connection')],
+    [200, '[]', 'close'],
+  );
+  client.send('x'.repeat(80_000));
+  assert.ok((await client.closed()) < 900, '64 KiB end it before the second does');
 });

@@ -1,174 +1,79 @@
 /**
- * The contract of what is HTTP and what is none, C42 and C43, over a socket: whole, byte by byte
- * and half-closed.
+ * What is HTTP and what is none, C13, C18 and C42, as nobody outside tries it: byte by byte, and
+ * behind answers that close.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { malformedRequests, oddRequests } from '../../dist/conformance/malformed.js';
+import { jsonReply, type Plugin, toByteString } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { assertError, Client, header } from '../support/client.js';
-import { ask, bytesOf, exchange, key, start, stored, type Running } from '../support/fixture.js';
+import {
+  ask,
+  bytesOf,
+  connectTo,
+  exchange,
+  key,
+  start,
+  stored,
+  type Running,
+} from '../support/fixture.js';
 
 const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
 const body = '{"name":"a","categoryId":1}';
-const chunks = `1b\r\n${body}\r\n0\r\n\r\n`;
 const get = (lines: string): string => `GET /v1/pets HTTP/1.1\r\n${head}${lines}\r\n`;
 const post = (lines: string, rest: string): string =>
   `POST /v1/pets HTTP/1.1\r\n${head}${lines}\r\n\r\n${rest}`;
-const target = (text: string): string => `GET ${text} HTTP/1.1\r\n${head}\r\n`;
-const hosts = (lines: string): string =>
-  `GET /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n${lines}\r\n`;
 
-const noHttp: Readonly<Record<string, string>> = {
-  'no Host': hosts(''),
-  'two Hosts': hosts('Host: a\r\nHost: a\r\n'),
-  'two Hosts, one empty': hosts('Host: a\r\nHost:\r\n'),
-  'a Host with a path': hosts('Host: a/b\r\n'),
-  'a Host with a scheme': hosts('Host: http://a\r\n'),
-  'a Host with a user': hosts('Host: u@a\r\n'),
-  'a Host with a space': hosts('Host: a b\r\n'),
-  'a Host with a bad port': hosts('Host: a:b\r\n'),
-  'a Host with two ports': hosts('Host: a:1:2\r\n'),
-  'a Host with half a bracket': hosts('Host: [::1\r\n'),
-  'a Host with no IPv6': hosts('Host: [zz]\r\n'),
-  'a Host with a bad escape': hosts('Host: a%zz\r\n'),
-  'a Host list': hosts('Host: a, b\r\n'),
-  'a Host beyond ASCII': hosts('Host: \xe9\r\n'),
-  'no Host in absolute form': `GET http://a/v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n`,
-  'no Host on a path that is not there': 'GET /nowhere HTTP/1.1\r\n\r\n',
-  'no Host with a method that is not allowed': 'DELETE /v1/pets HTTP/1.1\r\n\r\n',
-  'CONNECT without a Host': 'CONNECT a:443 HTTP/1.1\r\n\r\n',
+const { http, full } = malformedRequests({ basePath: '/v1', key });
+const noHttp = { ...http, ...full };
 
-  'CL.TE': post('Content-Length: 6\r\nTransfer-Encoding: chunked', '0\r\n\r\nG'),
-  'TE.CL': post(
-    'Transfer-Encoding: chunked\r\nContent-Length: 4',
-    '5c\r\nGPOST / HTTP/1.1\r\n\r\n0\r\n\r\n',
-  ),
-  'TE.TE': post('Transfer-Encoding: chunked\r\nTransfer-Encoding: x', chunks),
-  'TE twice': post('Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked', chunks),
-  'TE empty and chunked': post('Transfer-Encoding:\r\nTransfer-Encoding: chunked', chunks),
-  'TE empty': post('Transfer-Encoding:', chunks),
-  'TE gzip, chunked': post('Transfer-Encoding: gzip, chunked', chunks),
-  'TE chunked, gzip': post('Transfer-Encoding: chunked, gzip', chunks),
-  'TE chunked, identity': post('Transfer-Encoding: chunked, identity', chunks),
-  'TE identity': post('Transfer-Encoding: identity', ''),
-  'TE identity with CL': post('Transfer-Encoding: identity\r\nContent-Length: 27', body),
-  'TE xchunked': post('Transfer-Encoding: xchunked', chunks),
-  'TE chunked;q=1': post('Transfer-Encoding: chunked;q=1', chunks),
-  'TE "chunked"': post('Transfer-Encoding: "chunked"', chunks),
-  'TE with a vertical tab': post('Transfer-Encoding: \x0bchunked', chunks),
-  'TE by obs-fold': post('Transfer-Encoding:\r\n chunked', chunks),
-  'TE with a space before the colon': post('Transfer-Encoding : chunked', chunks),
-  'TE of a GET': get('Transfer-Encoding: gzip\r\n'),
-  'TE in HTTP/1.0': `POST /v1/pets HTTP/1.0\r\n${head}Transfer-Encoding: chunked\r\n\r\n${chunks}`,
-
-  'two CL, equal': post('Content-Length: 27\r\nContent-Length: 27', body),
-  'two CL, different': post('Content-Length: 27\r\nContent-Length: 5', body),
-  'CL list': post('Content-Length: 27, 27', body),
-  'CL +27': post('Content-Length: +27', body),
-  'CL -27': post('Content-Length: -27', body),
-  'CL -0': post('Content-Length: -0', ''),
-  'CL hexadecimal': post('Content-Length: 0x1b', body),
-  'CL 2 7': post('Content-Length: 2 7', body),
-  'CL 27.0': post('Content-Length: 27.0', body),
-  'CL empty': post('Content-Length:', body),
-  'CL over 2^64': post('Content-Length: 18446744073709551616', body),
-  'CL over 2^70': post('Content-Length: 1180591620717411303424', body),
-  'CL with a space before the colon': post('Content-Length : 27', body),
-  'CL of a GET, bad': get('Content-Length: x\r\n'),
-
-  'chunk size empty': post('Transfer-Encoding: chunked', `\r\n${body}\r\n0\r\n\r\n`),
-  'chunk size 0x1b': post('Transfer-Encoding: chunked', `0x1b\r\n${body}\r\n0\r\n\r\n`),
-  'chunk size -1': post('Transfer-Encoding: chunked', `-1\r\n${body}\r\n0\r\n\r\n`),
-  'chunk size +1b': post('Transfer-Encoding: chunked', `+1b\r\n${body}\r\n0\r\n\r\n`),
-  'chunk size with a space': post('Transfer-Encoding: chunked', `1b \r\n${body}\r\n0\r\n\r\n`),
-  'chunk size over 2^64': post(
-    'Transfer-Encoding: chunked',
-    `10000000000000000\r\n${body}\r\n0\r\n\r\n`,
-  ),
-  'chunk size behind LF': post('Transfer-Encoding: chunked', `1b\n${body}\r\n0\r\n\r\n`),
-  'chunk data behind LF': post('Transfer-Encoding: chunked', `1b\r\n${body}\n0\r\n\r\n`),
-  'chunk too long': post('Transfer-Encoding: chunked', `1a\r\n${body}\r\n0\r\n\r\n`),
-  'chunk too short': post('Transfer-Encoding: chunked', `1c\r\n${body}\r\n0\r\n\r\n`),
-  'chunk extension with LF': post('Transfer-Encoding: chunked', `1b;a\nb\r\n${body}\r\n0\r\n\r\n`),
-  'chunk extension without end': post('Transfer-Encoding: chunked', `1b;${'a'.repeat(20_000)}`),
-  'trailer that is none': post(
-    'Transfer-Encoding: chunked',
-    `1b\r\n${body}\r\n0\r\nfoo bar\r\n\r\n`,
-  ),
-  'trailer Content-Length': post(
-    'Transfer-Encoding: chunked',
-    `1b\r\n${body}\r\n0\r\nContent-Length: 5\r\n\r\n`,
-  ),
-
-  'obs-fold': get('X: a\r\n b\r\n'),
-  'obs-fold by tab': get('X: a\r\n\tb\r\n'),
-  'a space before the first header': `GET /v1/pets HTTP/1.1\r\n ${head}\r\n`,
-  'a space before the colon': get('X : a\r\n'),
-  'a space in a name': get('X Y: a\r\n'),
-  'no colon': get('XY\r\n'),
-  'no name': get(': a\r\n'),
-  'a name beyond ASCII': get('X\xe9: a\r\n'),
-  'a name with brackets': get('X[]: a\r\n'),
-  'NUL in a name': get('X\0: a\r\n'),
-  'NUL in a value': get('X: a\0b\r\n'),
-  'a control character in a value': get('X: a\x01b\r\n'),
-  'DEL in a value': get('X: a\x7fb\r\n'),
-  'bare CR in a value': get('X: a\rb\r\n'),
-  'bare CR for a line end': get('X: a\rY: b\r\n'),
-  'bare LF for a line end': get('X: a\nY: b\r\n'),
-  'bare LF behind the request line': `GET /v1/pets HTTP/1.1\n${head}\r\n`,
-  'bare LF at the end': `GET /v1/pets HTTP/1.1\r\n${head}\n`,
-  'bare LF everywhere': `GET /v1/pets HTTP/1.1\nHost: a\nAuthorization: Bearer ${key}\n\n`,
-
-  'a tab in the target': target('/v1/pe\tts'),
-  'a form feed in the target': target('/v1/pe\x0cts'),
-  'a space in the target': target('/v1/pe ts'),
-  'NUL in the target': target('/v1/pe\0ts'),
-  'DEL in the target': target('/v1/pe\x7fts'),
-  'Latin-1 in the target': target('/v1/pe\xe9ts'),
-  'UTF-8 in the query': target('/v1/pets?a=\xc3\xa9'),
-  'a target with no slash': target('v1/pets'),
-  'no target': target(''),
-  'a tab for a space': `GET\t/v1/pets HTTP/1.1\r\n${head}\r\n`,
-  'a space behind the version': `GET /v1/pets HTTP/1.1 \r\n${head}\r\n`,
-  'a space before the method': ` GET /v1/pets HTTP/1.1\r\n${head}\r\n`,
-
-  'HTTP/0.9': `GET /v1/pets\r\n${head}\r\n`,
-  'HTTP/0.9 of the root': 'GET /\r\n\r\n',
-  'HTTP/0.9 in words': `GET /v1/pets HTTP/0.9\r\n${head}\r\n`,
-  'HTTP/1.2': `GET /v1/pets HTTP/1.2\r\n${head}\r\n`,
-  'HTTP/1.10': `GET /v1/pets HTTP/1.10\r\n${head}\r\n`,
-  'HTTP/1': `GET /v1/pets HTTP/1\r\n${head}\r\n`,
-  'HTTP/2.0': `GET /v1/pets HTTP/2.0\r\n${head}\r\n`,
-  'HTTP/9.9': `GET /v1/pets HTTP/9.9\r\n${head}\r\n`,
-  'http/1.1': `GET /v1/pets http/1.1\r\n${head}\r\n`,
-  'HTTPS/1.1': `GET /v1/pets HTTPS/1.1\r\n${head}\r\n`,
-  'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-  'PRI in HTTP/1.1': `PRI * HTTP/1.1\r\n${head}\r\n`,
-  'a TLS hello': '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03',
-  garbage: '\0\xff\xfe\r\n\r\n',
-  'garbage that ends in a line': 'hello\r\n\r\n',
-  JSON: body,
-};
-
-test('C42 what is no HTTP answers 400 bad_request and closes, whole and byte by byte, and stores nothing', async (t) => {
+test('C42 what is no HTTP answers 400 bad_request and closes byte by byte too, and stores nothing', async (t) => {
   const running = await start(t);
-  for (const send of ['whole', 'drip'] as const) {
-    await Promise.all(
-      Object.entries(noHttp).map(async ([name, bytes]) => {
-        if (send === 'drip' && bytes.length > 2_000) return;
-        try {
-          const answer = await exchange(running.port, bytes, 'GET', send);
-          assertError(answer, 400, 'bad_request');
-          assert.equal(answer.kept, false);
-          assert.equal(header(answer, 'Allow'), undefined);
-        } catch (error) {
-          throw new Error(`${name}, ${send}`, { cause: error });
-        }
-      }),
-    );
-  }
+  await Promise.all(
+    Object.entries(noHttp).map(async ([name, bytes]) => {
+      if (bytes.length > 2_000) return;
+      try {
+        const answer = await exchange(running.port, bytes, 'GET', 'drip');
+        assertError(answer, 400, 'bad_request');
+        assert.equal(answer.kept, false);
+        assert.equal(header(answer, 'Allow'), undefined);
+      } catch (error) {
+        throw new Error(name, { cause: error });
+      }
+    }),
+  );
   assert.deepEqual(await stored(running), []);
+});
+
+test('C42 C52 what is odd but well-formed is served byte by byte, one behind the other on a connection', async (t) => {
+  const client = await connectTo(t, await start(t));
+  const { lists, adds } = oddRequests({ basePath: '/v1', key });
+  const all = [...Object.values(lists), ...Object.values(adds)];
+  // HTTP/1.0 ends its connection.
+  const kept = all.filter((bytes) => !bytes.includes('HTTP/1.0'));
+  await client.drip(kept.join(''));
+  for (const bytes of kept)
+    assert.equal((await client.answer()).status, bytes.startsWith('POST') ? 201 : 200, bytes);
+});
+
+test('C18 a method that nobody knows answers 501 or 400, where its letters come one by one', async (t) => {
+  const { port } = await start(t);
+  for (const method of ['FOO', 'get', 'GETS', 'G', 'POSTT', 'X-Y', 'OPTION', 'CONNECTT']) {
+    const bytes = `${method} /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n`;
+    const answer = await exchange(port, bytes, method, 'drip');
+    // The parser gives up at the first letter that no method has; the first packet then decides.
+    assert.ok([400, 501].includes(answer.status), answer.body);
+    assert.equal(answer.kept, false);
+  }
+});
+
+test('C13 a target in absolute form without a path is the path /', async (t) => {
+  const home: Plugin = ({ route }) =>
+    route({ path: '/', methods: { GET: { handler: () => jsonReply(200, toByteString('1')) } } });
+  const { port } = await start(t, { plugins: [home] });
+  for (const target of ['/', 'http://any', 'http://any/', 'http://any?a=b', '/?a=b'])
+    assert.equal((await ask(port, 'GET', target)).status, 200, target);
 });
 
 for (const [how, keys] of [
@@ -221,100 +126,10 @@ async function sendBehind(running: Running): Promise<void> {
   );
 }
 
-test('C42 a client that closes its sending side behind half a request still gets its 400', async (t) => {
-  const running = await start(t);
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
-  const halves = ['G', 'GET', 'GET /', 'GET /\r\n', 'GET /v1/pets HTTP/1.1', `GET /v1/pets HTTP/1.1\r\n${head}`, 'FOO', 'FOO /', 'FOO / HTTP/1.', post('Content-Length: 28', body), post('Transfer-Encoding: chunked', chunks.slice(0, -2)), 'hello'];
-  for (const bytes of halves) {
-    const client = (await Client.connect(running.port)).send(bytes).half();
-    assertError(await client.answer('GET'), 400, 'bad_request');
-    assert.ok((await client.closed()) < 4_000, bytes);
-    client.destroy();
-  }
-  assert.deepEqual(await stored(running), []);
-});
-
-test('C42 a target in absolute form without a host answers 400 (RFC 9110 section 4.2.1)', async (t) => {
-  const { port } = await start(t);
-  for (const target of [
-    'http:///healthz',
-    'https:///healthz',
-    'HTTP://',
-    'http://:80/healthz',
-    'http://?a',
-  ]) {
-    assertError(await ask(port, 'GET', target), 400, 'bad_request');
-  }
-  assert.equal((await ask(port, 'GET', 'http://a/healthz')).status, 200);
-});
-
-test('C42 what is odd but well-formed is served', async (t) => {
-  const running = await start(t);
-  const fine: Readonly<Record<string, string>> = {
-    'a Host with a port': hosts('Host: a:80\r\n'),
-    'a Host of IPv6': hosts('Host: [::1]:8080\r\n'),
-    'a Host in Unicode by escapes': hosts('Host: %C3%A9.example\r\n'),
-    'a Host with an underscore': hosts('Host: my_service\r\n'),
-    'a header of obs-text': get('X: \xe9\xff\r\n'),
-    'an empty header': get('X:\r\n'),
-    'no space behind the colon': get('X:a\r\n'),
-    'tabs around a value': get('X: \t a \t \r\n'),
-    'lines before the request': `\r\n\r\n${get('')}`,
-  };
-  for (const [name, bytes] of Object.entries(fine)) {
-    for (const send of ['whole', 'drip'] as const) {
-      const answer = await exchange(running.port, bytes, 'GET', send);
-      assert.deepEqual([answer.status, answer.body, answer.kept], [200, '[]', true], name);
-    }
-  }
-  const posts: Readonly<Record<string, string>> = {
-    chunked: post('Transfer-Encoding: chunked', chunks),
-    'chunked in any case': post('transfer-encoding: ChunKed', chunks.replace('1b', '1B')),
-    'chunks of a byte': post(
-      'Transfer-Encoding: chunked',
-      `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
-    ),
-    'chunk extensions': post(
-      'Transfer-Encoding: chunked',
-      `1b;a=b;c="d;e"\r\n${body}\r\n0;x\r\n\r\n`,
-    ),
-    'chunk size with zeros': post(
-      'Transfer-Encoding: chunked',
-      `0000000000000000001b\r\n${body}\r\n000\r\n\r\n`,
-    ),
-    trailers: post(
-      'Transfer-Encoding: chunked',
-      `1b\r\n${body}\r\n0\r\nHost: b\r\nAuthorization: x\r\n\r\n`,
-    ),
-    'CL with zeros': post('Content-Length: 0027', body),
-    'CL without a space': post('Content-Length:27', body),
-  };
-  for (const [name, bytes] of Object.entries(posts)) {
-    for (const send of ['whole', 'drip'] as const)
-      assert.equal((await exchange(running.port, bytes, 'POST', send)).status, 201, name);
-  }
-});
-
-test('C42 an upgrade that is not taken is answered as if it were none, and nothing behind it is carried out, as Node drops some of that', async (t) => {
+test('C42 nothing behind an upgrade that is not taken is carried out, as Node drops some of that', async (t) => {
   const running = await start(t);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
   const inner = post('Content-Length: 27', body);
-  for (const [bytes, status] of [
-    [get(upgrade), 200],
-    [
-      get(
-        'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
-      ),
-      200,
-    ],
-    [post(`${upgrade}Content-Length: 27`, body), 201],
-  ] as const) {
-    for (const send of ['whole', 'drip'] as const) {
-      const answer = await exchange(running.port, bytes, 'GET', send);
-      assert.deepEqual([answer.status, answer.kept], [status, false], bytes);
-    }
-  }
-  assert.equal((await stored(running)).length, 2);
   for (const behind of [
     inner,
     get(''),
@@ -328,7 +143,7 @@ test('C42 an upgrade that is not taken is answered as if it were none, and nothi
     assert.equal((await client.answer()).status, 200);
     await client.closed();
   }
-  assert.equal((await stored(running)).length, 2);
+  assert.deepEqual(await stored(running), []);
 });
 
 test('C42 CONNECT opens no tunnel: 404 for an authority, and its end does the server no harm', async (t) => {
@@ -353,90 +168,18 @@ test('C42 CONNECT opens no tunnel: 404 for an authority, and its end does the se
   assert.equal((await ask(running.port, 'GET', '/v1/pets')).status, 200);
 });
 
-test('C42 HTTP/1.0 needs no Host, closes unless it asks to be kept, and knows no Expect', async (t) => {
+test('C18 C42 garbage after a long run of letters takes no time that grows faster than its length', async (t) => {
   const { port } = await start(t);
-  const plain = `GET /v1/pets HTTP/1.0\r\nAuthorization: Bearer ${key}\r\n`;
-  const closing = await Client.connect(port);
-  closing.send(`${plain}\r\n`);
-  const answer = await closing.answer();
-  assert.deepEqual(
-    [answer.status, answer.body, header(answer, 'Connection')],
-    [200, '[]', 'close'],
-  );
-  await closing.closed();
-
-  const keeping = await Client.connect(port);
-  atEnd(t, () => keeping.destroy());
-  for (let i = 0; i < 3; i++) {
-    keeping.send(`${plain}Connection: keep-alive\r\n\r\n`);
-    assert.equal(header(await keeping.answer(), 'Connection'), 'keep-alive');
+  const begin = performance.now();
+  for (let times = 0; times < 5; times++) {
+    const run = 'a'.repeat(60_000);
+    // A body that is waited for, so that its answer does not close before the garbage came.
+    const headers = ['Content-Type: application/json'];
+    const bytes = `${bytesOf('POST', '/v1/pets', { headers, body: `${run}"` })}{}`;
+    const client = (await connectTo(t, { port })).send(bytes);
+    assertError(await client.answer('POST'), 400, 'invalid_json');
+    assertError(await client.answer(), 400, 'bad_request');
   }
-  keeping.send(`${plain}Connection: keep-alive\r\nExpect: miracles\r\n\r\n`);
-  assert.equal((await keeping.answer()).status, 200);
-  keeping.send(
-    `POST /v1/pets HTTP/1.0\r\nAuthorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 27\r\n\r\n${body}`,
-  );
-  assert.equal((await keeping.answer('POST')).status, 201);
-});
-
-test('C43 the target is read to 16384 bytes, and one more answers 431', async (t) => {
-  const { port } = await start(t);
-  const ofLength = (length: number): string => `/v1/pets?x=${'a'.repeat(length - 11)}`;
-  assert.equal((await ask(port, 'GET', ofLength(16_384))).status, 200);
-  for (const length of [16_385, 20_000, 39_000, 41_000, 100_000]) {
-    const answer = await ask(port, 'GET', ofLength(length));
-    assertError(answer, 431, 'headers_too_large');
-    assert.equal(answer.kept, false);
-  }
-});
-
-test('C43 the header block is read to 16384 bytes, and one more answers 431', async (t) => {
-  const { port } = await start(t);
-  const ofBytes = (bytes: number): string => get(`X: ${'a'.repeat(bytes - head.length - 5)}\r\n`);
-  assert.equal((await exchange(port, ofBytes(16_384))).status, 200);
-  for (const bytes of [16_385, 20_000, 39_000, 41_000, 200_000])
-    assertError(await exchange(port, ofBytes(bytes)), 431, 'headers_too_large');
-  // Both at their limit at once.
-  const both = `GET /v1/pets?x=${'a'.repeat(16_384 - 11)} HTTP/1.1\r\n${head}X: ${'a'.repeat(16_384 - head.length - 5)}\r\n\r\n`;
-  assert.equal((await exchange(port, both)).status, 200);
-});
-
-test('C43 there may be 100 header lines, and one more answers 431, thousands included', async (t) => {
-  const { port } = await start(t);
-  const lines = (count: number): string =>
-    get(Array.from({ length: count - 2 }, (_, index) => `x${index}: 1\r\n`).join(''));
-  assert.equal((await exchange(port, lines(100))).status, 200);
-  for (const count of [101, 200, 1_001, 2_001, 5_000])
-    assertError(await exchange(port, lines(count)), 431, 'headers_too_large');
-  // The last of thousands must not be dropped in silence, but count.
-  assertError(
-    await exchange(port, `GET /v1/pets HTTP/1.1\r\n${'x:\r\n'.repeat(3_000)}${head}\r\n`),
-    431,
-    'headers_too_large',
-  );
-  assertError(
-    await exchange(
-      port,
-      post('Transfer-Encoding: chunked', `1b\r\n${body}\r\n0\r\nX: ${'a'.repeat(50_000)}\r\n\r\n`),
-      'POST',
-    ),
-    431,
-    'headers_too_large',
-  );
-});
-
-test('C43 a head without end answers 431 while it still comes', async (t) => {
-  const { port } = await start(t);
-  for (const start of [
-    'GET /',
-    `GET /v1/pets HTTP/1.1\r\nX: `,
-    'GET /v1/pets HTTP/1.1\r\n',
-    'GET /v1/pets HTTP/1.1\r\nX',
-  ]) {
-    const client = (await Client.connect(port))
-      .send(start)
-      .send((start.endsWith('1\r\n') ? 'a: b\r\n' : 'a').repeat(60_000));
-    assertError(await client.answer(), 431, 'headers_too_large');
-    client.destroy();
-  }
+  // A search of quadratic time took 15 s for each.
+  assert.ok(performance.now() - begin < 15_000);
 });

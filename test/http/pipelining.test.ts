@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { memoryStorage, type PetStorage, type Plugin, toByteString } from '../../dist/index.js';
 import { assertError, header } from '../support/client.js';
-import { add, ask, bytesOf, connectTo, exchange, start } from '../support/fixture.js';
+import { ask, bytesOf, connectTo, exchange, start } from '../support/fixture.js';
 
 const body = '{"name":"a","categoryId":1}';
 
@@ -37,42 +37,6 @@ test('C52 two hundred requests in one packet are answered in order, one at a tim
   assert.equal(most, 1);
   client.send(bytesOf('GET', '/healthz'));
   assert.equal((await client.answer()).status, 200);
-});
-
-test('C52 pipelined requests of all kinds get their own answers, in order, in one packet and byte by byte', async (t) => {
-  const running = await start(t);
-  await add(running.port, body);
-  const requests: readonly (readonly [method: string, status: number, bytes: string])[] = [
-    ['GET', 200, bytesOf('GET', '/v1/pets')],
-    ['POST', 201, bytesOf('POST', '/v1/pets', { body })],
-    ['HEAD', 200, bytesOf('HEAD', '/v1/pets')],
-    ['POST', 400, bytesOf('POST', '/v1/pets', { body: '{' })],
-    ['OPTIONS', 204, bytesOf('OPTIONS', '/v1/pets')],
-    ['GET', 401, bytesOf('GET', '/v1/pets', { authorization: null })],
-    ['POST', 415, bytesOf('POST', '/v1/pets', { body, headers: ['Content-Type: a/b'] })],
-    ['DELETE', 405, bytesOf('DELETE', '/v1/pets')],
-    [
-      'POST',
-      201,
-      bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] }).concat(
-        `1b\r\n${body}\r\n0\r\n\r\n`,
-      ),
-    ],
-    ['GET', 404, bytesOf('GET', '/nowhere')],
-    ['GET', 200, bytesOf('GET', '/v1/pets/1')],
-    ['FOO', 501, bytesOf('FOO', '/v1/pets')],
-  ];
-  const client = (await connectTo(t, running)).send(requests.map(([, , bytes]) => bytes).join(''));
-  for (const [method, status] of requests)
-    assert.equal((await client.answer(method)).status, status, method);
-  await client.closed();
-  const slow = await connectTo(t, running);
-  // An early answer to a body that has not come yet ends the connection, and an unknown method in
-  // pieces is garbage.
-  const dripped = requests.filter(([, status]) => status !== 415 && status !== 501);
-  await slow.drip(dripped.map(([, , bytes]) => bytes).join(''));
-  for (const [method, status] of dripped)
-    assert.equal((await slow.answer(method)).status, status, method);
 });
 
 test('C52 a request that reads sees what those before it on the socket added, however long that takes', async (t) => {

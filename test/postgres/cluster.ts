@@ -79,19 +79,16 @@ export class Cluster {
   }
 
   /**
-   * Makes one that is not started. Where PETSTORE_TEST_POSTGRES_MADE names the folder of such a one
-   * it is copied, which takes a tenth of the time.
+   * Makes one that is not started.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
    */
   static async make(folder?: string): Promise<Cluster> {
     const programs = serverPrograms();
     assert.ok(programs !== undefined, 'no PostgreSQL server programs on this machine');
     const cluster = new Cluster(programs, folder);
-    const made = process.env['PETSTORE_TEST_POSTGRES_MADE'];
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
     const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    if (made) await cluster.#fill('cp', ['-a', join(made, 'data'), cluster.#data]);
-    else await cluster.#fill(join(programs, 'initdb'), ['-D', cluster.#data, ...options]);
+    await cluster.#fill(join(programs, 'initdb'), ['-D', cluster.#data, ...options]);
     return cluster;
   }
 

@@ -13,15 +13,15 @@ import { migrations } from '../../dist/postgres/tables.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
 const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
-/** Whether the one that is given outlasts the tests, so that they must clean up. */
-const isKept = given !== undefined && !process.env['PETSTORE_TEST_POSTGRES_THROWN_AWAY'];
 const schemas: string[] = [];
 let cluster: Promise<Cluster> | undefined;
 
 after(async () => {
-  // With a cluster that is thrown away they go as a whole.
+  // With a cluster of our own they go as a whole.
   const dropped = await Promise.allSettled(
-    isKept ? schemas.map((schema) => query(given, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)) : [],
+    given === undefined
+      ? []
+      : schemas.map((schema) => query(given, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)),
   );
   await (await cluster)?.remove();
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
+import '../support/built.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { atEnd } from '../support/at-end.js';
 import { makeCertificate } from '../support/certificate.js';

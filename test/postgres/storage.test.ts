@@ -4,18 +4,18 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import { testStorage } from '../../dist/conformance/index.js';
+import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
-import { testInsertOnce } from '../storage/once.js';
-import { notes, testRecords } from '../storage/records.js';
+import { notes } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 
 const skip = withoutDatabase();
 
 describe('PostgreSQL', { skip }, () => {
-  testStorage({ open: async () => postgresStorage(await newDatabase()) });
-  testInsertOnce('postgresStorage', async () => postgresStorage(await newDatabase()));
-  testRecords('postgresStorage', async () => postgresStorage(await newDatabase()));
+  const open = async () => postgresStorage(await newDatabase());
+  testStorage({ open });
+  testInsertOnce({ open });
+  testRecords({ open });
 
   test('its rows are the very bytes that are served, their ids and statuses beside them', async (t) => {
     const url = await newDatabase();

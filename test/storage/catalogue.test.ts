@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import '../support/built.js';
 import { Catalogue } from '../../dist/engine/index.js';
 import { petStatuses, toByteString } from '../../dist/index.js';
 

@@ -3,14 +3,17 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
-import { testStorage } from '../../dist/conformance/index.js';
+import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
-import { testRecords } from './records.js';
 import { batches, draft, newPath, unavailable, unusable, using } from './scene.js';
 import { petStatuses, type Commit } from '../../dist/index.js';
 
-describe('fileStorage keeps', () => testStorage({ open: () => fileStorage(newPath()) }));
-testRecords('fileStorage', () => fileStorage(newPath()));
+describe('fileStorage keeps', () => {
+  const open = () => fileStorage(newPath());
+  testStorage({ open });
+  testInsertOnce({ open });
+  testRecords({ open });
+});
 
 test('fileStorage is durable: what was inserted is there when it is opened again, and C31 ids go on', async () => {
   const path = newPath();

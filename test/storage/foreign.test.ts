@@ -2,6 +2,7 @@
 // never become JSON.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import '../support/built.js';
 import { createPetstore, type Pet, type PetStorage } from '../../dist/index.js';
 import { textsOf } from '../../dist/engine/index.js';
 

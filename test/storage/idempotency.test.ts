@@ -1,3 +1,4 @@
+import '../support/built.js';
 import { toByteString } from '../../dist/index.js';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

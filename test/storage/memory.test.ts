@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { testStorage } from '../../dist/conformance/index.js';
+import '../support/built.js';
+import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { petsOf, textsOf } from '../../dist/engine/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
-import { testInsertOnce } from './once.js';
-import { testRecords } from './records.js';
 
-describe('memoryStorage keeps', () => testStorage({ open: memoryStorage }));
-testInsertOnce('memoryStorage', async () => memoryStorage());
-testRecords('memoryStorage', async () => memoryStorage());
+describe('memoryStorage keeps', () => {
+  testStorage({ open: memoryStorage });
+  testInsertOnce({ open: memoryStorage });
+  testRecords({ open: memoryStorage });
+});
 
 test('memoryStorage is not durable', () => {
   assert.equal(memoryStorage().durable, false);

@@ -11,21 +11,11 @@ import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { textsOf } from '../../dist/engine/index.js';
 import { commitOf } from './commit-line.js';
-import {
-  dayMs,
-  inFlight,
-  insertOnce,
-  insertTextOnce,
-  mismatch,
-  onceOf,
-  testInsertOnce,
-} from './once.js';
+import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf } from './once.js';
 import { fileInMemory, fileWith, newPath, petLine, tornTails, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 import { type IdempotencyKeyUse, type PetStorage, PetstoreError } from '../../dist/index.js';
-
-testInsertOnce('fileStorage', () => fileStorage(newPath()));
 
 const rex = { name: 'Rex', categoryId: 5n } as const;
 const at = 1_795_132_800_000;

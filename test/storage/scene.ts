@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import '../support/built.js';
 import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
 import { clock, unlocked } from '../support/disk.js';
 import { folderInMemory } from '../support/in-memory.js';

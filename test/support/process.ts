@@ -20,7 +20,8 @@ export const serverFile = join(root, 'dist/server.js');
  * it.
  */
 export const extension = extname(import.meta.filename);
-export const extensionArgs: readonly string[] = extension === '.ts' ? ['--import', 'tsx'] : [];
+export const extensionArgs: readonly string[] =
+  extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 export const apiKey = 'test-key';
 
 /** An empty folder that is gone behind the test. */
@@ -45,6 +46,31 @@ export interface Ended {
   readonly stderr: string;
 }
 
+/** Those that have not ended. */
+const living = new Set<Running>();
+
+/** Whether this file is being ended, and must start nothing more. */
+let isEnding = false;
+
+/** Where they do not end by a signal, they are killed so much later, in milliseconds. */
+const graceMs = 5_000;
+
+/**
+ * Ends what this file has started, and then itself: the runner hands the signal that ends it to
+ * each file, and to nothing that a file has started.
+ */
+async function endAll(signal: NodeJS.Signals): Promise<void> {
+  isEnding = true;
+  for (const each of living) each.signal('SIGTERM');
+  const kill = setTimeout(() => {
+    for (const each of living) each.signal('SIGKILL');
+  }, graceMs);
+  await Promise.allSettled(Array.from(living, ({ ended }) => ended));
+  clearTimeout(kill);
+  // Nobody listens to it any more.
+  process.kill(process.pid, signal);
+}
+
 /** A process that has been started. */
 export class Running {
   readonly child: ChildProcess;
@@ -63,6 +89,11 @@ export class Running {
     { cwd, env = {}, isGroup = false }: RunOptions,
   ) {
     const { PATH = '', NODE_V8_COVERAGE } = process.env;
+    assert.ok(!isEnding, 'a file that is being ended starts nothing');
+    // A program that listens itself has its own way to end.
+    for (const signal of ['SIGINT', 'SIGTERM'] as const)
+      if (process.listenerCount(signal) === 0) process.once(signal, endAll);
+    living.add(this);
     this.child = spawn(command, args, {
       cwd,
       env: { PATH, ...(NODE_V8_COVERAGE && { NODE_V8_COVERAGE }), ...env },
@@ -81,6 +112,7 @@ export class Running {
     this.ended = new Promise((resolve, reject) => {
       const over = (): void => {
         this.#isOver = true;
+        living.delete(this);
         this.#note('');
       };
       this.child.once('error', (error) => (over(), reject(error)));

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import './built.js';
 
 /** How long a client waits for anything that must come, in milliseconds. */
 export const patienceMs = 30_000;

@@ -3,7 +3,8 @@
  * parts that are odd.
  */
 // biome-ignore-all format: lists by the dozen, a line for each would hide what is made of them.
-import { bytesOf, type Words } from '../support/fixture.js';
+import { halfRequests, malformedRequests, oddRequests } from '../../dist/conformance/malformed.js';
+import type { Words } from '../support/fixture.js';
 import type { Random } from './random.js';
 import { apiKey } from './server.js';
 import { requestBytes } from './wire.js';
@@ -16,7 +17,11 @@ const replacements = ['\0', '\n', '\r', ' ', ':', 'x', '\x80', '0'];
 
 /** All of them, in an order by chance, so that a short run meets some of each. */
 export function badInputs(random: Random): readonly string[] {
-  const all = [...damaged(), ...framings(), ...texts(random).map((body) => requestBytes('POST', '/v1/pets', { body })), ...variants()];
+  const known = { basePath: '/v1', key: apiKey };
+  const { http, full } = malformedRequests(known);
+  const { lists, adds } = oddRequests(known);
+  const tables = [http, full, lists, adds].flatMap((table) => Object.values(table));
+  const all = [...tables, ...halfRequests(known), ...damaged(), ...framings(), ...texts(random).map((body) => requestBytes('POST', '/v1/pets', { body })), ...variants()];
   return all.map((bytes) => ({ bytes, at: random.below(2 ** 32) })).sort((a, b) => a.at - b.at).map(({ bytes }) => bytes);
 }
 
@@ -128,6 +133,4 @@ function* variants(): Generator<string> {
     yield requestBytes('GET', '/healthz', { authorization });
     yield requestBytes('GET', '/v1/pets', { headers: [`Authorization: Bearer ${apiKey}`], authorization });
   }
-  for (const version of ['0.9', '1.2', '1.10', '1', '2.0', '9.9', '']) yield bytesOf('GET', '/v1/pets', { authorization: `Bearer ${apiKey}`, version });
-  yield* ['GET /\r\n\r\n', 'GET /v1/pets\r\nHost: a\r\n\r\n', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03', '\0\xff\xfe\r\n\r\n', 'hello\r\n\r\n', animal, 'GET /v1/pets http/1.1\r\nHost: a\r\n\r\n', 'FOO / HTTP/9.9\r\n\r\n', 'F(O / HTTP/1.1\r\n\r\n'];
 }

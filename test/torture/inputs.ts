@@ -20,7 +20,8 @@ import { reasonOf } from '../../dist/index.js';
 
 /** How many connections try cases at once. */
 const width = 24;
-const ways = ['whole', 'byte by byte', 'behind a good request'] as const;
+/** How a case is sent. */
+export const ways = ['whole', 'byte by byte', 'behind a good request'] as const;
 type Way = (typeof ways)[number];
 
 export const inputs: Row = {
@@ -70,7 +71,7 @@ export const inputs: Row = {
 };
 
 /** Sends bytes, closes the sending side, and holds all that comes back against the oracle. */
-async function tryCase(
+export async function tryCase(
   port: number,
   bytes: string,
   way: Way,

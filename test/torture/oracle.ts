@@ -288,7 +288,7 @@ function decoded(text: string): string | undefined {
 }
 
 /** The values of each name; undefined for a bad escape. */
-function queryOf(query: string): ReadonlyMap<string, readonly string[]> | undefined {
+export function queryOf(query: string): ReadonlyMap<string, readonly string[]> | undefined {
   const values = new Map<string, string[]>();
   for (const pair of query === '' ? [] : query.split('&')) {
     const [, name = '', value = ''] = /^([^=]*)=?(.*)$/.exec(pair) ?? [];
@@ -316,7 +316,7 @@ function isPetQuery(query: string): boolean {
 }
 
 /** Whether a text is the one spelling of an int64. */
-function isInt64(text: string): boolean {
+export function isInt64(text: string): boolean {
   return (
     /^-?[0-9]+$/.test(text) &&
     String(BigInt(text)) === text &&
@@ -348,7 +348,7 @@ function readPet(bytes: string): string {
  * Of valid JSON, the first token of each member of the outermost object; undefined where it is not
  * strict (C26).
  */
-function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
+export function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
   const outermost = new Map<string, string>();
   const open: (Set<string> | undefined)[] = [];
   let name: string | undefined;
@@ -375,7 +375,7 @@ function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
 }
 
 /** A JSON number with no fraction left, in digits (C22 to C24). */
-function int64Of(number: string): string | undefined {
+export function int64Of(number: string): string | undefined {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
   if (whole === '') return undefined;

@@ -138,8 +138,8 @@ export const faults: readonly Fault[] = [
     file: 'operations.ts',
     text: 'if (page.next !== undefined && isSmall) keep',
     becomes: 'if (isSmall) keep',
-    test: 'http/listing.test.ts',
-    caughtBy: 'C5 a page that is asked for again and again',
+    test: 'http/conformance.test.ts',
+    caughtBy: 'C6 a page before the last one',
   },
   {
     name: 'a key compared as text',
@@ -154,8 +154,8 @@ export const faults: readonly Fault[] = [
     file: 'json.ts',
     text: "if (members.has(name)) this.#fail('a member name that stands twice', nameAt);",
     becomes: 'void nameAt;',
-    test: 'http/adding.test.ts',
-    caughtBy: 'C26 what is no strict JSON',
+    test: 'http/conformance.test.ts',
+    caughtBy: 'C26 what is no JSON',
   },
 ];
 

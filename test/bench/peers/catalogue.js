@@ -32,11 +32,18 @@ export function add({ name, categoryId, status }) {
   return animal;
 }
 
+/** Whether a value of JSON is an int64; a number that may have been rounded is none. */
+export function isInt64(value) {
+  return typeof value === 'bigint'
+    ? BigInt.asIntN(64, value) === value
+    : Number.isSafeInteger(value);
+}
+
 /** Whether a body is an animal before it has an id. */
 export function isDraft(body) {
   return (
     typeof body?.name === 'string' &&
-    Number.isInteger(body.categoryId) &&
+    isInt64(body.categoryId) &&
     (body.status === undefined || statuses.includes(body.status))
   );
 }
@@ -55,14 +62,14 @@ export const problems = {
   404: { code: 'not_found', message: 'There is no such animal.', status: 404 },
 };
 
-/** The JSON Schemas of the specification, for frameworks that take them. */
+/** The JSON Schemas of the specification, for frameworks that take them; `isInt64` is a keyword of ours. */
 export const schemas = {
   draft: {
     type: 'object',
     required: ['name', 'categoryId'],
     properties: {
       name: { type: 'string' },
-      categoryId: { type: 'integer' },
+      categoryId: { isInt64: true },
       status: { enum: statuses },
     },
   },

@@ -1,4 +1,4 @@
-// express 5: express.json() and a router.
+// express 5: express.text(), since express.json() would round what is beyond 2^53, and a router.
 import express from 'express';
 import {
   add,
@@ -11,6 +11,7 @@ import {
   problems,
   say,
 } from './catalogue.js';
+import { readJson, writeJson } from './exact-json.js';
 
 const app = express();
 
@@ -22,18 +23,28 @@ app.use((request, response, next) => {
 app.get('/v1/pets', (request, response) => {
   const page = pageOf(request.query);
   if (page === undefined) response.status(400).json(problems[400]);
-  else response.json(animalsOf(page.limit, page.status));
+  else response.type('json').send(writeJson(animalsOf(page.limit, page.status)));
 });
 
 app.get('/v1/pets/:petId', (request, response) => {
   const animal = animalOf(request.params.petId);
   if (animal === undefined) response.status(404).json(problems[404]);
-  else response.json(animal);
+  else response.type('json').send(writeJson(animal));
 });
 
-app.post('/v1/pets', express.json(), (request, response) => {
-  if (isDraft(request.body)) response.status(201).json(add(request.body));
+app.post('/v1/pets', express.text({ type: 'application/json' }), (request, response) => {
+  const draft = readJson(request.body ?? '');
+  if (isDraft(draft))
+    response
+      .status(201)
+      .type('json')
+      .send(writeJson(add(draft)));
   else response.status(400).json(problems[400]);
+});
+
+app.use((error, _request, response, next) => {
+  if (error instanceof SyntaxError) response.status(400).json(problems[400]);
+  else next(error);
 });
 
 const server = app.listen(0, host, () => say(server.address().port));

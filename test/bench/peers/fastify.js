@@ -1,9 +1,34 @@
-// fastify 5: JSON Schemas check what comes in and write what goes out.
+// fastify 5: JSON Schemas check what comes in and write what goes out. Only a query is coerced, so that a
+// name is no number; and bodies are parsed exactly, since its own parser would round what is beyond 2^53.
+import { Ajv } from 'ajv';
 import fastify from 'fastify';
-import { add, animalOf, animalsOf, host, isAllowed, problems, say, schemas } from './catalogue.js';
+import {
+  add,
+  animalOf,
+  animalsOf,
+  host,
+  isAllowed,
+  isInt64,
+  problems,
+  say,
+  schemas,
+} from './catalogue.js';
+import { readJson } from './exact-json.js';
 
 const { animal, draft, problem, query } = schemas;
 const app = fastify();
+
+const validators = {
+  body: new Ajv({
+    keywords: [{ keyword: 'isInt64', validate: (_schema, value) => isInt64(value) }],
+  }),
+  querystring: new Ajv({ coerceTypes: true, useDefaults: true }),
+};
+app.setValidatorCompiler(({ schema, httpPart }) => validators[httpPart].compile(schema));
+
+app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request, body) =>
+  readJson(body),
+);
 
 app.addHook('onRequest', (request, reply, done) => {
   if (isAllowed(request.headers.authorization)) done();
@@ -11,7 +36,7 @@ app.addHook('onRequest', (request, reply, done) => {
 });
 
 app.setErrorHandler((error, _request, reply) => {
-  if (error.validation === undefined) throw error;
+  if (!error.validation && !(error instanceof SyntaxError)) throw error;
   reply.code(400).send(problems[400]);
 });
 

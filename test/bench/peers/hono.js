@@ -1,4 +1,4 @@
-// hono on its adapter for Node, with its own validator.
+// hono on its adapter for Node, with its own validator of queries; that of JSON would round what is beyond 2^53.
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { validator } from 'hono/validator';
@@ -13,8 +13,10 @@ import {
   problems,
   say,
 } from './catalogue.js';
+import { readJson, writeJson } from './exact-json.js';
 
 const app = new Hono();
+const json = { 'Content-Type': 'application/json' };
 
 app.use(async (context, next) => {
   if (!isAllowed(context.req.header('authorization'))) return context.json(problems[401], 401);
@@ -27,17 +29,24 @@ const query = validator(
 );
 app.get('/v1/pets', query, (context) => {
   const { limit, status } = context.req.valid('query');
-  return context.json(animalsOf(limit, status));
+  return context.body(writeJson(animalsOf(limit, status)), 200, json);
 });
 
 app.get('/v1/pets/:petId', (context) => {
   const animal = animalOf(context.req.param('petId'));
-  return animal === undefined ? context.json(problems[404], 404) : context.json(animal);
+  if (animal === undefined) return context.json(problems[404], 404);
+  return context.body(writeJson(animal), 200, json);
 });
 
-const draft = validator('json', (value, context) =>
-  isDraft(value) ? value : context.json(problems[400], 400),
-);
-app.post('/v1/pets', draft, (context) => context.json(add(context.req.valid('json')), 201));
+app.post('/v1/pets', async (context) => {
+  const draft = readJson(await context.req.text());
+  if (!isDraft(draft)) return context.json(problems[400], 400);
+  return context.body(writeJson(add(draft)), 201, json);
+});
+
+app.onError((error, context) => {
+  if (error instanceof SyntaxError) return context.json(problems[400], 400);
+  throw error;
+});
 
 serve({ fetch: app.fetch, port: 0, hostname: host }, ({ port }) => say(port));

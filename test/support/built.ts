@@ -1,0 +1,30 @@
+/**
+ * Ends a process that would test an old build: where dist is older than src, or the built tests
+ * older than test. Every file of tests imports this, most of them by what they import.
+ */
+import { readdirSync, statSync } from 'node:fs';
+import { extname, join } from 'node:path';
+
+/** The first script of a build whose source was changed since, or is gone. */
+export function outdated(sources: string, build: string): string | undefined {
+  return readdirSync(build, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.js'))
+    .find((name) => {
+      const source = join(sources, name.replace(/js$/, 'ts'));
+      const { mtimeMs = Infinity } = statSync(source, { throwIfNoEntry: false }) ?? {};
+      return mtimeMs > statSync(join(build, name)).mtimeMs;
+    });
+}
+
+const root = join(import.meta.dirname, '../..');
+const isBuilt = extname(import.meta.filename) === '.js';
+const builds = [['src', 'dist'] as const, ...(isBuilt ? [['test', 'test-dist'] as const] : [])];
+for (const [sources, build] of builds) {
+  const name = outdated(join(root, sources), join(root, build));
+  if (name !== undefined) {
+    process.stderr.write(
+      `${build}/${name} was built before ${sources} was changed: npm run build-tests\n`,
+    );
+    process.exit(1);
+  }
+}
