@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format api test-node check-ecosystem torture bench bench-guard bench-right seed screenshots build clean
+.PHONY: help run test lint format api test-node check-ecosystem torture bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the
 torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
-bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, a quarter of an hour; PARTS="speed start" chooses, ROUNDS=7 goes on
+bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, some twenty minutes; PARTS="speed start" chooses, ROUNDS=7 goes on, SHORT=1 only tries it
 	node --import tsx test/bench/bench.ts $(PARTS)
 
 bench-guard: build ## Half a minute of it: fail if an operation has lost a factor against bare node:http
@@ -44,14 +44,20 @@ bench-guard: build ## Half a minute of it: fail if an operation has lost a facto
 bench-right: build test/bench/peers/node_modules/.package-lock.json ## Say which petstores answer right, ours, the peers and two mocks: the table of docs/evidence.md
 	@node --import tsx test/bench/right.ts
 
+evidence: build test/bench/peers/node_modules/.package-lock.json ## Measure all that docs claim, on each Node, and write it there, more than an hour; SHORT=1 tries it on a copy
+	node --import tsx test/bench/evidence.ts
+
+evidence-check: node_modules/.package-lock.json ## Fail where the figures of docs are older than the last change of src
+	node --import tsx test/bench/evidence.ts check
+
 # The storage's line of an animal is that of data/animals.jsonl, with an id in front.
 seed: build ## Add the 301 animals of data/animals.jsonl to data/pets.jsonl, once; the server must not be running
 	@if tail -n 1 data/animals.jsonl | cut -c 2- | grep -qsFf - data/pets.jsonl; \
 	then echo 'data/pets.jsonl has the animals of data/animals.jsonl'; \
 	else node dist/server.js import data/animals.jsonl --storage file:data/pets.jsonl; fi
 
-screenshots: build ## Take the README's picture of the page anew, with Chromium
-	node --import tsx test/plugins/screenshots.ts
+screenshots: build ## Take the README's picture of the page anew, with Chromium; TO=coverage/page.png puts it elsewhere
+	node --import tsx test/plugins/screenshots.ts $(TO)
 
 build: dist/server.js ## Install and build into dist
 

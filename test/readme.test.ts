@@ -249,6 +249,37 @@ test('the commands of the documents exist, and take the flags that they are give
   }
 });
 
+test('the README counts the modules of each room as they are', () => {
+  const count = (room: string): number =>
+    readdirSync(join(root, 'src', room)).filter((name) => name.endsWith('.ts')).length;
+  // Beside the contract stands the entry of the process, which is the command line's.
+  const contract = count('') - 1;
+  const file = count('file') + count('journal');
+  const chapter = readme.replace(/\s+/g, ' ');
+  for (const words of [
+    `the OpenAPI document are ${contract} modules; HTTP, as Node's own does not do it, is ${count('http')};`,
+    `what every storage is made of is ${count('engine')}, and a storage is ${count('memory')} more in memory, ${file} in a file ` +
+      `(${count('journal')} of them are the journal) and ${count('postgres')} in PostgreSQL; ${count('plugins')} plugins, ${count('cli')} modules of the command line`,
+  ])
+    assert.ok(chapter.includes(words), words);
+});
+
+test('every target of make that a document names is there, and CI runs it', () => {
+  const makefile = textOf('Makefile');
+  // `make evidence` runs those that it lists.
+  const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
+  const targets = new Set(
+    names.flatMap((name) =>
+      [...textOf(name).matchAll(/(?<=`|^|\d )make ([a-z-]+)/gm)].map(([, target = '']) => target),
+    ),
+  );
+  assert.ok(targets.size >= 12, [...targets].join(', '));
+  for (const target of targets) {
+    assert.match(makefile, new RegExp(`^${target}:`, 'm'));
+    assert.match(ci, new RegExp(`^[^#\n]*make ${target}(?![\\w-])|'${target}'`, 'm'), target);
+  }
+});
+
 test('the error codes of the README are those of the code', () => {
   const chapter = /^## Errors$.*?^## /ms.exec(readme)?.[0] ?? '';
   for (const code of Object.keys(errorCodes)) assert.ok(chapter.includes(`\`${code}\``), code);

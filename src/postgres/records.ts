@@ -230,7 +230,7 @@ function readerOf(connections: Connections, table: sql.Table) {
 
   /**
    * Reads a page once for all who want it in this turn: 2.8 times as many a second
-   * (`test/postgres/pages.ts same`).
+   * (`make bench PARTS=storage`).
    */
   async function list(query: PetQuery) {
     if (isClosed) throw closedError();

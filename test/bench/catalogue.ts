@@ -4,25 +4,19 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
-import { apiKey, draftOf } from './operations.js';
+import { ask, WrongAnswer } from './answers.js';
+import { draftOf, post } from './operations.js';
+import type { Server } from './session.js';
 
 /** How many animals each server of the speed figures holds. */
-export const standardCount = 1_000;
+const standardCount = 1_000;
 
-/**
- * Adds the first so many animals one behind the other, so that all servers give them the same ids.
- */
-export async function fill(url: string, count = standardCount): Promise<void> {
-  const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
-  for (let number = 1; number <= count; number++) {
-    const response = await fetch(`${url}/v1/pets`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(draftOf(number)),
-    });
-    await response.arrayBuffer();
-    if (response.status !== 201)
-      throw new Error(`adding an animal to ${url} was answered ${response.status}`);
+/** Adds the first animals one behind the other, so that all servers give them the same ids. */
+export async function fill(server: Pick<Server, 'name' | 'url'>): Promise<void> {
+  for (let number = 1; number <= standardCount; number++) {
+    const { status } = await ask(server, 'an animal that is added', post(draftOf(number)));
+    if (status !== 201)
+      throw new WrongAnswer(`${server.name} answers an animal that is added with ${status}`);
   }
 }
 

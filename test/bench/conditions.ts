@@ -1,5 +1,5 @@
 /**
- * Owns what the figures depend on: machine, Node, date, and what else ran meanwhile. Knows no part.
+ * Owns what the figures depend on: machine, Node, time, and what else ran meanwhile. Knows no part.
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -7,27 +7,26 @@ import { pinning } from './cores.js';
 
 /** Looks at the machine from now on. */
 export class Conditions {
+  readonly #loadName: string;
+  readonly #startedAt = performance.now();
   readonly #from = processorTimes();
 
-  /** Sentences about the machine and how quiet it was. */
-  describe(loadName: string): string {
-    const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
-    const gigabytes = Math.round(totalmem() / 2 ** 30);
-    const date = new Date().toLocaleDateString('en-GB', {
-      day: 'numeric',
-      month: 'long',
-      year: 'numeric',
-    });
-    return [
-      `${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}, Node ${process.versions.node}, ${date}.`,
-      `Load generator: ${loadName}; ${pinning}.`,
-      `Noise: ${this.#stolenPercent()} % of the processor time stolen by other machines, load average ${loadavg()[0]?.toFixed(1)} at the end, where the benchmark itself makes up to 2.0.`,
-    ].join(' ');
+  constructor(loadName: string) {
+    this.#loadName = loadName;
   }
 
-  #stolenPercent(): string {
+  /** Sentences about the machine and how quiet it was. */
+  describe(): string {
+    const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
+    const gigabytes = Math.round(totalmem() / 2 ** 30);
     const now = processorTimes();
-    return ((100 * (now.stolen - this.#from.stolen)) / (now.all - this.#from.all)).toFixed(1);
+    const stolen = (100 * (now.stolen - this.#from.stolen)) / (now.all - this.#from.all);
+    const minutes = (performance.now() - this.#startedAt) / 60_000;
+    return (
+      `${minutes.toFixed(1)} minutes on ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}; ` +
+      `${this.#loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
+      `load average ${loadavg()[0]?.toFixed(1)} at the end, of which the benchmark itself makes up to 2.0.`
+    );
   }
 }
 

@@ -1,4 +1,5 @@
 /** Owns what is measured: how each server is started. Knows no operation. */
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +7,8 @@ import type { Command } from './cores.js';
 import { apiKey } from './operations.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const peersFolder = join(root, 'test/bench/peers');
+/** The servers that ours is measured against. */
+export const peersFolder = join(root, 'test/bench/peers');
 
 /** A server that can be started: it logs its url once it listens. */
 export interface Contestant {
@@ -38,25 +40,30 @@ export function petstore(storage: string, name = 'petstore', checkout = root): C
   };
 }
 
-/**
- * The petstore of another checkout, which BEFORE names and which is built; undefined without it.
- */
-export function petstoreBefore(storage: string): Contestant | undefined {
+/** The petstore of another checkout, which BEFORE names and which is built. */
+export function petstoreBefore(storage: string): Contestant {
   const checkout = process.env['BEFORE'];
-  return checkout === undefined ? undefined : petstore(storage, 'petstore before', checkout);
+  if (checkout === undefined || !existsSync(join(checkout, 'dist/server.js')))
+    throw new RangeError('BEFORE=FOLDER must name a checkout that is built');
+  return petstore(storage, 'petstore before', checkout);
 }
 
 /** `node:http` that answers 80 fixed bytes. */
-export const bare: Contestant = { ...peer('bare'), name: 'bare node:http', isBare: true };
-
-/** Bare once more: how far its ratio is from 1 is how far all others may be off. */
-export const bareAgain: Contestant = { ...bare, name: 'bare again' };
+export const bare: Contestant = { ...peer('bare', 'bare node:http'), isBare: true };
 
 /**
  * `node:http` that sends as many bytes as the petstore and does nothing else: what no server on it
  * can exceed.
  */
-export const limit: Contestant = { ...peer('limit'), name: 'limit of node:http', isBare: true };
+export const limit: Contestant = { ...peer('limit'), isBare: true };
+
+/**
+ * The first of some once more: how far its ratio is from 1 is how far those of all others may be
+ * off.
+ */
+export function again([first = bare]: readonly Contestant[]): Contestant {
+  return { ...first, name: `${first.name} again` };
+}
 
 export const fastify = peer('fastify');
 export const bun: Contestant = {
@@ -75,25 +82,24 @@ export const peers: readonly Contestant[] = [
 
 /** A stub that openapi-backend makes of the document at this address. */
 export function stub(document: string): Contestant {
-  const { command } = peer('openapi-backend');
-  return { name: 'openapi-backend', command: [...command, document] };
+  return peer('openapi-backend', 'openapi-backend', document);
 }
 
-/** The petstore over better-sqlite3, `batched` or `single`; undefined where that was not built. */
-export function sqlite(path: string, mode: 'batched' | 'single'): Contestant | undefined {
-  const { command } = peer('sqlite');
-  // npm takes it away again where it could not be built.
-  const isBuilt = existsSync(join(peersFolder, 'node_modules/better-sqlite3'));
-  return isBuilt
-    ? { name: `better-sqlite3, ${mode}`, command: [...command, path, mode] }
-    : undefined;
+/** The petstore over better-sqlite3 in two ways; none where that is not built for this Node. */
+export function sqlite(folder: string): readonly Contestant[] {
+  const tried = `require('better-sqlite3')(':memory:')`;
+  const { status } = spawnSync(process.execPath, ['-e', tried], { cwd: peersFolder });
+  return ['batched', 'single']
+    .filter(() => status === 0)
+    .map((mode) => peer('sqlite', `better-sqlite3, ${mode}`, `${folder}/${mode}.db`, mode));
 }
 
 /** A program that only parses a file's lines. */
 export function lineParser(path: string): Command {
-  return [...peer('parse-lines').command, path];
+  return peer('parse-lines', '', path).command;
 }
 
-function peer(name: string): Contestant {
-  return { name, command: [process.execPath, join(peersFolder, `${name}.js`)] };
+/** A program of `peers/`. */
+export function peer(file: string, name = file, ...args: readonly string[]): Contestant {
+  return { name, command: [process.execPath, join(peersFolder, `${file}.js`), ...args] };
 }

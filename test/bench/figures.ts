@@ -4,6 +4,7 @@
  */
 import type { Client, Load } from './load.js';
 import type { Operation } from './operations.js';
+import type { Bench } from './part.js';
 import type { Server } from './session.js';
 
 /** What one slice of time says of a server. */
@@ -28,14 +29,6 @@ export interface Figures extends Sample {
   readonly paceRatio: number;
 }
 
-/** How something is measured. */
-export interface Method {
-  readonly load: Load;
-  readonly client: Client;
-  /** How many slices of each server count. */
-  readonly rounds: number;
-}
-
 /** How long a slice is, in seconds: wrk knows no less. */
 const sliceSeconds = 1;
 
@@ -54,7 +47,7 @@ export async function sample(
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
   const { requests, seconds, p50Ms, p99Ms } = await load.send(
-    server.url,
+    server,
     expected,
     client,
     sliceSeconds,
@@ -76,10 +69,12 @@ export interface Turn {
  */
 export async function interleaved(
   turns: readonly Turn[],
-  { load, client, rounds }: Method,
+  client: Client,
+  { load, rounds, isShort }: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
 ): Promise<ReadonlyMap<string, Figures>> {
   const tracks = turns.map((turn) => ({ ...turn, samples: new Array<Sample>() }));
-  for (const { server, operation } of tracks) await sample(server, operation, load, client);
+  if (!isShort)
+    for (const { server, operation } of tracks) await sample(server, operation, load, client);
   for (let round = 0; round < rounds; round++) {
     const first = round % tracks.length;
     for (const { server, operation, samples } of [

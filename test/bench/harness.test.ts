@@ -1,7 +1,16 @@
 // The benchmark measures what it says: interleaving, medians and ratios over a load that is made
 // up, and a file that starts.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -9,10 +18,11 @@ import { fileURLToPath } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage } from '../../dist/index.js';
 import { Client } from '../support/client.js';
-import { assertSameAnswers } from './answers.js';
+import { proveSameAnswers, WrongAnswer } from './answers.js';
 import { fill, rarestCount, writeCatalogue } from './catalogue.js';
-import { svgOf } from './chart.js';
+import { chartOf } from './chart.js';
 import { bare, limit, petstore } from './contestants.js';
+import { commitLine, figuresOf, staleness, withFigures } from './documents.js';
 import { interleaved, median, type Racer } from './figures.js';
 import { clients, type Load } from './load.js';
 import { adding, reading, wireText } from './operations.js';
@@ -31,8 +41,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
   let slowness = 1;
   const load: Load = {
     name: 'made up',
-    can: () => true,
-    send: async (url) => {
+    send: async ({ url }) => {
       order.push(url);
       slowness *= 1.01;
       cpu.set(url, (cpu.get(url) ?? 0) + (url === 'half' ? 2 : 1) * slowness);
@@ -52,7 +61,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
     server: racerOf(url),
     operation: reading.one,
   }));
-  const figures = await interleaved(turns, { load, client: clients.sleeping, rounds: 3 });
+  const figures = await interleaved(turns, clients.sleeping, { load, rounds: 3, isShort: false });
   assert.deepEqual(order.slice(3), [
     'bare',
     'same',
@@ -86,8 +95,8 @@ test('each server of our own answers what is measured, and the limit as many byt
   const own = [petstore('memory:'), petstore(`file:${session.folder()}/pets.jsonl`), bare, limit];
   const servers = await session.startAll(own);
   const operations = [...Object.values(reading), adding];
-  for (const { url, isBare } of servers) if (!isBare) await fill(url);
-  await assertSameAnswers(servers, operations);
+  for (const server of servers) if (!server.isBare) await fill(server);
+  await proveSameAnswers(servers, operations);
   const bytes = new Map<string, number>();
   for (const { name, url, isBare } of servers) {
     // One connection for all: each answer must leave it fit for the next request.
@@ -109,17 +118,31 @@ test('each server of our own answers what is measured, and the limit as many byt
   }
 });
 
+test('who answers wrongly is named at once, with what it should have answered', async (t) => {
+  const session = new Session();
+  atEnd(t, () => session.end());
+  const [ours, wrong] = await session.startAll([petstore('memory:'), { ...limit, name: 'wrong' }]);
+  assert.ok(ours !== undefined && wrong !== undefined);
+  await fill(ours);
+  // The limit is not held against the petstore's answers; here it is.
+  const { isBare: _, ...contestant } = wrong;
+  const refused = (message: string) => (error: unknown) =>
+    error instanceof WrongAnswer && error.message === message;
+  await assert.rejects(
+    proveSameAnswers([ours, contestant], [reading.noKey]),
+    refused('wrong answers 401 with 200, not 401'),
+  );
+  await assert.rejects(fill(contestant), refused('wrong answers an animal that is added with 200'));
+});
+
 test('of who answers right the petstore does at each level, and what answers all alike does not', async () => {
-  const table = await tableOfRight(own);
-  const [ours = [], fixed = []] = table
-    .split('\n')
-    .slice(2)
-    .map((row) => row.slice(2, -2).split(' | '));
+  const { rows } = await tableOfRight(own);
+  const [ours = [], fixed = []] = rows;
   assert.equal(ours[0], 'petstore');
   for (const sum of ours.slice(1, 4)) assert.match(sum, /^(\d+) of \1\b/);
   assert.equal(ours[4], '–');
   for (const number of ['S1', 'C20', 'C36'])
-    assert.ok(fixed[4]?.split(', ').includes(number), table);
+    assert.ok(fixed[4]?.split(', ').includes(number), fixed[4]);
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {
@@ -136,16 +159,58 @@ test('what the peers take of ours is there, also for those that need what is ins
   }
 });
 
-test('a chart has a bar for each value that there is', () => {
-  const svg = svgOf({
+test('a chart has a bar for each number of a table, but for its error', () => {
+  const svg = chartOf({
     title: 'a < b',
-    subtitle: '',
-    series: ['one', 'other'],
-    groups: [
-      { name: 'first', values: [1, undefined] },
-      { name: 'second', values: [2, 0.5] },
+    head: ['', 'one', 'other', 'one again'],
+    rows: [
+      ['first', '1.00', '–', '0.98'],
+      ['second', '2.00', '0.50', '1.01'],
     ],
   });
   assert.equal(svg.match(/height="10" fill="#[0-9a-f]{6}"\/><text[^>]*stroke=/g)?.length, 3);
   assert.ok(svg.includes('a &lt; b'));
+});
+
+test('figures stand between their marks, a table for each Node, and nothing else is changed', () => {
+  const table = { key: 'speed', title: '', head: ['', 'petstore'], rows: [['one', '1.16']] };
+  const figures = figuresOf(
+    ['20.1.0', '24.1.0'].map((node) => ({ node, conditions: '', tables: [table] })),
+  );
+  const document = 'Before.\n\n<!-- figures: speed -->\nold\n<!-- /figures -->\n\nBehind.\n';
+  const written = withFigures(document, figures);
+  const rows = '|  | petstore |\n| --- | --: |\n| one | 1.16 |';
+  assert.equal(
+    written,
+    `Before.\n\n<!-- figures: speed -->\n\nNode 20.1.0:\n\n${rows}\n\nNode 24.1.0:\n\n${rows}\n\n<!-- /figures -->\n\nBehind.\n`,
+  );
+  assert.equal(withFigures(written, figures), written);
+  assert.throws(() => withFigures(document.replace('speed', 'sped'), figures), /no figures "sped"/);
+});
+
+test('figures are old once src was changed behind their commit', (t) => {
+  const checkout = mkdtempSync(join(tmpdir(), 'petstore-'));
+  atEnd(t, () => rmSync(checkout, { recursive: true, force: true }));
+  const git = (...args: readonly string[]): string =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], {
+      cwd: checkout,
+      encoding: 'utf8',
+    }).trim();
+  const change = (path: string): string => {
+    writeFileSync(join(checkout, path), String(Math.random()));
+    git('add', '.');
+    git('commit', '-qm', path);
+    return git('rev-parse', 'HEAD');
+  };
+  git('init', '-q');
+  mkdirSync(join(checkout, 'src'));
+  const measured = `It was:\n${commitLine(change('src/a.ts'), '2026-11-25')}\n`;
+  assert.equal(staleness(measured, checkout), undefined);
+  change('README.md');
+  assert.equal(staleness(measured, checkout), undefined);
+  writeFileSync(join(checkout, 'src/b.ts'), '');
+  assert.match(staleness(measured, checkout) ?? '', /^src has changes/);
+  const last = change('src/b.ts');
+  assert.ok(staleness(measured, checkout)?.endsWith(`src was changed in ${last}`));
+  assert.equal(staleness('It was not.', checkout), 'nothing has been measured');
 });

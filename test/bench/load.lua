@@ -1,5 +1,5 @@
--- Sends the raw requests of the file LOAD_REQUESTS (a NUL between two) in turn, pauses up to LOAD_PAUSE_MS behind each
--- answer, and prints what was done as a line of JSON.
+-- Sends the raw requests of the file LOAD_REQUESTS (a NUL between two) in turn, and prints what was done
+-- as a line of JSON.
 
 local requests = {}
 for text in io.open(os.getenv("LOAD_REQUESTS"), "rb"):read("*a"):gmatch("%Z+") do
@@ -10,13 +10,6 @@ local at = 0
 function request()
   at = at % #requests + 1
   return requests[at]
-end
-
-local pause = tonumber(os.getenv("LOAD_PAUSE_MS"))
-if pause then
-  function delay()
-    return math.random(0, pause)
-  end
 end
 
 function done(summary, latency)

@@ -4,25 +4,13 @@ import type { Session } from './session.js';
 
 /** A table as people read it. */
 export interface Table {
+  /** What a document calls it by; absent where it stands in `docs/figures` alone. */
+  readonly key?: string;
   readonly title: string;
   /** What must be known to read it: sentences. */
   readonly note?: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
-}
-
-/** A picture, named without its ending. */
-export interface Picture {
-  readonly name: string;
-  readonly svg: string;
-}
-
-/** What a part has measured. */
-export interface Measurement {
-  readonly tables: readonly Table[];
-  readonly pictures?: readonly Picture[];
-  /** Why something could not be measured here: a sentence without its full stop. */
-  readonly missing?: string;
 }
 
 /** What a part works with. */
@@ -31,6 +19,8 @@ export interface Bench {
   readonly load: Load;
   /** How many slices of each server count. */
   readonly rounds: number;
+  /** Whether only the way is tried and the figures are worth nothing: all that can be left out is. */
+  readonly isShort: boolean;
   /** Says what is being done, for whoever waits. */
   readonly say: (what: string) => void;
 }
@@ -38,8 +28,7 @@ export interface Bench {
 /** One question that the benchmark answers. */
 export interface Part {
   readonly name: string;
-  readonly title: string;
   /** It runs only where it is named. */
   readonly isExtra?: true;
-  readonly measure: (bench: Bench) => Promise<Measurement>;
+  readonly measure: (bench: Bench) => Promise<readonly Table[]>;
 }

@@ -1,32 +1,56 @@
-/** Owns the report of a part, in Markdown: what was run, where, and what came out. */
-import type { Measurement, Table } from './part.js';
-import { markdownTable } from './words.js';
+/** Owns how figures are written, for people and for `make evidence`. Knows no measurement. */
+import { writeFileSync } from 'node:fs';
+import type { Table } from './part.js';
 
-/** How a part came about. */
-export interface Circumstances {
-  /** What anyone would type to repeat it. */
-  readonly command: string;
-  readonly minutes: number;
-  /** Sentences about the machine. */
+/** What a run has measured on one Node. */
+export interface Results {
+  /** Its version. */
+  readonly node: string;
+  /** Words about the run and its machine. */
   readonly conditions: string;
+  readonly tables: readonly Table[];
 }
 
-/** The report as the text of a Markdown file. */
-export function reportOf(
-  title: string,
-  { tables, missing }: Measurement,
-  { command, minutes, conditions }: Circumstances,
+/** Keeps what a run has measured in the file that FIGURES names, if it names one. */
+export function keep(conditions: string, tables: readonly Table[]): void {
+  const path = process.env['FIGURES'];
+  const results: Results = { node: process.versions.node, conditions, tables };
+  if (path !== undefined) writeFileSync(path, JSON.stringify(results));
+}
+
+/** A table with its title and its note, in Markdown. */
+export function section({ title, note, head, rows }: Table): string {
+  return [`## ${title}`, ...(note === undefined ? [] : [note]), markdownTable(head, rows)].join(
+    '\n\n',
+  );
+}
+
+/** A table in Markdown. */
+export function markdownTable(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
 ): string {
-  const run = `\`${command}\`, ${minutes.toFixed(1)} minutes. ${conditions}`;
-  const blocks = [
-    `# ${title}`,
-    run,
-    ...(missing === undefined ? [] : [`Not measured: ${missing}.`]),
-    ...tables.flatMap(blocksOf),
-  ];
-  return `${blocks.join('\n\n')}\n`;
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  // Figures stand at the right.
+  const rule = (_: string, column: number): string =>
+    /^[\d–]/.test(rows[0]?.[column] ?? '') ? '--:' : '---';
+  return [line(head), line(head.map(rule)), ...rows.map(line)].join('\n');
 }
 
-function blocksOf({ title, note, head, rows }: Table): readonly string[] {
-  return [`## ${title}`, ...(note === undefined ? [] : [note]), markdownTable(head, rows)];
+/** What stands where there is no figure. */
+export const none = '–';
+
+/** A whole number as people read it. */
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}
+
+/** A number with so many decimals. */
+export function decimal(value: number, decimals = 2): string {
+  return value.toFixed(decimals);
+}
+
+/** Bytes as megabytes of a million. */
+export function megabytes(bytes: number): string {
+  return `${decimal(bytes / 1e6, bytes < 1e7 ? 1 : 0)} MB`;
 }

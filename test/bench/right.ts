@@ -1,6 +1,7 @@
 /**
  * Asks which petstores answer right: the suite that `petstore verify` runs, at each of its levels, on
- * ours and on others'. Run by itself it prints the table of docs/evidence.md.
+ * ours and on others'. Run by itself it prints the table of docs/evidence.md, and keeps it where
+ * FIGURES says so; SHORT asks ours alone.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,8 @@ import { until } from '../support/waiting.js';
 import { bare, peers, petstore, stub, type Contestant } from './contestants.js';
 import { apiKey } from './operations.js';
 import { Session } from './session.js';
-import { markdownTable, none } from './words.js';
+import type { Table } from './part.js';
+import { keep, none, section } from './report.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -47,11 +49,11 @@ export const all: readonly Candidate[] = [
   fixed,
 ];
 
-/** The table, in Markdown: a row each, which holds what came of each level. */
+/** The table: a row each, which holds what came of each level. */
 export async function tableOfRight(
   candidates: readonly Candidate[],
   say: (what: string) => void = () => undefined,
-): Promise<string> {
+): Promise<Table> {
   const rows: (readonly string[])[] = [];
   for (const { name, start } of candidates) {
     const scores = new Map<Level, Score>();
@@ -64,7 +66,12 @@ export async function tableOfRight(
   }
 
   const heads = levels.map((level) => `\`${level}\`, ${countRules({ level })} rules`);
-  return markdownTable(['', ...heads, 'numbers that fail at `specification`'], rows);
+  return {
+    key: 'right',
+    title: 'Which petstores answer right',
+    head: ['', ...heads, 'numbers that fail at `specification`'],
+    rows,
+  };
 }
 
 /** Tries a server that begins anew. */
@@ -123,5 +130,7 @@ async function startPrism(session: Session): Promise<string> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const say = (what: string) => void process.stderr.write(`… ${what}\n`);
-  process.stdout.write(`${await tableOfRight(all, say)}\n`);
+  const table = await tableOfRight(process.env['SHORT'] === undefined ? all : own, say);
+  process.stdout.write(`${section(table)}\n`);
+  keep('the suite of `petstore verify`.', [table]);
 }

@@ -5,6 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Cluster } from '../postgres/cluster.js';
+import { WrongAnswer } from './answers.js';
 import type { Contestant } from './contestants.js';
 import { onServerCore, type Command } from './cores.js';
 import { Measured } from './process.js';
@@ -49,6 +51,16 @@ export class Session {
     return process;
   }
 
+  /** A PostgreSQL that syncs every commit, in a folder of its own or in memory. */
+  async cluster(folder?: string, environment: NodeJS.ProcessEnv = {}): Promise<Cluster> {
+    // The cluster has our own environment.
+    Object.assign(process.env, environment);
+    const cluster = await Cluster.start(['fsync=on', 'synchronous_commit=on'], folder);
+    for (const name of Object.keys(environment)) delete process.env[name];
+    this.#ends.push(() => cluster.remove());
+    return cluster;
+  }
+
   /** Does work at the end, before that of what began earlier. */
   atEnd(work: () => unknown): void {
     this.#ends.push(work);
@@ -64,5 +76,24 @@ export class Session {
   /** Ends everything, the last first. */
   async end(): Promise<void> {
     for (let work = this.#ends.pop(); work !== undefined; work = this.#ends.pop()) await work();
+  }
+}
+
+/**
+ * Works in a session that ends with it, and with the process. A wrong answer ends it at once, with
+ * one line that says whose.
+ */
+export async function sessionUntilEnd(work: (session: Session) => Promise<void>): Promise<void> {
+  const session = new Session();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => void session.end().then(() => process.exit(130)));
+  try {
+    await work(session);
+  } catch (error) {
+    if (!(error instanceof WrongAnswer)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+  } finally {
+    await session.end();
   }
 }

@@ -1,5 +1,5 @@
-// Takes the picture of the README: the page at `/` in light and in dark, side by side, with animals
-// of data/.
+// Takes the picture of the README, or one at the path of its argument: the page at `/` in light and
+// in dark, side by side, with animals of data/.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -34,6 +34,6 @@ const images = pictures.map((picture) => `<img src="data:image/png;base64,${pict
 await both.setContent(
   `<!doctype html><body style="margin:0;display:flex;align-items:flex-start">${images}</body>`,
 );
-await both.screenshot({ path: join(root, 'docs/page.png'), fullPage: true });
+await both.screenshot({ path: join(root, process.argv[2] ?? 'docs/page.png'), fullPage: true });
 await browser.close();
 await petstore.close();

@@ -2,6 +2,8 @@
  * Runs the rows of the torture that its arguments name, all without any, each within its share of
  * BUDGET_S seconds.
  */
+import type { Table } from '../bench/part.js';
+import { keep, markdownTable } from '../bench/report.js';
 import { damage } from './damage.js';
 import { failingCalls } from './failing-calls.js';
 import { faults } from './faults.js';
@@ -27,11 +29,11 @@ const rows: readonly Row[] = [
   damage,
   faults,
   lock,
-  model,
   inputs,
   slow,
   overload,
   stop,
+  model,
   keys,
   seeded,
   flooding,
@@ -48,7 +50,8 @@ const chosen = wanted.length === 0 ? rows : rows.filter((row) => wanted.includes
 
 const seed =
   TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);
-const endsAt = performance.now() + 1000 * Number(BUDGET_S ?? Infinity);
+const startedAt = performance.now();
+const endsAt = startedAt + 1000 * Number(BUDGET_S ?? Infinity);
 let running: Share | undefined;
 
 let isLeaving = false;
@@ -101,23 +104,30 @@ const inTurn = chosen.toSorted(
   (one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false),
 );
 for (const [index, row] of inTurn.entries()) {
-  const startedAt = performance.now();
+  const rowStartedAt = performance.now();
   const outcome = await outcomeOf(
     row,
     inTurn.slice(index).reduce((sum, { fullS }) => sum + fullS, 0),
   );
   outcomes.push(outcome);
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+  const seconds = ((performance.now() - rowStartedAt) / 1000).toFixed(0);
   process.stdout.write(`${row.id} ${outcome.word}, ${seconds} s: ${outcome.figure}\n`);
 }
 
-process.stdout.write('\n| # | what | figure |\n|---|---|---|\n');
 outcomes.sort((one, other) => rows.indexOf(one.row) - rows.indexOf(other.row));
-for (const { row, word, figure } of outcomes) {
-  process.stdout.write(
-    `| ${row.id} | ${row.title} | ${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]} |\n`,
-  );
-}
+const table: Table = {
+  key: 'torture',
+  title: 'Torture',
+  head: ['row', 'what was tried', 'figure'],
+  rows: outcomes.map(({ row, word, figure }) => [
+    row.id,
+    row.title,
+    `${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]}`,
+  ]),
+};
+process.stdout.write(`\n${markdownTable(table.head, table.rows)}\n`);
+const minutes = (performance.now() - startedAt) / 60_000;
+keep(`torture of ${minutes.toFixed(1)} minutes, seed ${seed}.`, [table]);
 const isGood = outcomes.every(
   ({ word }) => word === 'ok' || (word === 'skipped' && TORTURE_NO_SKIP !== '1'),
 );

@@ -1,21 +1,19 @@
-/**
- * A server that adds by one INSERT a request, for `speed.ts` to compare with: `node
- * single-insert.ts URL CONNECTIONS`. Its HTTP is ours, so that the database alone makes the
- * difference.
- */
+// The petstore itself over one INSERT a request, so that the database alone makes the difference. Its arguments: the
+// database's URL, and how many connections its pool has.
 import pg from 'pg';
-import { createPetstore, type Pet } from '../../dist/index.js';
+import { createPetstore } from '../../../dist/index.js';
+import { host, say } from './catalogue.js';
 
-const [connectionString = '', connections = ''] = process.argv.slice(2);
+const [connectionString, connections] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString, max: Number(connections) });
 await pool.query(
   'CREATE TABLE IF NOT EXISTS single_pets (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)',
 );
 const petstore = createPetstore({
-  keys: [process.env['PETSTORE_API_KEYS'] ?? ''],
+  keys: [process.env.PETSTORE_API_KEYS],
   storage: {
     durable: true,
-    insert: async (draft): Promise<Pet> => {
+    insert: async (draft) => {
       const values = [draft.name, draft.categoryId, draft.status];
       const { rows } = await pool.query(
         'INSERT INTO single_pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING id',
@@ -28,6 +26,5 @@ const petstore = createPetstore({
     close: () => pool.end(),
   },
 });
-const { url } = await petstore.listen({ port: 0 });
-process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
-process.on('SIGTERM', () => void petstore.close().then(() => process.exit(0)));
+const { port } = await petstore.listen({ port: 0, host });
+say(port);

@@ -1,4 +1,4 @@
-/* Makes each fdatasync of a process, such as PostgreSQL's of its log, take SYNC_US microseconds more. For speed.ts. */
+/* Makes each fdatasync of a process, such as PostgreSQL's of its log, take SYNC_US microseconds more. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,18 +1,15 @@
-/**
- * What one would write by hand on node:http and pg, for `pages.ts` to compare with: `node
- * hand-written.ts URL`. It checks a key and answers pages by id, from a statement that is prepared;
- * nothing else.
- */
+// What one would write by hand on node:http and pg: it checks a key and answers pages by id, from a statement that is
+// prepared; nothing else. Its argument is the database's URL.
 import { createServer } from 'node:http';
 import pg from 'pg';
+import { host, isAllowed, say } from './catalogue.js';
 
 const pool = new pg.Pool({ connectionString: process.argv[2], max: 10 });
-const key = `Bearer ${process.env['PETSTORE_API_KEYS']}`;
 const text =
   'SELECT id, name, category_id, status FROM hand_written WHERE id > $1 ORDER BY id LIMIT $2';
 
 const server = createServer(async (request, response) => {
-  if (request.headers.authorization !== key) {
+  if (!isAllowed(request.headers.authorization)) {
     response.writeHead(401).end();
     return;
   }
@@ -29,11 +26,4 @@ const server = createServer(async (request, response) => {
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
   const link = `</v1/pets?limit=${limit}&after=${pets.at(-1)?.id}>; rel="next"`;
   response.writeHead(200, rows.length > limit ? { ...headers, Link: link } : headers).end(body);
-}).listen(0, '127.0.0.1', () => {
-  const address = server.address();
-  const port = typeof address === 'object' ? address?.port : 0;
-  process.stdout.write(
-    `${JSON.stringify({ msg: 'listening', url: `http://127.0.0.1:${port}` })}\n`,
-  );
-});
-process.on('SIGTERM', () => process.exit(0));
+}).listen(0, host, () => say(server.address().port));

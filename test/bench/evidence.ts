@@ -1,0 +1,91 @@
+/**
+ * Measures all that the documents claim, on each Node, and writes it into them. SHORT tries the way
+ * alone, and writes into a copy. With the argument `check` it only fails where the figures are not
+ * of the source as it is.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../support/process.js';
+import { chartOf } from './chart.js';
+import { commitLine, figuresOf, staleness, tableOf, withFigures } from './documents.js';
+import { section, type Results } from './report.js';
+
+const majors = ['20', '24'];
+const targets = ['bench', 'torture', 'bench-right'];
+const kept = join(root, 'coverage/evidence');
+const isShort = process.env['SHORT'] !== undefined;
+// Once: it may be another when all is measured.
+const commit = git('rev-parse', 'HEAD');
+
+if (process.argv[2] === 'check') check();
+else write(measure());
+
+function check(): void {
+  const why = staleness(readFileSync(join(root, 'docs/evidence.md'), 'utf8'), root);
+  if (why === undefined) return;
+  process.stderr.write(
+    `The figures of docs/evidence.md are old: ${why}. \`make evidence\` measures.\n`,
+  );
+  process.exitCode = 1;
+}
+
+/** What was measured on one Node. */
+interface Measured {
+  readonly major: string;
+  readonly results: readonly Results[];
+}
+
+/** Runs each target on each Node. What is there of this commit is not measured again. */
+function measure(): readonly Measured[] {
+  const changes = git('status', '--porcelain', '--', 'src', 'test');
+  if (changes !== '' && !isShort)
+    throw new Error(`figures are of a commit, and these have changes without one:\n${changes}`);
+  return majors.map((major) => {
+    const folder = join(kept, isShort ? 'short' : commit, major);
+    mkdirSync(folder, { recursive: true });
+    const results = targets.map((target): Results => {
+      const path = join(folder, `${target}.json`);
+      if (isShort || !existsSync(path)) {
+        const command = `node --version | grep '^v${major}\\.' && make ${target}`;
+        const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', command];
+        const env = { ...(isShort && { BUDGET_S: '150' }), ...process.env, FIGURES: path };
+        const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
+        if (status !== 0) throw new Error(`\`make ${target}\` failed on Node ${major}`);
+      }
+      return JSON.parse(readFileSync(path, 'utf8'));
+    });
+    return { major, results };
+  });
+}
+
+/** Writes the documents, a whole report for each Node, and the chart. */
+function write(measured: readonly Measured[]): void {
+  const docs = join(isShort ? join(kept, 'short') : root, 'docs');
+  if (isShort) cpSync(join(root, 'docs'), docs, { recursive: true });
+  const all = measured.flatMap(({ results }) => results);
+  const date = new Date().toISOString().slice(0, 10);
+  const run = [
+    commitLine(commit, date),
+    ...all.map(({ node, conditions }) => `- Node ${node}, ${conditions}`),
+  ];
+  const figures = figuresOf(all).set('run', run.join('\n'));
+  for (const name of readdirSync(docs).filter((each) => each.endsWith('.md'))) {
+    const path = join(docs, name);
+    writeFileSync(path, withFigures(readFileSync(path, 'utf8'), figures));
+  }
+  for (const { major, results } of measured) {
+    const blocks = [
+      `# All figures on Node ${major}`,
+      run[0],
+      ...results.flatMap(({ conditions, tables }) => [conditions, ...tables.map(section)]),
+    ];
+    writeFileSync(join(docs, `figures/node-${major}.md`), `${blocks.join('\n\n')}\n`);
+  }
+  writeFileSync(join(docs, 'figures/speed.svg'), chartOf(tableOf(all, 'speed')));
+  process.stdout.write(`\nWritten into ${docs}.\n`);
+}
+
+function git(...args: readonly string[]): string {
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
+}

@@ -1,0 +1,181 @@
+/** What it costs to keep animals: in a file and in PostgreSQL, against what others would do. */
+import { chmodSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { migratePostgres } from '../../dist/postgres/index.js';
+import { folderOnDisk } from '../support/in-memory.js';
+import { proveSameAnswers } from './answers.js';
+import { peer, petstore, sqlite } from './contestants.js';
+import { interleaved, median } from './figures.js';
+import { clients, preload, type Client } from './load.js';
+import { adding, get, type Operation } from './operations.js';
+import type { Bench, Part, Table } from './part.js';
+import { decimal, whole } from './report.js';
+import type { Server } from './session.js';
+
+export const storage: Part = {
+  name: 'storage',
+  measure: async (bench) => [
+    await addingToDisk(bench),
+    await addingToPostgres(bench),
+    await pagesOfPostgres(bench),
+  ],
+};
+
+/** What follows the cells that say what was tried. */
+const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
+
+/** A row for each server, which the same cells begin. */
+async function compared(
+  bench: Bench,
+  servers: readonly Server[],
+  operation: Operation,
+  client: Client,
+  cells: readonly string[],
+): Promise<readonly (readonly string[])[]> {
+  bench.say(`${operation.name}, ${cells.join(', ')}`);
+  const turns = servers.map((server) => ({ server, operation }));
+  const figures = await interleaved(turns, client, bench);
+  return [...figures].map(([name, { requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }]) => [
+    ...cells,
+    name,
+    whole(requestsPerSecond),
+    decimal(1 / paceRatio),
+    decimal(cpuUs, 1),
+    decimal(p50Ms),
+    decimal(p99Ms),
+  ]);
+}
+
+function ofConnections(connections: number): Client {
+  return { name: `${connections} connections`, connections };
+}
+
+async function addingToDisk(bench: Bench): Promise<Table> {
+  const session = bench.session.within();
+  const folder = session.folder();
+  const servers = await session.startAll([
+    petstore(`file:${folder}/pets.jsonl`, 'file'),
+    petstore('memory:', 'memory'),
+    ...sqlite(folder),
+  ]);
+  const rows: (readonly string[])[] = [];
+  for (const count of bench.isShort ? [64] : [1, 16, 64])
+    rows.push(...(await compared(bench, servers, adding, ofConnections(count), [String(count)])));
+  await session.end();
+  const isWhole = servers.length > 2;
+  return {
+    key: 'file-adds',
+    title: 'Adding with the animal on the disk before the 201',
+    note:
+      'Only the storage differs: the petstore itself serves them all. `file` and both of better-sqlite3 (WAL, synchronous=FULL) sync each batch ' +
+      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request.' +
+      (isWhole ? '' : ' better-sqlite3 is not built for this Node, and was not measured.'),
+    head: ['connections', ...figuresHead],
+    rows,
+  };
+}
+
+async function addingToPostgres(bench: Bench): Promise<Table> {
+  const session = bench.session.within();
+  const libraries = session.folder();
+  // PostgreSQL runs as another user where we are root.
+  chmodSync(libraries, 0o755);
+  const slowSync = preload(libraries, 'slow-sync');
+  const rows: (readonly string[])[] = [];
+  for (const slowerByMs of bench.isShort ? [1] : [0, 1, 4]) {
+    const disk = folderOnDisk('petstore-bench-');
+    const sync = `${decimal(slowerByMs + syncMs(disk), 1)} ms`;
+    const own = session.within();
+    const environment = { LD_PRELOAD: slowSync, SYNC_US: String(1_000 * slowerByMs) };
+    const { url } = await own.cluster(disk, environment);
+    await migratePostgres(url);
+    const servers = await own.startAll([
+      petstore(url),
+      ...['10', '64'].map((connections) =>
+        peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
+      ),
+    ]);
+    for (const count of bench.isShort ? [64] : [64, 512])
+      rows.push(
+        ...(await compared(bench, servers, adding, ofConnections(count), [String(count), sync])),
+      );
+    await own.end();
+  }
+  return {
+    key: 'postgres-adds',
+    title: 'Adding to PostgreSQL',
+    note: 'One PostgreSQL that syncs every commit, on the disk of this machine and as if its syncs took longer; beside the petstore a server of the same HTTP that adds by one INSERT a request.',
+    head: ['connections', 'a sync takes', ...figuresHead],
+    rows,
+  };
+}
+
+/** How long the disk takes over a page. */
+function syncMs(folder: string): number {
+  const path = join(folder, 'probe');
+  const file = openSync(path, 'w');
+  const times = Array.from({ length: 1_000 }, () => {
+    const startedAt = performance.now();
+    writeSync(file, Buffer.alloc(8_192), 0, 8_192, 0);
+    fdatasyncSync(file);
+    return performance.now() - startedAt;
+  });
+  closeSync(file);
+  rmSync(path);
+  return median(times);
+}
+
+async function pagesOfPostgres(bench: Bench): Promise<Table> {
+  const session = bench.session.within();
+  const { url } = await session.cluster();
+  await migratePostgres(url);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const rows: (readonly string[])[] = [];
+  const servers = await session.startAll([petstore(url), peer('hand-written', 'by hand', url)]);
+  for (const count of bench.isShort ? [1_000] : [1_000, 1_000_000]) {
+    await addRows(client, count);
+    const spots = Array.from({ length: 900 }, (_, spot) => Math.floor((spot / 900) * (count - 21)));
+    const pageAfter = (after: number) => get(`/v1/pets?limit=20&after=${after}`);
+    for (const operation of [
+      { name: 'random pages', requests: spots.map(pageAfter), status: 200 },
+      { name: 'one page', requests: [pageAfter(0)], status: 200 },
+    ]) {
+      await proveSameAnswers(servers, [operation]);
+      rows.push(
+        ...(await compared(bench, servers, operation, clients.sleeping, [
+          operation.name,
+          whole(count),
+        ])),
+      );
+    }
+  }
+  await client.end();
+  await session.end();
+  return {
+    key: 'postgres-pages',
+    title: 'Pages from PostgreSQL',
+    note: 'Pages of 20 at 64 connections; `by hand` is a server on `node:http` and `pg` with a prepared statement.',
+    head: ['asked for', 'animals', ...figuresHead],
+    rows,
+  };
+}
+
+/** Brings both tables up to so many animals. */
+async function addRows(client: pg.Client, count: number): Promise<void> {
+  await client.query(
+    'CREATE TABLE IF NOT EXISTS hand_written (id int8 PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)',
+  );
+  await client.query(
+    `INSERT INTO hand_written SELECT id, 'Animal ' || id, 1 + id % 40, (ARRAY['available', 'sold', NULL])[1 + id % 3]
+    FROM generate_series((SELECT count(*) + 1 FROM hand_written), ${count}) AS id`,
+  );
+  await client.query(
+    `INSERT INTO petstore_pets SELECT id, status, convert_to('{"id":' || id || ',"name":"' || name || '","categoryId":' ||
+      category_id || COALESCE(',"status":"' || status || '"', '') || '}', 'UTF8')
+    FROM hand_written WHERE id > (SELECT count(*) FROM petstore_pets)`,
+  );
+  for (const table of ['hand_written', 'petstore_pets'])
+    await client.query(`VACUUM ANALYZE ${table}`);
+}

@@ -1,0 +1,58 @@
+// How much memory an animal and an idempotency key take, as the README promises it.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { folder, root, Running } from '../support/process.js';
+import { writeCatalogue } from '../bench/catalogue.js';
+
+const started = 200_000;
+const added = 50_000;
+
+/** Prints the bytes that are kept for each animal of a file, each that is added, and each key. */
+const script = `
+import { hash } from 'node:crypto';
+import { fileStorage } from ${JSON.stringify(join(root, 'dist/index.js'))};
+
+const used = () => {
+  gc();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+};
+const eachOf = async (count, work) => {
+  const before = used();
+  await work();
+  return (used() - before) / count;
+};
+let storage;
+const atStart = await eachOf(${started}, async () => (storage = await fileStorage(process.argv[1])));
+const draft = { name: 'Animal 1000000', categoryId: 39n, status: 'available' };
+const keyUse = (number) => ({ key: hash('sha256', 'key' + number), body: hash('sha256', 'body'), at: 1 });
+const adding = (add) => eachOf(${added}, async () => {
+  for (let number = 0; number < ${added}; number += 1_000)
+    await Promise.all(Array.from({ length: 1_000 }, (_, index) => add(number + index)));
+});
+const behind = await adding(() => storage.insert(draft));
+const withKey = await adding((number) => storage.insertOnce(draft, keyUse(number)));
+console.log(JSON.stringify({ atStart, behind, key: withKey - behind }));
+await storage.close();
+`;
+
+test('an animal and an idempotency key take at most as much memory as the README says', async (t) => {
+  const path = join(folder(t), 'pets.jsonl');
+  writeCatalogue(path, started);
+  const text = '{"id":1000001,"name":"Animal 1000000","categoryId":39,"status":"available"}';
+  const args = ['--expose-gc', '--input-type=module', '-e', script, path];
+  const { code, stdout, stderr } = await new Running(process.execPath, args, { cwd: root }).ended;
+  assert.equal(code, 0, stderr);
+  const { atStart, behind, key } = JSON.parse(stdout);
+  const readme = readFileSync(join(root, 'README.md'), 'utf8').replace(/\s+/g, ' ');
+  const [, animalBytes, keyBytes] =
+    /at most (\d+) bytes each beside their text.*? take at most (\d+) bytes each/.exec(readme) ??
+    [];
+  for (const bytes of [atStart, behind])
+    assert.ok(bytes - text.length < Number(animalBytes), `${stdout}: ${animalBytes}`);
+  assert.ok(key < Number(keyBytes), `${stdout}: ${keyBytes}`);
+  // The bounds are not far away either.
+  assert.ok(atStart - text.length > Number(animalBytes) / 2 && key > Number(keyBytes) / 2, stdout);
+});
