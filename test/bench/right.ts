@@ -1,5 +1,5 @@
 /**
- * Asks which petstores answer right: the suite that `petstore verify` runs, at each of its levels, on
+ * Asks which petstores answer right: runs the suite of `petstore verify`, at each of its levels, on
  * ours and on others'. Run by itself it prints the table of docs/evidence.md.
  */
 import { readFileSync } from 'node:fs';
