@@ -93,19 +93,20 @@ const rules: StorageRules<'insertOnce'> = {
     assert.equal((await storage.insertOnce(rex, onceOf('a', 'one', at + 2 * dayMs))).id, 3n);
   },
 
-  'of many at once with one key one is kept; the others hear of it, or that it is under way':
-    async (storage) => {
-      const outcomes = await Promise.allSettled(
-        Array.from({ length: 50 }, () => storage.insertOnce(rex, onceOf('a'))),
-      );
-      for (const outcome of outcomes) {
-        if (outcome.status === 'fulfilled') assert.deepEqual(outcome.value, { id: 1n, ...rex });
-        else assert.equal(outcome.reason.code, 'idempotency_in_flight');
-      }
-      assert.ok(outcomes.some(({ status }) => status === 'fulfilled'));
-      assert.deepEqual(await idsIn(storage), [1n]);
-      assert.equal((await storage.insertOnce(rex, onceOf('a'))).id, 1n);
-    },
+  'of many at once with one key one is kept; the others get it, or that it is under way': async (
+    storage,
+  ) => {
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 50 }, () => storage.insertOnce(rex, onceOf('a'))),
+    );
+    for (const outcome of outcomes) {
+      if (outcome.status === 'fulfilled') assert.deepEqual(outcome.value, { id: 1n, ...rex });
+      else assert.equal(outcome.reason.code, 'idempotency_in_flight');
+    }
+    assert.ok(outcomes.some(({ status }) => status === 'fulfilled'));
+    assert.deepEqual(await idsIn(storage), [1n]);
+    assert.equal((await storage.insertOnce(rex, onceOf('a'))).id, 1n);
+  },
 
   'many keys at once, among inserts without one, get an animal each': async (storage) => {
     const keyed = Array.from({ length: 100 }, (_, index) =>

@@ -58,6 +58,12 @@ async function expectNotFound(
   await server.expectErrors(404, 'not_found', answers);
 }
 
+/** The same without a key; that a path which is not there needs none is a matter of C14. */
+async function expectNotFoundKeyless(server: Server, targets: readonly string[]): Promise<void> {
+  const { status } = await server.request('GET', '/store', noKey);
+  if (status === 404) await expectNotFound(server, targets, noKey);
+}
+
 /** Expects the animals of a list, for a target that is one and the same by the standards. */
 function expectList(answer: Answer): void {
   expect(answer, isSuccess(answer) && answer.body.startsWith('['), '200 and a list');
@@ -118,7 +124,7 @@ export const paths: Chapter = {
         // What the path's own case does not tell apart has no other case.
         if (/[a-z]/.test(basePath)) targets.push(`${basePath.toUpperCase()}/pets`);
         await expectNotFound(server, targets);
-        await expectNotFound(server, targets, noKey);
+        await expectNotFoundKeyless(server, targets);
       },
     },
     {
@@ -135,7 +141,7 @@ export const paths: Chapter = {
           server,
           wronglyEscaped.map((path) => `${base}${path}`),
         );
-        await expectNotFound(server, [`${base}/%zz`], noKey);
+        await expectNotFoundKeyless(server, [`${base}/%zz`]);
         const queries = ['%zz', 'limit=%', 'limit=5%3', 'x=%ff', '%=1', 'limit=5&x=%C0%80'];
         const requests = queries.map((query) => server.request('GET', `/pets?${query}`));
         await server.expectErrors(400, 'invalid_parameter', requests);

@@ -201,6 +201,12 @@ const wrongServers: readonly WrongServer[] = [
   { does: 'says no Location', breaks: ['C30'], answer: withoutHeader('Location') },
   { does: 'says nothing of the sunset', breaks: ['C33'], answer: withoutHeader('Sunset') },
   {
+    does: 'asks for a key before it looks for a path',
+    breaks: ['C14'],
+    answer: (bytes, request) =>
+      /^Authorization:/im.test(request) ? bytes : bytes.replace('404 Not Found', '401 No'),
+  },
+  {
     does: 'needs no key',
     breaks: ['C36'],
     request: (bytes) =>
