@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format test-node check-ecosystem torture bench bench-guard bench-right evidence evidence-check seed screenshots build clean
+.PHONY: help run test lint format api test-node check-ecosystem torture bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,12 +19,15 @@ lint: node_modules/.package-lock.json ## Hold the source against biome.jsonc: fe
 format: node_modules/.package-lock.json ## Write src and test in the form that `make lint` expects
 	node_modules/.bin/biome format --write
 
+api: build ## Write the public types anew into docs/api.d.ts, which a test compares
+	node --import tsx test/api.ts
+
 # Without the grep, a package that brought no Node would leave us on our own.
 test-node: node_modules/.package-lock.json ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
 	npm run --silent build-tests
 	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node --test --test-reporter=spec --test-concurrency=8 --test-timeout=480000 test-dist/http/*.test.js test-dist/plugins/*.test.js test-dist/standalone/*.test.js test-dist/storage/*.test.js'
 
-check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others, by npx; CLIENTS="package prism" chooses
+check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts
 	node_modules/.bin/tsc --project test/ecosystem
 	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))

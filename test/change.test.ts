@@ -78,7 +78,7 @@ const suites = [
 test('a field is one row, a status one word, and a query parameter a compile error where it is to be known', async (t) => {
   const folder = newFolder(t);
   const isOurs = (path: string): boolean => !/node_modules|\/generated$/.test(path);
-  for (const name of ['src', 'page', 'test', 'data', 'tsconfig.json', 'package.json', 'docs'])
+  for (const name of ['src', 'test', 'data', 'tsconfig.json', 'package.json', 'docs'])
     cpSync(join(root, name), join(folder, name), { recursive: true, filter: isOurs });
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
 

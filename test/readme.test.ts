@@ -217,6 +217,12 @@ test('a document that says how to install a library names the major version that
     assert.equal(version, `@${/\d+/.exec(peerDependencies[library])?.[0]}`, `${name}: ${library}`);
 });
 
+test('a document that names the package’s file names that of this version', () => {
+  const { version } = JSON.parse(textOf('package.json'));
+  const named = names.flatMap((name) => textOf(name).match(/petstore-[\w.]+\.tgz/g) ?? []);
+  assert.deepEqual([...new Set(named)], [`petstore-${version}.tgz`]);
+});
+
 test('the commands of the documents exist, and take the flags that they are given', async () => {
   const lines = names.flatMap((name) => {
     const text = textOf(name);

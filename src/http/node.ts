@@ -21,7 +21,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Node's `parserOnIncoming` (lib/_http_server.js) answers a request with an Expect in `headers`
    * by itself. It must find none, for the petstore answers these (C45).
-   * Held by expectations: "C45 another Expect answers 417".
+   * Held by conformance: "C45 Expect: 100-continue is answered".
    */
   override headers = {};
 
@@ -35,7 +35,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * What Node keeps its books by. Node's `parserOnIncoming` (lib/_http_server.js) says in its
    * `shouldKeepAlive` what the client wants, and makes no response for a CONNECT.
-   * Held by framing: "C42 HTTP/1.0 needs no Host"; framing: "C42 CONNECT opens no tunnel".
+   * Held by conformance: "C42 what is no HTTP is 400"; framing: "C42 CONNECT opens no tunnel".
    */
   response: ServerResponse | undefined;
 
@@ -76,7 +76,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Node's `parserOnHeadersComplete` (lib/_http_common.js) says here what its parser makes of an
    * Upgrade header, which is ignored (C42).
-   * Held by framing: "C42 an upgrade that is not taken".
+   * Held by framing: "C42 nothing behind an upgrade".
    */
   set upgrade(_fromParser: boolean) {}
 
@@ -166,7 +166,7 @@ type ClientError = Partial<
 /**
  * The error for the client where Node's parser or clock gave a request up (C18, C42 to C44);
  * undefined where the socket broke.
- * Held by slow: "C44 a head of which comes"; framing: "C43 a head without end"; framing: "C42 what
+ * Held by slow: "C44 the suite"; conformance: "C43 a target or a header block"; framing: "C42 what
  * is no HTTP"; pipelining: "C52 an error behind a good request".
  */
 function failureOf(error: ClientError): PetstoreError | undefined {
@@ -185,7 +185,7 @@ const restOfRequestLine = /^[!#$%&'*+.^_`|~\w-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n/
 /**
  * Whether the line would be a request if its method were known. The parser stops within a method
  * that it does not know, or at the space behind it. A line that comes in pieces is garbage.
- * Held by paths: "C18 an unknown method token".
+ * Held by conformance: "C18 a method that nobody knows".
  */
 function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientError): boolean {
   // The parser knows the methods of RTSP, and refuses them at the version.

@@ -16,7 +16,7 @@ const policy =
  * @throws Error that names the package to install, with the code of Node's error
  */
 export function docsPlugin(): Plugin {
-  const page = fileURLToPath(new URL('../../page/', import.meta.url));
+  const page = fileURLToPath(new URL('../../src/plugins/page/', import.meta.url));
   const library = libraryFolder();
   const docs = readFileSync(`${page}docs.html`, 'utf8');
   // Swagger UI has 1.9 MB: browsers keep it for a day.

@@ -13,9 +13,7 @@ export const key = 'psk_test';
 
 /** What comes by npx, pinned. */
 export const programs = {
-  attw: '@arethetypeswrong/cli@0.18.5',
   prism: '@stoplight/prism-cli@5.14.2',
-  publint: 'publint@0.3.25',
   redocly: '@redocly/cli@2.77.0',
   spectral: '@stoplight/spectral-cli@6.16.3',
 } as const;

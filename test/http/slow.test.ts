@@ -4,7 +4,8 @@ import { createServer, connect as connectSocket, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
-import { atEnd, type Ending } from '../support/at-end.js';
+import { atEnd } from '../support/at-end.js';
+import { verifyPetstore, type Verdict } from '../../dist/conformance/index.js';
 import {
   createPetstore,
   jsonReply,
@@ -16,8 +17,8 @@ import {
 } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
 import { HeadEnds, UnsentBytes } from '../../dist/http/wire.js';
-import { assertError, Client, header } from '../support/client.js';
-import { ask, behindBalancer, bytesOf, key, start } from '../support/fixture.js';
+import { assertError, Client } from '../support/client.js';
+import { behindBalancer, bytesOf, key, start } from '../support/fixture.js';
 import { newCertificate } from '../support/certificate.js';
 
 /**
@@ -29,94 +30,19 @@ function assertAbout(ms: number, seconds: number): void {
 }
 
 describe('C44 times', { concurrency: true }, () => {
-  const open = async (t: Ending): Promise<{ client: Client; port: number; since: number }> => {
+  test('C44 the suite, with what it waits for', async (t) => {
     const { port } = await start(t);
-    const client = await Client.connect(port);
-    atEnd(t, () => client.destroy());
-    return { client, port, since: performance.now() };
-  };
-
-  test('C44 a silent connection is closed within 11 s, without a word', async (t) => {
-    const { client, since } = await open(t);
-    await client.closed();
-    assertAbout(performance.now() - since, 10);
-  });
-
-  for (const [what, begin] of [
-    ['no byte of the rest', 'GET /v1/pets HTTP/1.1\r\nHost: a\r\n'],
-    ['half a request line', 'GE'],
-    ['nothing but line ends', '\r\n\r\n'],
-    ['an HTTP/0.9 line', 'GET /\r\n'],
-  ] as const) {
-    test(`C44 a head of which comes ${what} answers 408 after 10 s`, async (t) => {
-      const { client, since } = await open(t);
-      client.send(begin);
-      const answer = await client.answer();
-      assertError(answer, 408, 'request_timeout');
-      assert.equal(header(answer, 'Connection'), 'close');
-      assertAbout(performance.now() - since, 10);
-      await client.closed();
-    });
-  }
-
-  test('C44 a head that comes byte by byte, but too slowly, answers 408 after 10 s', async (t) => {
-    const { client, since } = await open(t);
-    client.send('GET /v1/pets HTTP/1.1\r\nX: ');
-    while (client.rest === '' && performance.now() - since < 14_000) {
-      client.send('a');
-      await sleep(200);
-    }
-    assertError(await client.answer(), 408, 'request_timeout');
-    assertAbout(performance.now() - since, 10);
-  });
-
-  test('C44 the next head on a kept connection has 10 s as well, while waiting for it takes none', async (t) => {
-    const { client } = await open(t);
-    client.send(bytesOf('GET', '/v1/pets'));
-    const first = await client.answer();
-    assert.match(header(first, 'Keep-Alive') ?? '', /^timeout=72$/);
-    await sleep(3_000);
-    const since = performance.now();
-    client.send('GET /v1/pets HTTP/1.1\r\n');
-    assertError(await client.answer(), 408, 'request_timeout');
-    assertAbout(performance.now() - since, 10);
-  });
-
-  test('C44 a kept connection is still there after 12 s', async (t) => {
-    const { client } = await open(t);
-    client.send(bytesOf('GET', '/v1/pets'));
-    await client.answer();
-    await sleep(12_000);
-    client.send(bytesOf('GET', '/v1/pets'));
-    assert.equal((await client.answer()).status, 200);
-  });
-
-  for (const [what, framing, piece] of [
-    ['declared', 'Content-Length: 60000', 'x'],
-    ['streamed', 'Transfer-Encoding: chunked', '1\r\nx\r\n'],
-  ] as const) {
-    test(`C44 a ${what} body that is not there after 30 s answers 408, and nothing is stored`, async (t) => {
-      const { client, port, since } = await open(t);
-      client.send(bytesOf('POST', '/v1/pets', { headers: [framing] }));
-      while (client.rest === '' && performance.now() - since < 34_000) {
-        client.send(piece);
-        await sleep(500);
-      }
-      assertError(await client.answer('POST'), 408, 'request_timeout');
-      assertAbout(performance.now() - since, 30);
-      assert.equal((await ask(port, 'GET', '/v1/pets')).body, '[]');
-    });
-  }
-
-  test('C44 a body that takes its time, but less, is stored', async (t) => {
-    const { client } = await open(t);
-    const bytes = bytesOf('POST', '/v1/pets', { body: '{"name":"slow","categoryId":1}' });
-    client.send(bytes.slice(0, -8));
-    for (const byte of bytes.slice(-8)) {
-      await sleep(1_500);
-      client.send(byte);
-    }
-    assert.equal((await client.answer('POST')).status, 201);
+    const wrong: Verdict[] = [];
+    for await (const verdict of verifyPetstore({
+      url: `http://127.0.0.1:${port}`,
+      key,
+      slow: true,
+    }))
+      if (verdict.outcome === 'failed' || verdict.number === 'C44') wrong.push(verdict);
+    assert.deepEqual(
+      wrong.map(({ number, outcome, failure }) => [number, outcome, failure]),
+      [['C44', 'passed', undefined]],
+    );
   });
 
   test('C44 requests whose answers are read 12 s late are all answered: their heads waited for us', async (t) => {

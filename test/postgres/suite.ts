@@ -12,16 +12,7 @@ import { adminUrl } from './database.js';
  * ends, certificates.
  */
 const ofHttpAlone = [
-  ...[
-    'connections',
-    'drain',
-    'early-answers',
-    'expectations',
-    'framing',
-    'generated',
-    'options',
-    'plugins',
-  ],
+  ...['connections', 'drain', 'early-answers', 'framing', 'generated', 'options', 'plugins'],
   ...['properties', 'slow', 'stopping', 'tls', 'unread'],
 ];
 /** What asks a petstore within the process, without servers between. */
@@ -39,7 +30,7 @@ export async function passHttpSuite(t: Ending, storage: 'postgres' | 'servers'):
   const left = [...ofHttpAlone, inProcess];
   const names =
     storage === 'postgres'
-      ? [inProcess + suffix]
+      ? [inProcess, 'conformance'].map((name) => name + suffix)
       : all.filter((file) => !left.includes(file.slice(0, -suffix.length)));
   // One process for all files, so that they share its servers.
   const imports = names

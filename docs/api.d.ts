@@ -1,0 +1,933 @@
+// The public types of the package: the names of each entry, and all declarations that they are
+// made of, without comments. `make api` writes this file from what tsc made of src, and a test
+// compares the two: a change of the public types is seen as a change of this file.
+
+// petstore
+//   AcceptedRequest
+//   ByteString
+//   Commit
+//   CopyProgress
+//   CopyReport
+//   CopyTarget
+//   Deprecation
+//   Disk
+//   ErrorCode
+//   ErrorDetails
+//   FieldType
+//   FileFacts
+//   FileImport
+//   FileReport
+//   FileStorageOptions
+//   IdempotencyKeyUse
+//   ImportTarget
+//   JsonNumber
+//   JsonValue
+//   KeyEntry
+//   KeyRing
+//   LeftOutLine
+//   ListParameter
+//   ListParameters
+//   ListenOptions
+//   Listening
+//   Log
+//   LogLevel
+//   MemoryStorage
+//   MemoryStorageOptions
+//   OpenApiDocument
+//   OpenApiOperation
+//   OpenApiValue
+//   Operation
+//   OperationRequest
+//   PageQuery
+//   Pet
+//   PetDraft
+//   PetField
+//   PetQuery
+//   PetStatus
+//   PetStorage
+//   PetTexts
+//   Petstore
+//   PetstoreError
+//   PetstoreOptions
+//   Plugin
+//   PluginHost
+//   Query
+//   RecordKind
+//   Records
+//   Reply
+//   ReplyErrorCode
+//   ReplyEvent
+//   ReplySource
+//   RequestHead
+//   Route
+//   SalvageReport
+//   StoredText
+//   TextPage
+//   TextTarget
+//   Texts
+//   TlsPair
+//   VerifyKey
+//   Wrapper
+//   afterParameter
+//   checkDraft
+//   checkFile
+//   checkKeyUse
+//   checkQuery
+//   codeOf
+//   copyPets
+//   copyRecords
+//   createPetstore
+//   detailOf
+//   digestOfKey
+//   emptyReply
+//   errorCodes
+//   errorResponses
+//   fileImport
+//   fileRecordNames
+//   fileStorage
+//   fileTarget
+//   int64OfJsonNumber
+//   jsonContent
+//   jsonReply
+//   largestBodyBytes
+//   limitParameter
+//   listDocument
+//   makeFolders
+//   maxBodyValues
+//   memoryStorage
+//   nodeDisk
+//   pageReply
+//   parseDraft
+//   parseJson
+//   parsePage
+//   petFields
+//   petJson
+//   petStatuses
+//   readParameter
+//   reasonOf
+//   response
+//   salvageFile
+//   schemaRef
+//   syncFolder
+//   toByteString
+
+// petstore/conformance
+//   Level
+//   PetstoreUnderTest
+//   RuleFailure
+//   UnusableServer
+//   Verdict
+//   countRules
+//   levels
+//   testInsertOnce
+//   testPetstore
+//   testRecords
+//   testStorage
+//   verifyPetstore
+
+// petstore/plugins/cors
+//   CorsOptions
+//   corsPlugin
+
+// petstore/plugins/docs
+//   docsPlugin
+
+// petstore/plugins/faults
+//   FaultRule
+//   FaultsOptions
+//   faultsPlugin
+
+// petstore/plugins/metrics
+//   metricsPlugin
+
+// petstore/plugins/orders
+//   ordersPlugin
+
+// petstore/postgres
+//   Migration
+//   MissingTables
+//   PostgresPool
+//   PostgresStorageOptions
+//   migratePostgres
+//   postgresImport
+//   postgresRecordNames
+//   postgresStorage
+//   postgresTarget
+//   seedPostgres
+//   untilThere
+//   wantedUrl
+
+interface AcceptedRequest extends RequestHead {
+    readonly keyName: string | undefined;
+    readonly route: string;
+}
+
+type ByteString = string & {
+    readonly [bytes]: true;
+};
+
+type ClientEvents = Emitter<'error' | 'end', unknown> & Emitter<'notice', Notice>;
+
+type Closer = () => void | PromiseLike<void>;
+
+interface Commit {
+    readonly count: number;
+    readonly syncMilliseconds: number;
+}
+
+type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
+
+interface CopyReport {
+    readonly count: number;
+    readonly present: number;
+    readonly sha256: string;
+}
+
+interface CopyTarget {
+    readonly open: () => Promise<PetStorage>;
+    readonly openTarget: (records?: string) => Promise<TextTarget>;
+}
+
+interface CorsOptions {
+    readonly origins: readonly string[];
+}
+
+interface Deprecation {
+    readonly since: number;
+    readonly sunset: number;
+    readonly successor: string;
+}
+
+type Disk = typeof nodeDisk;
+
+type DocumentChange = (document: OpenApiDocument) => void;
+
+interface Emitter<Event, Value> {
+    on(event: Event, listener: (value: Value) => void): unknown;
+    removeListener(event: Event, listener: (value: Value) => void): unknown;
+}
+
+type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
+
+interface ErrorDetails {
+    readonly headers?: readonly string[];
+    readonly cause?: unknown;
+}
+
+interface FaultRule {
+    readonly method?: string;
+    readonly path?: string;
+    readonly fault: string;
+    readonly times?: number;
+    readonly skip?: number;
+}
+
+interface FaultsOptions {
+    readonly rules?: readonly FaultRule[];
+}
+
+interface FieldType<Value> {
+    readonly rule: string;
+    readonly read: (json: JsonValue) => Value | undefined;
+    readonly programRule: string;
+    readonly is: (value: unknown) => boolean;
+    readonly write: (value: unknown) => string;
+    readonly pattern: (lastByte: string) => string;
+    readonly schema: Readonly<Record<string, string | readonly string[]>>;
+}
+
+type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
+
+interface FileImport extends ImportTarget {
+    readonly isEmpty: boolean;
+}
+
+interface FileReport {
+    readonly verdict: 'sound' | 'torn' | 'damaged';
+    readonly problem: Problem | undefined;
+    readonly animals: number;
+    readonly byStatus: Readonly<Record<PetStatus | 'none', number>>;
+    readonly idempotencyKeys: number;
+    readonly commits: number;
+    readonly bytes: number;
+    readonly committedBytes: number;
+    readonly tornBytes: number;
+}
+
+type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
+
+type HeaderMaker = (request: RequestHead) => readonly string[];
+
+type HeaderWords = Readonly<Record<string, string>>;
+
+interface IdempotencyKeyUse {
+    readonly key: string;
+    readonly body: string;
+    readonly at: number;
+}
+
+interface ImportTarget {
+    readonly start: number;
+    add(drafts: readonly PetDraft[]): Promise<number>;
+    close(): Promise<void>;
+}
+
+interface JournalOptions {
+    readonly log?: Log;
+    readonly clock?: () => number;
+    readonly disk?: Disk;
+    readonly mend?: string;
+}
+
+class JsonNumber {
+    readonly text: string;
+    constructor(text: string);
+}
+
+type JsonValue = null | boolean | string | JsonNumber | readonly JsonValue[] | ReadonlyMap<string, JsonValue>;
+
+interface KeyEntry {
+    readonly name: string;
+    readonly digest: Buffer;
+    readonly expiresAt?: number;
+}
+
+class KeyRing {
+    #private;
+    constructor(entries: readonly KeyEntry[], clock: () => number);
+    verify(token: string): string | undefined;
+}
+
+interface LeftOutLine {
+    readonly line: number;
+    readonly animal?: bigint;
+    readonly what: string;
+}
+
+type Level = (typeof levels)[number];
+
+interface ListParameter<Value> {
+    readonly name: string;
+    readonly read: (text: string) => Value | undefined;
+    readonly refusal: PetstoreError;
+    readonly describe: (things: string) => string;
+    readonly schema: OpenApiValue;
+}
+
+type ListParameters<Asked> = {
+    readonly [Name in keyof Asked]-?: ListParameter<Exclude<Asked[Name], undefined>>;
+};
+
+interface ListenOptions {
+    readonly port?: number;
+    readonly host?: string;
+    readonly tls?: TlsPair;
+}
+
+interface Listening {
+    readonly url: string;
+    readonly port: number;
+    readonly setTls: (tls: TlsPair) => void;
+}
+
+type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;
+
+type LogLevel = 'info' | 'warn' | 'error';
+
+interface MemoryStorage extends PetStorage {
+    reset(): Promise<void>;
+}
+
+interface MemoryStorageOptions {
+    readonly pets?: Iterable<PetDraft>;
+}
+
+interface Migration {
+    readonly from: number;
+    readonly to: number;
+}
+
+class MissingTables extends PetstoreError {
+}
+
+type Notice = Readonly<Partial<Record<'severity' | 'message' | 'routine', string | undefined>>>;
+
+interface OpenApiDocument {
+    [name: string]: OpenApiValue;
+    readonly components: {
+        readonly schemas: {
+            [name: string]: OpenApiValue;
+        };
+        readonly securitySchemes: OpenApiValue;
+    };
+    readonly tags: {
+        readonly name: string;
+        readonly description: string;
+    }[];
+}
+
+type OpenApiMap = {
+    readonly [name: string]: OpenApiValue;
+};
+
+interface OpenApiOperation {
+    readonly [name: string]: OpenApiValue;
+    readonly operationId: string;
+    readonly responses: OpenApiMap;
+}
+
+type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
+
+interface Operation {
+    readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
+    readonly readsBody?: boolean;
+    readonly document?: OpenApiOperation;
+}
+
+interface OperationRequest {
+    readonly method: string;
+    readonly params: Params;
+    readonly query: Query;
+    readonly body: string;
+    readonly keyName: string | undefined;
+    readonly idempotencyKey: string | undefined;
+    readonly basePath: string;
+    readonly lacksSlash: boolean;
+}
+
+interface PageQuery {
+    readonly limit: number;
+    readonly after?: bigint | undefined;
+}
+
+type Params = Readonly<Record<string, string>>;
+
+interface Pet extends PetDraft {
+    readonly id: bigint;
+}
+
+type PetDraft = Values<typeof requiredFields> & Partial<Values<typeof optionalFields>>;
+
+interface PetField {
+    readonly name: string;
+    readonly type: FieldType<unknown>;
+    readonly isRequired: boolean;
+    readonly key: string;
+}
+
+interface PetQuery extends PageQuery {
+    readonly status?: PetStatus | undefined;
+}
+
+type PetStatus = (typeof petStatuses)[number];
+
+interface PetStorage {
+    readonly durable: boolean;
+    readonly size?: number | undefined;
+    readonly waiting?: number | undefined;
+    onCommit?(watcher: (commit: Commit) => void): void;
+    insert(draft: PetDraft): Promise<Pet>;
+    insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
+    get(id: bigint): Promise<Pet | undefined>;
+    list(query: PetQuery): Promise<readonly Pet[]>;
+    ready?(): Promise<void>;
+    reset?(): Promise<void>;
+    onReset?(watcher: () => void): void;
+    close(): Promise<void>;
+    readonly texts?: PetTexts;
+    records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
+}
+
+interface PetTexts extends Texts<PetDraft, PetQuery> {
+    insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
+}
+
+interface Petstore {
+    readonly handler: (request: IncomingMessage, response: ServerResponse, next?: (error: unknown) => void) => void;
+    readonly fetch: {
+        (request: Request | string | URL, init?: RequestInit): Promise<Response>;
+        (request: Request, server: object): Promise<Response>;
+    };
+    readonly listen: (options?: ListenOptions) => Promise<Listening>;
+    readonly drain: () => void;
+    readonly close: () => Promise<void>;
+    readonly storage: PetStorage;
+}
+
+class PetstoreError extends Error {
+    #private;
+    readonly name = "PetstoreError";
+    readonly code: ErrorCode;
+    readonly status: number | undefined;
+    readonly headers: readonly string[];
+    constructor(code: ErrorCode, message: string, details?: ErrorDetails);
+    get body(): string;
+}
+
+interface PetstoreOptions {
+    readonly keys: readonly string[] | VerifyKey;
+    readonly storage?: PetStorage;
+    readonly clock?: () => number;
+    readonly plugins?: readonly Plugin[];
+    readonly log?: Log;
+    readonly maxBodyBytes?: number;
+    readonly baseUrl?: string;
+    readonly stagingBaseUrl?: string;
+}
+
+interface PetstoreUnderTest {
+    readonly url: string | URL;
+    readonly key: string;
+    readonly level?: Level;
+    readonly slow?: boolean;
+}
+
+class Pieces {
+    readonly parts: readonly ByteString[];
+    readonly length: number;
+    constructor(parts: readonly ByteString[]);
+    toString(): ByteString;
+}
+
+interface Place {
+    readonly line: number;
+    readonly byte: number;
+}
+
+type Plugin = (host: PluginHost) => void | PromiseLike<void>;
+
+interface PluginHost {
+    route(route: Route): void;
+    addHeaders(make: HeaderMaker): void;
+    around(wrapper: Wrapper): void;
+    onReply(watcher: ReplyWatcher): void;
+    describe(change: DocumentChange): void;
+    waitFor(opening: PromiseLike<unknown>): void;
+    onClose(close: Closer): void;
+    readonly storage: PetStorage;
+    readonly clock: () => number;
+    readonly log: Log;
+}
+
+type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
+
+interface PostgresClient extends ClientEvents {
+    query(query: Query): Promise<{
+        readonly rows: readonly Row[];
+    }>;
+    release(destroy?: boolean): void;
+}
+
+interface PostgresPool extends PoolEvents {
+    connect(): Promise<PostgresClient>;
+    end(): Promise<void>;
+    readonly options?: {
+        readonly connectionTimeoutMillis?: number | null | undefined;
+    };
+}
+
+interface PostgresStorageOptions {
+    readonly log?: Log;
+    readonly maxConnections?: number;
+    readonly isSource?: boolean;
+}
+
+interface Problem extends Place {
+    readonly what: string;
+}
+
+interface Query {
+    text: string;
+    name?: string | undefined;
+    values: unknown[];
+    binary: boolean;
+    types: {
+        getTypeParser(): (bytes: Buffer | string) => ByteString;
+    };
+}
+
+class Query {
+    #private;
+    readonly text: string;
+    constructor(text: string);
+    get(name: string): string | undefined;
+}
+
+interface RecordKind<Draft> {
+    readonly json: (id: bigint, draft: Draft) => ByteString;
+    readonly parse: (json: ByteString) => {
+        readonly id: bigint;
+        readonly draft: Draft;
+    };
+}
+
+interface Records<Draft> extends Texts<Draft> {
+    insert(draft: Draft): Promise<StoredText>;
+    get(id: bigint): Promise<ByteString | undefined>;
+    list(query: PageQuery): Promise<TextPage>;
+    readonly opened: Promise<void>;
+}
+
+interface Reply {
+    readonly status: number;
+    readonly headers: readonly string[];
+    readonly body?: ByteString | Pieces;
+    readonly contentType?: string;
+    readonly cacheControl?: string;
+    readonly endsConnection?: boolean;
+    readonly cut?: 'drop' | 'truncate';
+}
+
+type ReplyErrorCode = keyof typeof errorCodes;
+
+interface ReplyEvent {
+    readonly method: string;
+    readonly route?: string;
+    readonly status: number;
+    readonly milliseconds: number;
+    readonly keyName?: string;
+}
+
+interface ReplySource {
+    readonly path: string;
+    readonly address?: string;
+}
+
+type ReplyWatcher = (event: ReplyEvent, source: ReplySource) => void;
+
+interface RequestHead {
+    readonly method: string;
+    readonly header: (name: string) => string | undefined;
+}
+
+interface Route {
+    readonly path: string;
+    readonly methods: Readonly<Record<string, Operation>>;
+    readonly deprecation?: Deprecation;
+}
+
+type Row = Readonly<Record<string, ByteString | null>>;
+
+interface RuleFailure {
+    readonly sent: string;
+    readonly came: string;
+    readonly expected: string;
+    readonly sentBytes: string;
+    readonly cameBytes: string;
+}
+
+interface SalvageReport {
+    readonly animals: number;
+    readonly missing: readonly {
+        readonly from: bigint;
+        readonly to: bigint;
+    }[];
+    readonly leftOut: readonly LeftOutLine[];
+}
+
+interface StoredText {
+    readonly id: bigint;
+    readonly json: ByteString;
+}
+
+interface TextPage {
+    readonly texts: readonly ByteString[];
+    readonly next?: bigint;
+}
+
+interface TextTarget {
+    adopt(texts: readonly StoredText[]): Promise<void>;
+    close(): Promise<void>;
+}
+
+interface Texts<Draft, Query extends PageQuery = PageQuery> {
+    insert(draft: Draft): StoredText | Promise<StoredText>;
+    get(id: bigint): ByteString | undefined | Promise<ByteString | undefined>;
+    list(query: Query): TextPage | Promise<TextPage>;
+}
+
+interface TlsPair {
+    readonly cert: string | Buffer;
+    readonly key: string | Buffer;
+}
+
+class UnusableServer extends Error {
+    readonly name = "UnusableServer";
+}
+
+type Values<Fields> = {
+    readonly [Name in keyof Fields]: Fields[Name] extends FieldType<infer Value> ? Value : never;
+};
+
+interface Verdict {
+    readonly number: string;
+    readonly sentence: string;
+    readonly chapter: string;
+    readonly cost: string;
+    readonly outcome: 'passed' | 'failed' | 'untried';
+    readonly reason?: string;
+    readonly failure?: RuleFailure;
+}
+
+type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
+
+type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
+
+const afterParameter: Readonly<ListParameter<bigint>>;
+
+const bytes: unique symbol;
+
+function checkDraft(draft: PetDraft, absent?: null): PetDraft;
+
+function checkFile(path: string): Promise<FileReport>;
+
+function checkKeyUse({ key, body, at }: IdempotencyKeyUse): void;
+
+function checkQuery({ limit, after }: PageQuery): void;
+
+function codeOf(thrown: unknown): string | undefined;
+
+function copyPets(from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport>;
+
+function copyRecords(name: string | undefined, from: PetStorage, to: CopyTarget, progress?: CopyProgress): Promise<CopyReport>;
+
+function corsPlugin({ origins }: CorsOptions): Plugin;
+
+function countRules(options: Pick<PetstoreUnderTest, 'level' | 'slow'>): number;
+
+function createPetstore(options: PetstoreOptions): Petstore;
+
+function detailOf(thrown: unknown): string;
+
+function digestOfKey(key: string): Buffer;
+
+function docsPlugin(): Plugin;
+
+function emptyReply(status: number, headers: readonly string[]): Reply;
+
+const errorCodes: Readonly<{
+    invalid_parameter: {
+        status: number;
+    };
+    invalid_json: {
+        status: number;
+    };
+    invalid_body: {
+        status: number;
+    };
+    bad_request: {
+        status: number;
+        endsConnection: true;
+    };
+    unauthorized: {
+        status: number;
+    };
+    not_found: {
+        status: number;
+    };
+    method_not_allowed: {
+        status: number;
+    };
+    request_timeout: {
+        status: number;
+        endsConnection: true;
+    };
+    idempotency_in_flight: {
+        status: number;
+        isRetryable: true;
+    };
+    content_too_large: {
+        status: number;
+        endsConnection: true;
+    };
+    unsupported_media_type: {
+        status: number;
+    };
+    expectation_failed: {
+        status: number;
+    };
+    idempotency_mismatch: {
+        status: number;
+    };
+    too_many_requests: {
+        status: number;
+    };
+    headers_too_large: {
+        status: number;
+        endsConnection: true;
+    };
+    internal_error: {
+        status: number;
+    };
+    not_implemented: {
+        status: number;
+    };
+    bad_gateway: {
+        status: number;
+    };
+    unavailable: {
+        status: number;
+        isRetryable: true;
+    };
+    gateway_timeout: {
+        status: number;
+    };
+}>;
+
+function errorResponses(codes: readonly (keyof typeof errors)[], headers?: HeaderWords): OpenApiMap;
+
+const errors: {
+    readonly invalid_parameter: readonly ['A parameter has an invalid value.'];
+    readonly invalid_body: readonly ['Body is missing required fields or contains invalid values.'];
+    readonly unauthorized: readonly ['API key missing or invalid.', {
+        readonly 'WWW-Authenticate': 'The bearer challenge.';
+    }];
+    readonly not_found: readonly ['The requested resource could not be found.'];
+    readonly request_timeout: readonly ['The request did not arrive in time.'];
+    readonly idempotency_in_flight: readonly ['The first request with this key is under way.', {
+        'Retry-After': string;
+    }];
+    readonly content_too_large: readonly ['Body is too large.'];
+    readonly unsupported_media_type: readonly ['Body is not JSON.', {
+        readonly Accept: 'application/json';
+    }];
+    readonly idempotency_mismatch: readonly ['The Idempotency-Key was used with another body.'];
+    readonly too_many_requests: readonly ['Too many requests came.', {
+        'Retry-After': string;
+    }];
+    readonly internal_error: readonly ['Something went wrong on the side of the server.'];
+    readonly bad_gateway: readonly ['A proxy had no valid answer of the server.'];
+    readonly unavailable: readonly ['The server cannot do this now.', {
+        'Retry-After': string;
+    }];
+    readonly gateway_timeout: readonly ['A proxy had no answer of the server in time.'];
+};
+
+function faultsPlugin({ rules: given }?: FaultsOptions): Plugin;
+
+function fileImport(path: string, source: string, options?: FileStorageOptions): Promise<FileImport>;
+
+function fileRecordNames(path: string, log?: Log): Promise<readonly string[]>;
+
+function fileStorage(path: string, options?: FileStorageOptions): Promise<PetStorage>;
+
+function fileTarget(path: string, records?: string): Promise<TextTarget>;
+
+function int64OfJsonNumber(number: string): bigint | undefined;
+
+function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
+
+function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
+
+const largestBodyBytes: number;
+
+const levels: readonly ['specification', 'http', 'full'];
+
+const limitParameter: Readonly<ListParameter<number>>;
+
+function listDocument<Asked>(operationId: string, tag: string, things: string, parameters: ListParameters<Asked>, content: OpenApiValue): OpenApiOperation;
+
+function makeFolders(disk: Disk, folder: string): Promise<void>;
+
+const maxBodyValues = 65536;
+
+function memoryStorage(options?: MemoryStorageOptions): MemoryStorage;
+
+function metricsPlugin(): Plugin;
+
+function migratePostgres(database: string | PostgresPool): Promise<Migration>;
+
+const nodeDisk: Readonly<{
+    write: (descriptor: number, bytes: Uint8Array) => Promise<number>;
+    datasync: typeof fs.fdatasync.__promisify__;
+    append: (descriptor: number, bytes: Uint8Array) => Promise<number>;
+    appendFlags: number;
+    lockFlags: number;
+    lock: (descriptor: number, path: string) => Promise<void>;
+    open: (path: string, flags: number, mode: number) => Promise<number>;
+    close: typeof fs.close.__promisify__;
+    read: (descriptor: number, into: Uint8Array, position: number) => Promise<number>;
+    sync: typeof fs.fsync.__promisify__;
+    truncate: (descriptor: number, size: number) => Promise<void>;
+    factsOf: (descriptor: number) => Promise<FileFacts>;
+    factsAt: (path: string) => Promise<FileFacts>;
+    makeFolder: (path: string, mode: number) => Promise<void>;
+    remove: (path: string) => Promise<void>;
+}>;
+
+const optionalFields: {
+    status: FieldType<"available" | "pending" | "sold">;
+};
+
+function ordersPlugin(): Plugin;
+
+function pageReply(path: string, asked: PageQuery, { texts, next }: TextPage): Reply;
+
+function parameter(place: 'path' | 'query' | 'header', name: string, description: string, schema: OpenApiValue): {
+    name: string;
+    in: "header" | "path" | "query";
+    required: boolean;
+    description: string;
+    schema: OpenApiValue;
+};
+
+function parseDraft(value: JsonValue, what?: string): PetDraft;
+
+function parseJson(byteString: string, maxValues?: number): JsonValue;
+
+function parsePage(query: Query): PageQuery;
+
+const petFields: readonly PetField[];
+
+function petJson(id: bigint, draft: PetDraft): ByteString;
+
+const petStatuses: readonly ["available", "pending", "sold"];
+
+function postgresImport(url: string, source: string, log: Log): Promise<ImportTarget>;
+
+function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]>;
+
+function postgresStorage(database: string | PostgresPool, options?: PostgresStorageOptions): Promise<PetStorage>;
+
+function postgresTarget(url: string, records?: string): Promise<TextTarget>;
+
+function readParameter<Value>(query: Query, { name, read, refusal }: ListParameter<Value>): Value | undefined;
+
+function reasonOf(thrown: unknown): string;
+
+const requiredFields: {
+    name: FieldType<string>;
+    categoryId: FieldType<bigint>;
+};
+
+function response(description: string, content: OpenApiValue, headers?: HeaderWords): OpenApiValue;
+
+function salvageFile(path: string, outPath: string): Promise<SalvageReport>;
+
+function schemaRef(name: string): OpenApiValue;
+
+function seedPostgres(url: string, drafts: readonly PetDraft[], log: Log): Promise<boolean>;
+
+function syncFolder(disk: Disk, folder: string): Promise<void>;
+
+function testInsertOnce({ open, }: {
+    readonly open: () => PetStorage | Promise<PetStorage>;
+}): void;
+
+function testPetstore(options: PetstoreUnderTest): void;
+
+function testRecords({ open, }: {
+    readonly open: () => PetStorage | Promise<PetStorage>;
+}): void;
+
+function testStorage({ open, }: {
+    readonly open: () => PetStorage | Promise<PetStorage>;
+}): void;
+
+function toByteString(text: string): ByteString;
+
+function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value>;
+
+function verifyPetstore(options: PetstoreUnderTest): AsyncGenerator<Verdict>;
+
+function wantedUrl(text: string): string | undefined;

