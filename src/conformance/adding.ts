@@ -163,7 +163,7 @@ async function expectAnyCharacter(server: Server): Promise<void> {
 async function refuseKeys(server: Server): Promise<void> {
   const line = 'Idempotency-Key: secret';
   const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'secret, secret'];
-  values.push('secret'.repeat(43), 'secret'.repeat(1000));
+  values.push(`secret${'k'.repeat(250)}`, 'secret'.repeat(1000));
   for (const lines of [
     ...values.map((value) => [`Idempotency-Key: ${value}`]),
     [line, line],

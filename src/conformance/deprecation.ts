@@ -34,7 +34,7 @@ export const deprecation: Chapter = {
           expectHeader(answer, 'Link', /^<[^>]*\/pets>; rel="successor-version"$/, link);
         }
 
-        for (const path of ['/pets', `${pet}/owner`, '/pets/']) {
+        for (const path of ['/pets', `${pet}/owner`, '/petz']) {
           const answer = await server.request('GET', path);
           for (const name of ['Deprecation', 'Sunset'])
             expect(answer, headerOf(answer, name) === undefined, `no ${name} elsewhere`, name);

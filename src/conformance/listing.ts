@@ -183,7 +183,6 @@ export const listing: Chapter = {
         await refuseQueries(server, [
           'limit=5&limit=5',
           'limit=5&limit=6',
-          'limit=5&%6cimit=5',
           'limit=5&x=1&limit=',
           'limit=5&limit',
           'status=sold&status=sold',

@@ -143,6 +143,8 @@ export const paths: Chapter = {
         );
         await expectNotFoundKeyless(server, [`${base}/%zz`]);
         const queries = ['%zz', 'limit=%', 'limit=5%3', 'x=%ff', '%=1', 'limit=5&x=%C0%80'];
+        // A name that is escaped is the same name.
+        queries.push('limit=%30', '%6cimit=0');
         const requests = queries.map((query) => server.request('GET', `/pets?${query}`));
         await server.expectErrors(400, 'invalid_parameter', requests);
         const adding = await server.request('POST', '/pets?%zz', { body: 'no JSON' });
