@@ -19,6 +19,7 @@ import type { Log } from '../log.js';
 import { isPetStatus } from '../pet.js';
 import type { IdempotencyKeyUse, PetQuery, PetStorage, ReadQuery, TextPage } from '../storage.js';
 import { ignore, stateOf, type Connections } from './connections.js';
+import type { Row } from './driver.js';
 import * as sql from './tables.js';
 import { writerTo, type Added, type Batch, type WaitingRecord } from './writer.js';
 
@@ -178,6 +179,19 @@ export async function readLastId(connections: Connections, table: sql.Table): Pr
   return BigInt(row?.['last_id'] ?? 0);
 }
 
+/** The id that a text begins with, as our own do; undefined for a text that begins otherwise. */
+function idOf(text: string): bigint | undefined {
+  const digits = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(text)?.[1];
+  return digits === undefined ? undefined : BigInt(digits);
+}
+
+/** @throws PetstoreError `storage_damaged` for a text that says another id than its row has. */
+function checkId({ digits, json }: Row): void {
+  const id = idOf(json ?? '');
+  if (id !== undefined && String(id) !== digits)
+    throw new PetstoreError('storage_damaged', `The text of record ${digits} says the id ${id}.`);
+}
+
 /** Reads records by their ids, and pages of them. */
 function readerOf(connections: Connections, table: sql.Table) {
   let isClosed = false;
@@ -268,8 +282,8 @@ function readerOf(connections: Connections, table: sql.Table) {
     return reading;
   }
 
-  /** Reads a page in one answer; undefined where a text is long, or the last id cannot be read. */
-  async function readShortPage({ after, limit, status }: PetQuery) {
+  /** Reads a page in one answer; undefined where a text is long, or the last id is in doubt. */
+  async function readShortPage({ after = 0n, limit, status }: PetQuery) {
     // One text more says whether there is a next page.
     const select = table.selectPage(limit + 1, status);
     const isPrepared = preparedLimits.includes(limit);
@@ -279,11 +293,14 @@ function readerOf(connections: Connections, table: sql.Table) {
     if (texts.includes(sql.tooLong)) return undefined;
     if (texts.length <= limit) return { texts };
 
-    // A text that was changed by hand may begin otherwise.
-    const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
-    return lastId === undefined
-      ? undefined
-      : { texts: texts.slice(0, limit), next: BigInt(lastId) };
+    // A text that was changed by hand may begin otherwise, or say an id that is not its own, which
+    // would lead back or over others.
+    const near = [after, ...texts.slice(-3).map(idOf)];
+    const isInOrder = near.every(
+      (id, at) => id !== undefined && (at === 0 || id > (near[at - 1] ?? id)),
+    );
+    const next = near.at(-2);
+    return isInOrder && next ? { texts: texts.slice(0, limit), next } : undefined;
   }
 
   /** Reads a page answer by answer, each in the time of a statement; a slow one ends early. */
@@ -299,6 +316,7 @@ function readerOf(connections: Connections, table: sql.Table) {
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);
+      rows.forEach(checkId);
       const last = rows[found.length - 1]?.['digits'];
       if (rows.length === found.length || !last) return { texts };
 
