@@ -163,7 +163,8 @@ class RequestService {
       const head = message.readHead();
 
       const { path, query } = splitTarget(message.target);
-      const match = routes.find(method, path);
+      const basePath = this.#basePathOf(message);
+      const match = routes.find(method, path, basePath);
       resource = match.resource;
 
       const operation = resource.operations.get(method);
@@ -192,7 +193,7 @@ class RequestService {
         body,
         keyName,
         idempotencyKey: head.idempotencyKey,
-        basePath: this.#basePathOf(message),
+        basePath,
         lacksSlash: message.lacksSlash === true,
       };
       const reply = await hooks.handle(operation, request, message, resource.path);

@@ -116,12 +116,15 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   if (basePath === '/v1' || !headers.some(isLink)) return reply;
 
   const moved = headers.map((text, at) =>
-    at % 2 === 1 && isLink(headers[at - 1])
-      ? text.replace(/(?<=^|<)\/v1(?=\/)/g, () => basePath)
-      : text,
+    at % 2 === 1 && isLink(headers[at - 1]) ? linkBelow(basePath, text) : text,
   );
 
   return { ...reply, headers: moved };
+}
+
+/** A path, or paths in angle brackets, moved from `/v1` to another path. */
+export function linkBelow(basePath: string, link: string): string {
+  return link.replace(/(?<=^|<)\/v1(?=\/)/g, () => basePath);
 }
 
 /**

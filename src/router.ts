@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
-import { emptyReply, type Reply } from './reply.js';
+import { emptyReply, linkBelow, type Reply } from './reply.js';
 import { decoded, type Query } from './request.js';
 
 /** A request that passed every check before its handler. */
@@ -166,9 +166,10 @@ export class Routes {
 
   /**
    * Finds what a path leads to, whatever the method; `OPTIONS *` is of the whole server.
+   * @param basePath What stands for `/v1` in messages (C56).
    * @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35).
    */
-  find(method: string, path: string): Match {
+  find(method: string, path: string, basePath: string): Match {
     if (!knownMethods.has(method)) throw notImplemented;
 
     const match = method === 'OPTIONS' && path === '*' ? wholeServer : this.#match(path);
@@ -178,7 +179,7 @@ export class Routes {
     if (deprecation !== undefined && isGone(deprecation, this.#clock()))
       throw new PetstoreError(
         'not_found',
-        `This path is no longer available; use GET ${deprecation.successor}.`,
+        `This path is no longer available; use GET ${linkBelow(basePath, deprecation.successor)}.`,
       );
     return match;
   }

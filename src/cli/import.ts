@@ -32,6 +32,9 @@ const pieceBytes = 2 ** 16;
 /** The longest line. A line longer than `pieceBytes` is a piece of its own. */
 const maxLineBytes = 2 ** 22;
 
+/** The longest file: Node finds no place in a longer buffer. */
+const maxFileBytes = 2 ** 31 - 1;
+
 /** The longest seed, all of which is one commit. */
 const maxSeedBytes = 2 ** 24;
 
@@ -124,9 +127,12 @@ export async function readSeed(path: string): Promise<Seed> {
  */
 async function readWhole(path: string, after: number): Promise<DraftFile> {
   const name = path === '-' ? 'standard input' : path;
-  const mend = 'name a file of JSON Lines, of at most 2 GiB, or - for standard input';
+  const mend = 'name a file of JSON Lines, or - for standard input; split what is over 2 GiB';
   const readBytes = () => (path === '-' ? buffer(process.stdin) : readFileSync(path));
   const bytes = await orRefuse(`${name} cannot be read`, mend, readBytes);
+  // Node itself refuses only a regular file.
+  if (bytes.length > maxFileBytes) refuse(`${name} is longer than 2 GiB; split it`);
+
   return { name, bytes, after, ignored: new Set() };
 }
 

@@ -171,7 +171,8 @@ ${optionsHelp().join('\n')}
 Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:
 ${pluginsHelp().join('\n')}
 
-Exit codes: 0 fine; ${failures}; ${refusals}; 70 an error in this program.
+Exit codes: 0 fine; ${failures}; ${refusals};
+70 an error in this program.
 ${ending}; SIGHUP reads the keys file and the TLS files again.
 
 Examples:

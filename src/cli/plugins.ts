@@ -55,23 +55,33 @@ export function pluginsHelp(): readonly string[] {
 }
 
 /**
- * Loads the plugins that `--plugin` names, and those that other options turn on: each once, by its
- * name.
+ * Loads the plugins that `--plugin` names, and those that other options turn on, by their names.
  *
- * @throws Refusal
+ * @throws Refusal, also where `--plugin` names one twice, be it by two names
  */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
+  const named = settings.list('--plugin');
   const wanted = [
     ...(settings.find('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
     ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
-    ...settings.list('--plugin'),
+    ...named,
   ];
 
   const plugins = new Map<string, Plugin>();
+  /** What `--plugin` has named: each of ours by its name, those of others themselves. */
+  const seen = new Set<string | Plugin>();
 
   for (const setting of wanted) {
+    const { text, from } = setting;
     const plugin = await load(setting, settings);
-    if (plugin !== undefined) plugins.set(setting.text, refusedByName(plugin, setting));
+    if (plugin === undefined) continue;
+
+    const identity = shipped.has(text) ? text : plugin;
+    if (seen.has(identity))
+      refuse(`${from} ${text} is a plugin that is there already; name it once`);
+    if (named.includes(setting)) seen.add(identity);
+
+    plugins.set(text, refusedByName(plugin, setting));
   }
 
   return plugins;
@@ -132,8 +142,9 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
     import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
 
-  const plugin = [module['default'], module['plugin']].find((value) => typeof value === 'function');
-  if (plugin !== undefined) return async (host) => void (await plugin(host));
+  const isPlugin = (value: unknown): value is Plugin => typeof value === 'function';
+  const plugin = [module['default'], module['plugin']].find(isPlugin);
+  if (plugin !== undefined) return plugin;
   refuse(
     `${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``,
   );

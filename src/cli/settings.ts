@@ -143,7 +143,7 @@ const options = {
   '--key': { value: 'KEY', about: 'with `verify`: an API key that the server takes' },
   '--level': {
     value: 'LEVEL',
-    about: 'with `verify`: specification, http, or full, the whole contract',
+    about: 'with `verify`: specification, http, or full',
     fallback: 'full',
   },
   '--slow': { about: 'with `verify`: try what takes half a minute too' },

@@ -352,17 +352,29 @@ async function reload(server: Server) {
 }
 
 /**
- * Logs every reply: no query, at most 19 segments of a path, and none that is a key or holds a
+ * Logs every reply: no query, at most 19 segments of a path, and none that are a key or hold a
  * `psk_` (C40).
  */
 function requestLog(format: LogFormat, verify: ApiKeys['verify']): Plugin {
-  const isKey = (text: string) => text.includes('psk_') || verify(text) !== undefined;
-  const shown = (segment: string) =>
-    [segment, querystring.unescape(segment)].some(isKey) ? '…' : segment;
+  const isKey = (text: string) =>
+    [text, querystring.unescape(text)].some(
+      (each) => each.includes('psk_') || verify(each) !== undefined,
+    );
+
+  const shown = (path: string) => {
+    const segments = path.split('/', 20).map((segment) => (isKey(segment) ? '…' : segment));
+
+    // A key that was not made here may hold slashes.
+    for (let from = 0; from < segments.length; from++)
+      for (let end = from + 2; end <= segments.length; end++)
+        if (isKey(segments.slice(from, end).join('/'))) segments.splice(from, end - from, '…');
+
+    return segments.join('/');
+  };
 
   return ({ log, onReply }) =>
     onReply(({ method, route, status, milliseconds, keyName: key }, { path: sent, address }) => {
-      const path = sent === route ? route : sent.split('/', 20).map(shown).join('/');
+      const path = sent === route ? route : shown(sent);
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (format === 'json')
         return log('info', 'request', { method, path, route, status, ms, key, address });

@@ -20,6 +20,7 @@ import type { Log } from '../log.js';
 import { isPetStatus } from '../pet.js';
 import type { IdempotencyKeyUse, PetQuery, PetStorage, TextPage } from '../storage.js';
 import { ignore, stateOf, type Connections } from './connections.js';
+import type { Row } from './driver.js';
 import * as sql from './tables.js';
 import { writerTo, type Added, type Batch } from './writer.js';
 
@@ -179,6 +180,19 @@ export async function readLastId(connections: Connections, table: sql.Table): Pr
   return BigInt(row?.['last_id'] ?? 0);
 }
 
+/** The id that a text begins with, as our own do; undefined for a text that begins otherwise. */
+function idOf(text: string): bigint | undefined {
+  const digits = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(text)?.[1];
+  return digits === undefined ? undefined : BigInt(digits);
+}
+
+/** @throws PetstoreError `storage_damaged` for a text that says another id than its row has. */
+function checkId({ digits, json }: Row): void {
+  const id = idOf(json ?? '');
+  if (id !== undefined && String(id) !== digits)
+    throw new PetstoreError('storage_damaged', `The text of record ${digits} says the id ${id}.`);
+}
+
 /** Reads records by their ids, and pages of them. */
 function readerOf(connections: Connections, table: sql.Table) {
   let isClosed = false;
@@ -271,9 +285,9 @@ function readerOf(connections: Connections, table: sql.Table) {
     return reading;
   }
 
-  /** Reads a page in one answer; undefined where a text is long, or the last id cannot be read. */
+  /** Reads a page in one answer; undefined where a text is long, or the last id is in doubt. */
   async function readShortPage(page: PetQuery) {
-    const { after, limit } = page;
+    const { after = 0n, limit } = page;
     // One text more says whether there is a next page.
     const select = table.selectPage({ ...page, limit: limit + 1 });
     const isPrepared = preparedLimits.includes(limit);
@@ -283,11 +297,14 @@ function readerOf(connections: Connections, table: sql.Table) {
     if (texts.includes(sql.tooLong)) return undefined;
     if (texts.length <= limit) return { texts };
 
-    // A text that was changed by hand may begin otherwise.
-    const lastId = /^\{"id":([1-9][0-9]{0,18})[,}]/.exec(texts[limit - 1] ?? '')?.[1];
-    return lastId === undefined
-      ? undefined
-      : { texts: texts.slice(0, limit), next: BigInt(lastId) };
+    // A text that was changed by hand may begin otherwise, or say an id that is not its own, which
+    // would lead back or over others.
+    const near = [after, ...texts.slice(-3).map(idOf)];
+    const isInOrder = near.every(
+      (id, at) => id !== undefined && (at === 0 || id > (near[at - 1] ?? id)),
+    );
+    const next = near.at(-2);
+    return isInOrder && next ? { texts: texts.slice(0, limit), next } : undefined;
   }
 
   /** Reads a page answer by answer, each in the time of a statement; a slow one ends early. */
@@ -304,6 +321,7 @@ function readerOf(connections: Connections, table: sql.Table) {
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);
+      rows.forEach(checkId);
       const last = rows[found.length - 1]?.['digits'];
       if (rows.length === found.length || !last) return { texts };
 

@@ -228,9 +228,14 @@ test('handler serves behind a wrapper like Express, under the path that it has l
 
 test('C56 links and servers begin with the mount path that a framework says in baseUrl, unless it is none', async (t) => {
   let baseUrl: unknown = '/shop';
-  const port = await embed(t, (handler) => (request: IncomingMessage, response: ServerResponse) => {
-    handler(Object.assign(request, { baseUrl }), response);
-  });
+  let now = Date.UTC(2026, 0);
+  const port = await embed(
+    t,
+    (handler) => (request: IncomingMessage, response: ServerResponse) => {
+      handler(Object.assign(request, { baseUrl }), response);
+    },
+    { clock: () => now },
+  );
   assert.equal(
     header(await ask(port, 'POST', '/v1/pets', { body }), 'Location'),
     '/shop/v1/pets/1',
@@ -243,6 +248,9 @@ test('C56 links and servers begin with the mount path that a framework says in b
     (await ask(port, 'GET', '/openapi.json')).body,
     /"servers":\[\{"url":"\/shop\/v1"\}\]/,
   );
+  now = Date.UTC(2030, 11, 6);
+  assert.match((await ask(port, 'GET', '/v1/pets/1')).body, /; use GET \/shop\/v1\/pets\./);
+  now = Date.UTC(2026, 0);
   for (baseUrl of ['', '//else.example', 'shop', '/a b', '/a/', 5, undefined]) {
     const answer = await ask(port, 'POST', '/v1/pets', { body });
     assert.match(header(answer, 'Location') ?? '', /^\/v1\/pets\/\d+$/, String(baseUrl));

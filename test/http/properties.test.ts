@@ -370,7 +370,7 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
         router.add({ path, methods: { GET: { handler: () => emptyReply(204, []) } } });
       const find = (path: string) => {
         try {
-          const { resource, params } = router.find('GET', path);
+          const { resource, params } = router.find('GET', path, '/v1');
           return { value: resource.path, params };
         } catch {
           return undefined;

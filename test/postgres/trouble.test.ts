@@ -792,6 +792,27 @@ describe('long animals', { skip: withoutDatabase() }, () => {
     }
   });
 
+  test('a page whose last text says the id of another is damage, and leads neither back nor over others', async (t) => {
+    const { url, storage } = await scene(t);
+    for (let count = 0; count < 4; count++) await storage.insert(rex);
+    const text = (id: number) => `{"id":${id},"name":"Tom","categoryId":1}`;
+    for (const id of [1, 2, 9]) {
+      await query(
+        url,
+        "UPDATE petstore_pets SET json = convert_to($1::text, 'UTF8') WHERE id = 3",
+        [text(id)],
+      );
+      await assert.rejects(async () => storage.texts?.list({ limit: 2, after: 1n }), {
+        code: 'storage_damaged',
+        message: `The text of record 3 says the id ${id}.`,
+      });
+    }
+    await query(url, "UPDATE petstore_pets SET json = convert_to($1::text, 'UTF8') WHERE id = 3", [
+      text(3),
+    ]);
+    assert.equal((await storage.texts?.list({ limit: 2, after: 1n }))?.next, 3n);
+  });
+
   test('of a key that was used with another body no animal comes, and of one with the same it does', async (t) => {
     const pool = new pg.Pool({ connectionString: await newDatabase(), max: 2 });
     atEnd(t, () => pool.end());

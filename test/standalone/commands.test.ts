@@ -312,6 +312,17 @@ describe('import FILE', { concurrency: 4 }, () => {
     );
   });
 
+  test('a file of over 2 GiB is refused in one line', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), '');
+    truncateSync(join(cwd, 'in.jsonl'), 2 ** 31);
+    assertRefused(
+      await command(['import', 'in.jsonl'], { cwd }),
+      2,
+      /greater than 2 GiB.*; split what is over 2 GiB$/m,
+    );
+  });
+
   test('of a file that changes between the checking and the adding, what was checked is added', async (t) => {
     const cwd = folder(t);
     const path = join(cwd, 'in.jsonl');

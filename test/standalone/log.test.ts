@@ -73,7 +73,7 @@ describe('the log', { concurrency: 4 }, () => {
         [serverFile, ...args, '--port', await freePort()],
         {
           cwd: folder(t),
-          env: { PETSTORE_API_KEYS: `${apiKey},of%41ll` },
+          env: { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` },
         },
       );
       atEnd(t, () => server.end('SIGKILL'));
@@ -90,9 +90,14 @@ describe('the log', { concurrency: 4 }, () => {
       await get(`/encoded/${encoded}`, apiKey);
       await get('/100%/of', apiKey);
       await get('/of%41ll', apiKey);
+      await get('/split/kept/in/parts/end', apiKey);
+      await get('/mixed/kept%2Fin/%70arts', apiKey);
       const { stdout } = await server.end();
-      assert.ok(![apiKey, encoded, 'of%41ll', '?'].some((text) => stdout.includes(text)), stdout);
-      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of'])
+      assert.ok(
+        ![apiKey, encoded, 'of%41ll', '?', 'kept'].some((text) => stdout.includes(text)),
+        stdout,
+      );
+      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of', '/split/…/end', '/mixed/…'])
         assert.ok(stdout.includes(shown), stdout);
     }
   });

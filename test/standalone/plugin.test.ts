@@ -105,6 +105,25 @@ describe('plugins', { concurrency: 4 }, () => {
     });
   }
 
+  test('a plugin that --plugin names twice, by one name or by two, is refused with exit 2', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'counting.mjs'), counting);
+    const url = pathToFileURL(join(cwd, 'counting.mjs')).href;
+    for (const [one, other] of [
+      ['./counting.mjs', './counting.mjs'],
+      ['./counting.mjs', url],
+      ['faults', 'faults'],
+    ] as const) {
+      const args = ['--plugin', one, '--plugin', other];
+      const ended = await command(args, { cwd, env: { ...env, PETSTORE_API_KEYS: apiKey } });
+      assertRefused(ended, 2, /^--plugin (.*) is a plugin that is there already; name it once$/m);
+      assert.ok(ended.stderr.includes(other), ended.stderr);
+    }
+    // What another option turns on may be named too.
+    const dev = await start(t, ['--dev', '--plugin', 'docs'], { cwd, env });
+    assert.equal((await fetch(`${dev.url}/docs`)).status, 200);
+  });
+
   test('PETSTORE_PLUGINS holds several with commas between', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'one.cjs'), named('/one'));
