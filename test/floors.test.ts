@@ -128,9 +128,11 @@ test('only the process reads the environment, listens to signals, writes to the 
   );
 });
 
-test('there is no runtime dependency; libraries are optional peers, and each plugin has its own export', () => {
+test('there is no runtime dependency, and those of development are pinned; libraries are optional peers, and each plugin has its own export', () => {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   assert.equal(manifest.dependencies, undefined);
+  for (const version of Object.values<string>(manifest.devDependencies))
+    assert.match(version, /^\d+\.\d+\.\d+$/);
   assert.deepEqual(Object.keys(manifest.peerDependencies).sort(), Object.values(libraries).sort());
   for (const name of Object.values(libraries))
     assert.deepEqual(manifest.peerDependenciesMeta[name], { optional: true });

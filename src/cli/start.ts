@@ -357,7 +357,7 @@ async function reload(server: Server) {
  */
 function requestLog(format: LogFormat, verify: ApiKeys['verify']): Plugin {
   const isKey = (text: string) =>
-    [text, querystring.unescape(text)].some(
+    [...new Set([text, querystring.unescape(text)])].some(
       (each) => each.includes('psk_') || verify(each) !== undefined,
     );
 
