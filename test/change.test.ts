@@ -68,7 +68,8 @@ const obeyed: readonly Edit[] = [
 
 /** The suites that know what an animal is; `change/added` tries what is new. */
 const suites = [
-  ...['http/adding', 'http/answers', 'http/conformance', 'http/generated', 'http/idempotency'],
+  ...['http/conformance', 'http/adding', 'http/answers', 'http/generated', 'http/idempotency'],
+  'http/properties',
   ...['storage/memory', 'storage/file', 'storage/once', 'storage/replay', 'storage/salvage'],
   ...['storage/start'],
   ...(withoutDatabase() === false ? ['postgres/storage'] : []),
