@@ -16,7 +16,7 @@ const libraries = Object.keys(manifest.peerDependencies);
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+)$/;
-const largest = { packed: 210_000, unpacked: 690_000, files: 145 };
+const largest = { packed: 225_000, unpacked: 750_000, files: 150 };
 
 interface Packed {
   readonly file: string;
