@@ -118,6 +118,7 @@
 //   UnusableServer
 //   Verdict
 //   countRules
+//   isPetstoreUrl
 //   levels
 //   testInsertOnce
 //   testPetstore
@@ -814,6 +815,8 @@ function fileStorage(path: string, options?: FileStorageOptions): Promise<PetSto
 function fileTarget(path: string, records?: string): Promise<TextTarget>;
 
 function int64OfJsonNumber(number: string): bigint | undefined;
+
+function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean;
 
 function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 

@@ -32,7 +32,7 @@ const pieceBytes = 2 ** 16;
 /** The longest line. A line longer than `pieceBytes` is a piece of its own. */
 const maxLineBytes = 2 ** 22;
 
-/** The longest file: Node finds no place in a longer buffer. */
+/** The longest file: `indexOf` of Node's Buffer answers no offset beyond this. */
 const maxFileBytes = 2 ** 31 - 1;
 
 /** The longest seed, all of which is one commit. */

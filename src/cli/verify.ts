@@ -1,6 +1,7 @@
 /** The `verify` command: tries the rules of the contract on a petstore that listens somewhere. */
 import {
   countRules,
+  isPetstoreUrl,
   levels,
   UnusableServer,
   verifyPetstore,
@@ -29,10 +30,17 @@ export const run: Run = async (settings, [address, ...others]) => {
   const key = settings.find('--key');
   if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server takes');
 
-  const parseUrl = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text);
+  const parseUrl = (text: string) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    return url && isPetstoreUrl(url) && url;
+  };
   const isKey = (text: string) => /^[!-~]+$/.test(text) && text;
   const options: PetstoreUnderTest = {
-    url: read({ text: address, from: 'URL' }, parseUrl, 'an address such as http://127.0.0.1:3000'),
+    url: read(
+      { text: address, from: 'URL' },
+      parseUrl,
+      'an address such as http://127.0.0.1:3000/v1, no more',
+    ),
     key: read(key, isKey, 'an API key, of visible ASCII characters'),
     level: readWord(settings.get('--level'), levels),
     slow: settings.find('--slow') !== undefined,

@@ -179,12 +179,13 @@ async function refuseKeys(server: Server): Promise<void> {
 /** Expects other requests to be answered as ever, whatever the header says. */
 async function expectKeysIgnored(server: Server): Promise<void> {
   const headers = ['Idempotency-Key: a b', 'Idempotency-Key: k'];
-  for (const [method, path, status] of [
-    ['GET', '/pets?limit=1', 200],
-    ['OPTIONS', '/pets', 204],
-    ['PUT', '/pets', 405],
-    ['GET', '/petz', 404],
+  for (const [method, path] of [
+    ['GET', '/pets?limit=1'],
+    ['OPTIONS', '/pets'],
+    ['PUT', '/pets'],
+    ['GET', '/petz'],
   ] as const) {
+    const { status } = await server.request(method, path);
     const answer = await server.request(method, path, { headers });
     expect(answer, answer.status === status, `${status}, as without Idempotency-Key`);
   }
@@ -526,7 +527,7 @@ export const adding: Chapter = {
         const animals = await Promise.all(Array.from({ length: 20 }, () => server.add()));
         const ids = animals.map(({ id }) => id);
         const came = `ids ${ids.join(', ')}`;
-        const { answer } = await server.add();
+        const { answer } = animals[0] ?? (await server.add());
         expect(answer, new Set(ids).size === ids.length, 'twenty different ids', came);
       },
       full: async (server) => {
@@ -559,13 +560,11 @@ export const adding: Chapter = {
             `${server.bytesOf('POST', '/pets', { headers })}${server.json({ name })}`,
           );
         });
-        const last = await server.add();
-        const between = (await server.listBehind(first.id)).filter(({ id }) => id < last.id);
-        const came = `${between.length} animals between two that were added`;
-        const isRight = between.every(
-          ({ members }) => JSON.stringify(members.get('name')) !== name,
-        );
-        expect(last.answer, isRight, 'nothing of the body of which a part came', came);
+        await server.add();
+        for (const { answer, members } of await server.listBehind(first.id)) {
+          const isRight = JSON.stringify(members.get('name')) !== name;
+          expect(answer, isRight, 'nothing of the body of which a part came', name);
+        }
       },
     },
     {

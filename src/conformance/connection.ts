@@ -2,13 +2,13 @@
  * A bare connection to the server under test: it sends the very bytes that it is given, and reads
  * answers by RFC 9112. Nothing between a rule and the wire repairs or refuses anything.
  */
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
 
 /** How long an answer, or the end of a connection, is waited for, in milliseconds. */
 const patienceMs = 10_000;
 
 /** More than any page has; a server that sends without end is no reason to fill the memory. */
-const mostBytes = 2 ** 27;
+const mostBytes = 2 ** 24;
 
 /** One answer of HTTP, as it came over the wire. */
 export interface Answer {
@@ -74,7 +74,11 @@ export class Connection {
 
     // This is imported only here, as Node's TLS is large, and most servers do without.
     const socket = isSecure
-      ? (await import('node:tls')).connect({ host, port, servername: host })
+      ? (await import('node:tls')).connect({
+          host,
+          port,
+          ...(isIP(host) === 0 && { servername: host }),
+        })
       : connect({ host, port, allowHalfOpen: true });
 
     await new Promise<void>((resolve, reject) => {
@@ -175,7 +179,9 @@ export class Connection {
     let body = '';
     for (let at = from; ; ) {
       const dataAt = await this.#until(deadline, () => this.#received.indexOf('\r\n', at) + 2, 1);
-      const size = Number.parseInt(this.#received.slice(at, dataAt), 16);
+      const [, digits] =
+        /^([0-9A-Fa-f]{1,8})[ \t]*(?:;|\r)/.exec(this.#received.slice(at, dataAt)) ?? [];
+      const size = Number.parseInt(digits ?? '', 16);
       if (Number.isNaN(size))
         throw new NoAnswer('a chunk without a size', this.#sent, this.#received);
       at = dataAt + size + 2;

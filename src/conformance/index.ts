@@ -7,6 +7,7 @@ export { testRecords } from './records.js';
 export { testStorage } from './storage.js';
 export {
   countRules,
+  isPetstoreUrl,
   testPetstore,
   UnusableServer,
   verifyPetstore,

@@ -1,4 +1,5 @@
 /** Keys: C36 to C41 of docs/contract.md. */
+import { randomUUID } from 'node:crypto';
 import type { Answer } from './connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
@@ -26,17 +27,20 @@ async function eachOperation(
   ].slice(0, (await server.isGetPetGone()) ? 2 : 3);
 }
 
-/** Values of Authorization that hold no key of the server, and which of them are Bearer's. */
+/** A key that no server has. */
+const noKey = `no-key-${randomUUID()}`;
+
+/** Values of Authorization of the scheme Bearer that hold no key of the server. */
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
 const wrongBearers = (key: string): readonly string[] => [
-  'Bearer no-such-key', 'bearer x', 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`,
+  `Bearer ${noKey}`, `bearer ${noKey}`, 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`,
   `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
-  `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`,
+  `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9',
 ];
 // biome-ignore format: as above.
 const otherSchemes = (key: string): readonly string[] => [
   `Basic ${Buffer.from(`${key}:`).toString('base64')}`, key, `Token ${key}`, `Bearer${key}`,
-  `Bearer:${key}`, `Bearer\t${key}`, 'Digest username="a"', '', `X Bearer ${key}`,
+  `Bearer:${key}`, 'Digest username="a"', '', `X Bearer ${key}`,
 ];
 
 /** Expects the challenge of an answer to a wrong key. */
@@ -90,6 +94,13 @@ export const keys: Chapter = {
       full: async (server) => {
         const challenge = 'Bearer realm="petstore"';
         const invalid = `${challenge}, error="invalid_token"`;
+        // These are longer, and odder, than some servers read a header.
+        const odd = [`Bearer ${'x'.repeat(9_000)}`, `Bearer\t${server.key}`];
+        for (const authorization of odd) {
+          const answer = await server.request('GET', '/pets', { authorization });
+          server.expectError(answer, 401, 'unauthorized');
+        }
+
         for (const authorization of wrongBearers(server.key))
           await expectChallenge(server, authorization, invalid);
         for (const authorization of otherSchemes(server.key)) {
@@ -131,10 +142,10 @@ export const keys: Chapter = {
         if (!(await server.isKeyNeeded())) untried('a request without a key to be refused', 'C36');
 
         const key = encodeURIComponent(server.key);
-        for (const name of ['access_token', 'api_key', 'key', 'authorization=Bearer%20']) {
-          const path = `/pets?${name}=${key}`;
+        for (const name of ['access_token=', 'api_key=', 'key=', 'authorization=Bearer%20']) {
+          const path = `/pets?${name}${key}`;
           const answer = await server.request('GET', path, { authorization: null });
-          server.expectError(answer, 401, 'unauthorized', `GET /pets?${name}=KEY`);
+          server.expectError(answer, 401, 'unauthorized', `GET /pets?${name}KEY`);
         }
       },
       full: async (server) => {
@@ -153,13 +164,16 @@ export const keys: Chapter = {
       sentence: 'a key is in no answer',
       cost: 'a key that was mistyped stands in the log of whoever logs errors',
       full: async (server) => {
-        const wrong = 'no-key-8c1f0f6e';
-        // A key of a few letters may be part of any word.
-        for (const key of [wrong, ...(server.key.length < 8 ? [] : [server.key])])
-          for (const path of ['/pets?limit=0', '/petz']) {
-            const answer = await server.request('GET', path, { authorization: `Bearer ${key}` });
-            expect(answer, !answer.came.includes(key), 'an answer that does not repeat the key');
-          }
+        for (const path of ['/pets?limit=0', '/petz']) {
+          const refused = await server.request('GET', path, { authorization: `Bearer ${noKey}` });
+          const what = 'an answer that does not repeat the key';
+          expect(refused, !refused.came.includes(noKey), what);
+
+          // A key may be a word that stands in any answer.
+          const answer = await server.request('GET', path);
+          const isWord = refused.came.includes(server.key);
+          expect(answer, isWord || !answer.came.includes(server.key), what);
+        }
       },
     },
     {

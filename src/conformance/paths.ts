@@ -123,8 +123,10 @@ export const paths: Chapter = {
         ];
         // What the path's own case does not tell apart has no other case.
         if (/[a-z]/.test(basePath)) targets.push(`${basePath.toUpperCase()}/pets`);
-        await expectNotFound(server, targets);
-        await expectNotFoundKeyless(server, targets);
+        // At the root of a server some of these begin without a slash, and are no targets (C42).
+        const paths = targets.filter((target) => target.startsWith('/'));
+        await expectNotFound(server, paths);
+        await expectNotFoundKeyless(server, paths);
       },
     },
     {
@@ -144,7 +146,8 @@ export const paths: Chapter = {
         await expectNotFoundKeyless(server, [`${base}/%zz`]);
         const queries = ['%zz', 'limit=%', 'limit=5%3', 'x=%ff', '%=1', 'limit=5&x=%C0%80'];
         // A name that is escaped is the same name.
-        queries.push('limit=%30', '%6cimit=0');
+        const plain = await server.request('GET', '/pets?limit=0');
+        if (plain.status === 400) queries.push('limit=%30', '%6cimit=0');
         const requests = queries.map((query) => server.request('GET', `/pets?${query}`));
         await server.expectErrors(400, 'invalid_parameter', requests);
         const adding = await server.request('POST', '/pets?%zz', { body: 'no JSON' });
@@ -170,8 +173,11 @@ export const paths: Chapter = {
           server.exchange(server.bytesTo('GET', `${origin}${server.basePath}${path}`));
         for (const origin of ['http://a:8080', 'HTTP://a', 'https://a', 'http://[::1]:80']) {
           expectList(await at(origin, '/pets?limit=1'));
-          server.expectError(await at(origin, '/pets?limit=0'), 400, 'invalid_parameter');
-          server.expectError(await at(origin, '/petz'), 404, 'not_found');
+          for (const path of ['/pets?limit=0', '/petz']) {
+            const { status } = await server.request('GET', path);
+            const answer = await at(origin, path);
+            expect(answer, answer.status === status, `${status}, as for the path alone`);
+          }
         }
         expectList(await at('http://user:password@a', '/pets'));
         server.expectError(await at('ftp://a', '/pets'), 404, 'not_found');

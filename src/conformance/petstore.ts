@@ -42,7 +42,7 @@ export interface PetstoreUnderTest {
 export interface Verdict {
   /** Its number in docs/contract.md, such as `C10`. */
   readonly number: string;
-  /** What holds, in a sentence without an end. */
+  /** What holds, in a sentence without its full stop. */
   readonly sentence: string;
   /** The heading that it stands under. */
   readonly chapter: string;
@@ -121,10 +121,15 @@ export function testPetstore(options: PetstoreUnderTest): void {
   });
 }
 
+/** Whether an address is one of HTTP, with nothing behind its path and no user in front. */
+export function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean {
+  return /^https?:$/.test(protocol) && `${username}${password}${search}${hash}` === '';
+}
+
 function serverOf({ url, key, level = 'full' }: PetstoreUnderTest): Server {
   const address = new URL(url);
-  if (!['http:', 'https:'].includes(address.protocol))
-    throw new TypeError(`url must begin with http: or https:, not ${address.protocol}`);
+  if (!isPetstoreUrl(address))
+    throw new TypeError('url must be an address such as http://127.0.0.1:3000/v1, no more');
   return new Server(address, key, level);
 }
 
@@ -133,9 +138,10 @@ async function refuseUnusable(server: Server): Promise<void> {
   const { href } = server.url;
   const answer = await server.request('GET', '/pets?limit=1').catch((error: unknown) => {
     const reason = error instanceof Mismatch ? error.came : reasonOf(error);
-    throw new UnusableServer(
-      `no server answers at ${href} (${reason}); start it, or give the address where it listens`,
-    );
+    const mend = /certificate|self.signed/i.test(reason)
+      ? 'name the certificate of who signed it in NODE_EXTRA_CA_CERTS'
+      : 'start it, or give the address where it listens';
+    throw new UnusableServer(`no server answers at ${href} (${reason}); ${mend}`);
   });
 
   const { status } = answer;
@@ -197,17 +203,17 @@ async function outcomeOf(rule: Rule, server: Server): Promise<Outcome> {
   }
 }
 
-/** @throws the error itself where it is one of this program */
+/** What shows that a rule does not hold; an error that nobody foresaw is shown as what came. */
 function failureOf(error: unknown): RuleFailure {
   if (error instanceof Mismatch) {
     const { sent, came, expected, exchange } = error;
     return { sent, came, expected, sentBytes: exchange.sent, cameBytes: exchange.came };
   }
-  if (!(error instanceof NoAnswer)) throw error;
-  const { message, sent, came } = error;
+
+  const { sent, came } = error instanceof NoAnswer ? error : { sent: '', came: '' };
   return {
     sent: summaryOf(sent),
-    came: message,
+    came: reasonOf(error),
     expected: 'an answer',
     sentBytes: sent,
     cameBytes: came,

@@ -8,7 +8,7 @@ export type Check = (server: Server) => Promise<void>;
 export interface Rule extends Readonly<Partial<Record<Level, Check>>> {
   /** Its number in docs/contract.md, such as `C10`. */
   readonly number: string;
-  /** What holds, in a sentence without an end. */
+  /** What holds, in a sentence without its full stop. */
   readonly sentence: string;
   /** What a user loses where it does not hold, in half a sentence. */
   readonly cost: string;

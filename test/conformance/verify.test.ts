@@ -56,6 +56,8 @@ test('verify refuses in one line what it cannot try: no server, a wrong key, ano
     [[url], /^`verify` needs --key KEY/],
     [[], /^`verify` needs one URL, such as/],
     [['ftp://a', '--key', key], /^URL must be an address such as .*, not "ftp:\/\/a"/],
+    [[`${url}/v1?limit=1`, '--key', key], /^URL must be an address/],
+    [[url.replace('//', '//user:secret@'), '--key', key], /^URL must be an address/],
     [[url, '--key', key, '--level', 'all'], /^--level must be one of specification, http, full/],
     [[url, '--key', 'a b'], /^--key must be an API key/],
   ] as const)
