@@ -67,11 +67,12 @@ function oneOf<Word extends string>(
   schema: FieldType<Word>['schema'],
 ): FieldType<Word> {
   const rule = `one of ${words.map((word) => `"${word}"`).join(', ')}`;
+  const known: ReadonlyMap<unknown, Word> = new Map(words.map((word) => [word, word]));
   return {
     rule,
-    read: (json) => words.find((word) => word === json),
+    read: (json) => known.get(json),
     programRule: rule,
-    is: (value) => words.some((word) => word === value),
+    is: (value) => known.has(value),
     write: (word) => `"${word}"`,
     pattern: () => `"(?:${words.join('|')})"`,
     schema,
