@@ -219,7 +219,10 @@ const wrongServers: readonly WrongServer[] = [
   {
     does: 'takes any key',
     breaks: ['C37'],
-    request: replaced(/^Authorization: Bearer no-key-[0-9a-f-]+/gim, `Authorization: Bearer ${key}`),
+    request: replaced(
+      /^Authorization: Bearer no-key-[0-9a-f-]+/gim,
+      `Authorization: Bearer ${key}`,
+    ),
   },
   {
     does: 'does not say how to authenticate',
