@@ -32,7 +32,9 @@ function facesOf(
 }
 
 const rules: StorageRules<'insertOnce'> = {
-  'a first insert is as any, a repeat answers its animal and keeps nothing': async (storage) => {
+  'a first insert is like one without a key; a repeat answers its animal and keeps nothing': async (
+    storage,
+  ) => {
     assert.deepEqual(await storage.insertOnce(rex, onceOf('a')), { id: 1n, ...rex });
     assert.deepEqual(await storage.insert(tom), { id: 2n, ...tom });
     for (const at of [undefined, 1_795_132_800_001])
