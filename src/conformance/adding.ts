@@ -13,6 +13,7 @@ import {
   isSameInt64,
   isSuccess,
   jsonOf,
+  membersOf,
   memberText,
   untried,
   type Animal,
@@ -595,8 +596,3 @@ export const adding: Chapter = {
     },
   ],
 };
-
-function membersOf(answer: Parameters<typeof jsonOf>[0]): Animal['members'] {
-  const json = jsonOf(answer);
-  return json instanceof Map ? json : new Map();
-}

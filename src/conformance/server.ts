@@ -175,9 +175,7 @@ export class Server {
    * @throws Untried where that fails
    */
   async listBehind(id: bigint, filter = ''): Promise<readonly Animal[]> {
-    if (id < 0n) throw new Untried('its ids are negative, which `after` cannot say');
-
-    const animals = await this.list(`?${filter}after=${id}`);
+    const animals = await this.list(`?${filter}${afterParameterOf(id)}`);
     const isBehind = animals.every((animal) => animal.id > id);
     return isBehind ? animals : untried('a page that begins behind `after`', 'C6');
   }
@@ -288,6 +286,22 @@ export function jsonOf(answer: Answer): JsonValue | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The members of a body that is an object; none of any other. */
+export function membersOf(answer: Answer): Animal['members'] {
+  const json = jsonOf(answer);
+  return json instanceof Map ? json : new Map();
+}
+
+/**
+ * The parameter of a list that begins behind an id.
+ *
+ * @throws Untried for a negative id, which `after` cannot say
+ */
+export function afterParameterOf(id: bigint): string {
+  if (id < 0n) throw new Untried('its ids are negative, which `after` cannot say');
+  return `after=${id}`;
 }
 
 /** The animals of a list, or the animal of any other body; what is none is left out. */
