@@ -127,7 +127,7 @@ export const allKinds: readonly Kind[] = [
 
 /** A byte now and then, for as long as anyone listens. */
 async function trickle(client: BareClient, start: string): Promise<void> {
-  for (client.send(start); !client.ended; client.send('x')) await wait(700);
+  for (client.send(start); !client.hasEnded; client.send('x')) await wait(700);
 }
 
 /**
@@ -174,7 +174,7 @@ export async function attack(
     const acting = Promise.resolve(act(client));
     acting.catch(() => undefined);
     if (told !== undefined) assertError(await client.answer('POST', goneMs + 60_000), ...told);
-    while (!client.ended) {
+    while (!client.hasEnded) {
       await wait(20);
       if (performance.now() - since > goneMs + 60_000) throw new Violation('never ended');
     }

@@ -141,8 +141,7 @@ async function showEverywhere(port: number, key: string): Promise<readonly strin
   const received: string[] = [];
   for (const bytes of requests) {
     const client = (await BareClient.connect(port)).send(bytes);
-    const { head, body } = await client.answer('POST', 10_000);
-    received.push(`${head}\r\n\r\n${body}`);
+    received.push((await client.answer('POST', 10_000)).came);
     client.destroy();
   }
   return received;

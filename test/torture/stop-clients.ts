@@ -107,7 +107,7 @@ export async function keepAdding(
 ): Promise<void> {
   const client = await BareClient.connect(port);
   share.onEnd(() => client.destroy());
-  for (let isNew = true; !client.ended; isNew = false) {
+  for (let isNew = true; !client.hasEnded; isNew = false) {
     const sent = randomDraft(share.random);
     client.send(addBytes(sent));
     const answer = await answerOrEnd(client, isNew);
@@ -145,7 +145,7 @@ async function answerOrEnd(client: BareClient, isNew = false): Promise<Answer | 
   try {
     return await client.answer('POST', patienceMs);
   } catch (error) {
-    hold(client.ended && client.rest === '', () => `an answer breaks off: ${String(error)}`);
+    hold(client.hasEnded && client.received === '', () => `an answer breaks off: ${String(error)}`);
     hold(
       isNew || client.failure === undefined,
       () => `a client that behaves is cut off: ${client.failure?.message}`,
