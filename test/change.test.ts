@@ -5,7 +5,7 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { withoutDatabase } from './postgres/database.js';
-import { folder as newFolder, root, Running, type Ended } from './support/process.js';
+import { folder as newFolder, root, StartedProcess, type Ended } from './support/process.js';
 
 /** A text that stands once in a file of src, and what stands there after the change. */
 type Edit = readonly [file: string, text: string, becomes: string];
@@ -96,7 +96,7 @@ test('a field is one row, a status one word, and a query parameter a compile err
   const run = (...args: readonly string[]): Promise<Ended> => {
     // It has a runner of its own, and the coverage of a copy is of no use.
     const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined };
-    return new Running(process.execPath, args, { cwd: folder, env }).ended;
+    return new StartedProcess(process.execPath, args, { cwd: folder, env }).ended;
   };
   const compile = async (...args: readonly string[]): Promise<string> =>
     (await run(join(root, 'node_modules/typescript/bin/tsc'), ...args)).stdout;

@@ -14,7 +14,7 @@ import {
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
-import { folder, Running, serverFile } from '../support/process.js';
+import { folder, StartedProcess, serverFile } from '../support/process.js';
 
 const key = 'secret';
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
@@ -142,7 +142,7 @@ test('import and check know them', async (t) => {
   const cwd = folder(t);
   writeFileSync(join(cwd, 'in.jsonl'), `{${rex},"tags":1}\n`);
   const run = (...words: readonly string[]) =>
-    new Running(process.execPath, [serverFile, ...words], { cwd }).ended;
+    new StartedProcess(process.execPath, [serverFile, ...words], { cwd }).ended;
   const imported = await run('import', 'in.jsonl', '--storage', 'file:pets.jsonl');
   assert.match(
     imported.stderr,

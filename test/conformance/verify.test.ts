@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { assertRefused, folder, freePort, root, run } from '../support/process.js';
+import { assertRefused, folder, freePort, root, runServer } from '../support/process.js';
 import { key, startWrong } from './wrong-server.js';
 
 /** The port of a service that nobody runs. */
@@ -14,7 +14,9 @@ const closedUrl = 'http://127.0.0.1:9';
 test('verify of a server that is right prints a line for each number and a sum, and exits by 0, twice on one store', async (t) => {
   const url = await startWrong(t, {});
   for (let count = 0; count < 2; count++) {
-    const { code, stdout, stderr } = await run(['verify', url, '--key', key], { cwd: folder(t) });
+    const { code, stdout, stderr } = await runServer(['verify', url, '--key', key], {
+      cwd: folder(t),
+    });
     assert.deepEqual([code, stderr], [0, '']);
     assert.match(stdout, /^ {2}✔ C10 an id that is no canonical int64 is 404$/m);
     assert.match(stdout, /^ {2}- C35 .* \(its clock is before the sunset of .*\)$/m);
@@ -28,7 +30,7 @@ test('verify of a server that is wrong says what was sent, what came and what it
     answer: (bytes) => bytes.replace('9223372036854775807', '9223372036854775808'),
   });
   const args = ['verify', url, '--key', key, '--level', 'specification'];
-  const { code, stdout } = await run(args, { cwd: folder(t) });
+  const { code, stdout } = await runServer(args, { cwd: folder(t) });
   assert.equal(code, 1);
   assert.match(
     stdout,
@@ -38,7 +40,7 @@ test('verify of a server that is wrong says what was sent, what came and what it
   assert.match(stdout, /1 failed +all\n$/);
   assert.doesNotMatch(stdout, / C1 /, 'a rule of a higher level');
 
-  const json = await run([...args, '--format', 'json'], { cwd: folder(t) });
+  const json = await runServer([...args, '--format', 'json'], { cwd: folder(t) });
   assert.equal(json.code, 1);
   const { passed, failed, untried, verdicts } = JSON.parse(json.stdout);
   assert.deepEqual([failed, untried, verdicts.length], [1, 0, passed + 1]);
@@ -62,7 +64,7 @@ test('verify refuses in one line what it cannot try: no server, a wrong key, ano
     [[url, '--key', key, '--level', 'all'], /^--level must be one of specification, http, full/],
     [[url, '--key', 'a b'], /^--key must be an API key/],
   ] as const)
-    assertRefused(await run(['verify', ...args], { cwd }), 2, message);
+    assertRefused(await runServer(['verify', ...args], { cwd }), 2, message);
 });
 
 /** Why the test is left out, or false; where PETSTORE_TEST_NO_SKIP is 1 it fails instead. */
@@ -82,7 +84,8 @@ test('a petstore in Python, of what the specification says alone, passes that le
 
   const url = `http://127.0.0.1:${port}`;
   const cwd = folder(t);
-  const verify = (level: string) => run(['verify', url, '--key', key, '--level', level], { cwd });
+  const verify = (level: string) =>
+    runServer(['verify', url, '--key', key, '--level', level], { cwd });
   while ((await verify('specification')).code === 2) assert.equal(python.exitCode, null);
 
   assert.equal((await verify('specification')).code, 0);

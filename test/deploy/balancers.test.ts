@@ -15,8 +15,8 @@ import {
   folder,
   freePort,
   root,
-  Running,
-  RunningServer,
+  StartedProcess,
+  StartedServer,
   serverFile,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
@@ -88,7 +88,7 @@ describe('rolling restarts', { concurrency: balancers.length }, () => {
       const servers = await Promise.all(ports.map((port) => startServer(t, cwd, url, port)));
       const front = await freePort();
       const config = configOf(balancer.block, front, ports);
-      const running = new Running(program, balancer.prepare(cwd, config), { cwd });
+      const running = new StartedProcess(program, balancer.prepare(cwd, config), { cwd });
       atEnd(t, () => running.end('SIGKILL'));
       await until(`${balancer.name} to be ready: ${running.stderr}`, () => answers(front));
 
@@ -135,12 +135,12 @@ async function startServer(
   cwd: string,
   url: string,
   port: string,
-): Promise<RunningServer> {
+): Promise<StartedServer> {
   const [, flags = ''] = /^petstore --storage \S+ --port 3001 (.*)$/m.exec(deploy) ?? [];
   assert.match(flags, /^--drain [1-9]$/);
   const args = [serverFile, '--storage', url, '--port', port, ...flags.split(' ')];
   const env = { PETSTORE_API_KEYS: apiKey };
-  const server = new RunningServer(process.execPath, args, { cwd, env });
+  const server = new StartedServer(process.execPath, args, { cwd, env });
   atEnd(t, () => server.end('SIGKILL'));
   await server.said('listening');
   await until('a server that is ready', async () => (await server.get('/readyz')).status === 200);

@@ -20,7 +20,7 @@ import {
 import { verifyPetstore } from '../../dist/conformance/index.js';
 import { Client, header } from '../support/client.js';
 import { ask, bytesOf, emptyStorage, exchange, key, start } from '../support/fixture.js';
-import { root, Running } from '../support/process.js';
+import { root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const body = '{"name":"a","categoryId":1}';
@@ -445,7 +445,7 @@ test('close closes plugins and storage behind a request that never ends, though 
     const headers = { Authorization: 'Bearer k' };
     void petstore.fetch(new Request('http://a/v1/pets', { method: 'POST', headers, body: new ReadableStream(), duplex: 'half' }));
     await petstore.close();`;
-  const { code, stdout } = await new Running(
+  const { code, stdout } = await new StartedProcess(
     process.execPath,
     ['--input-type=module', '--eval', script],
     { cwd: root },

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { corsPlugin } from '../../dist/plugins/cors.js';
 import { header, type Answer } from '../support/client.js';
 import { ask, exchange, key, start, type Words } from '../support/fixture.js';
-import { assertRefused, folder, run, start as startProcess } from '../support/process.js';
+import { assertRefused, folder, runServer, startServer } from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 
 const [ours, another, theirs] = [
@@ -168,7 +168,7 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
         ),
       ),
     );
-  const flags = await startProcess(
+  const flags = await startServer(
     t,
     ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'],
     {
@@ -177,7 +177,7 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
     },
   );
   assert.deepEqual(await allowed(flags.url), [ours, another, null]);
-  const variable = await startProcess(t, [], {
+  const variable = await startServer(t, [], {
     cwd,
     env: { ...env, PETSTORE_CORS_ORIGINS: ` ${ours},` },
   });
@@ -188,22 +188,22 @@ test('the process: no origin, a bad one, a missing library: one line, exit 2', a
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const cwd = folder(t);
   assertRefused(
-    await run(['--plugin', 'cors'], { cwd, env }),
+    await runServer(['--plugin', 'cors'], { cwd, env }),
     2,
     /^--plugin cors .*--cors-origin ORIGIN$/m,
   );
   assertRefused(
-    await run(['--cors-origin', `${ours}/`], { cwd, env }),
+    await runServer(['--cors-origin', `${ours}/`], { cwd, env }),
     2,
     /^--cors-origin: "https:\/\/app\.example\/" is no origin.*write https:\/\/app\.example$/m,
   );
   assertRefused(
-    await run([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }),
+    await runServer([], { cwd, env: { ...env, PETSTORE_CORS_ORIGINS: '*' } }),
     2,
     /^PETSTORE_CORS_ORIGINS: "\*"/,
   );
   assertRefused(
-    await run(['keys', 'list', '--cors-origin', ours], { cwd, env }),
+    await runServer(['keys', 'list', '--cors-origin', ours], { cwd, env }),
     2,
     /--cors-origin is not for keys/,
   );

@@ -8,7 +8,7 @@ import { fileStorage, memoryStorage } from '../../dist/index.js';
 import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { Client, header } from '../support/client.js';
 import { add, ask, bytesOf, start } from '../support/fixture.js';
-import { assertRefused, folder, start as startProcess } from '../support/process.js';
+import { assertRefused, folder, startServer } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { serverWithoutLibraries } from './bare.js';
@@ -148,7 +148,7 @@ test('each of several petstores counts its own, also behind the other’s end', 
 
 test('the process: --plugin metrics serves them for its own storage; a missing library is one line, exit 2', async (t) => {
   const cwd = folder(t);
-  const server = await startProcess(t, ['--plugin', 'metrics'], { cwd });
+  const server = await startServer(t, ['--plugin', 'metrics'], { cwd });
   await Promise.all(['a', 'b', 'c'].map((name) => server.add(name)));
   const families = readExposition(await (await fetch(`${server.url}/metrics`)).text());
   assert.equal(figureOf(families, 'petstore_pets'), 3);

@@ -14,9 +14,9 @@ import { add, ask, key, start, type Running, type Words } from '../support/fixtu
 import {
   assertRefused,
   folder,
-  run,
-  type RunningServer,
-  start as startProcess,
+  runServer,
+  type StartedServer,
+  startServer,
 } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 
@@ -248,25 +248,25 @@ test('a storage that keeps nothing but animals is refused', async () => {
 
 test('the process: what was answered 201 is there behind a kill -9; a damaged file is one line, exit 3', async (t) => {
   const cwd = folder(t);
-  const placeAt = (server: RunningServer): Promise<Response> =>
+  const placeAt = (server: StartedServer): Promise<Response> =>
     fetch(server.url + path, {
       method: 'POST',
       headers: { Authorization: 'Bearer test-key', 'Content-Type': 'application/json' },
       body: '{"petId":1,"quantity":1}',
     });
-  const first = await startProcess(t, ['--plugin', 'orders'], { cwd });
+  const first = await startServer(t, ['--plugin', 'orders'], { cwd });
   await first.add('a');
   const answers = await Promise.all(Array.from({ length: 20 }, () => placeAt(first)));
   const bodies = await Promise.all(answers.map((answer) => answer.text()));
   await first.end('SIGKILL');
-  const second = await startProcess(t, ['--plugin', 'orders'], { cwd });
+  const second = await startServer(t, ['--plugin', 'orders'], { cwd });
   const listed = await (await second.get(path)).text();
   for (const body of bodies) assert.ok(listed.includes(body), body);
   assert.equal((await second.end()).code, 0);
   const file = join(cwd, 'data/pets.jsonl.orders');
   writeFileSync(file, readFileSync(file, 'utf8').replace('"quantity":1', '"quantity":2'));
   assertRefused(
-    await run(['--plugin', 'orders'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: 'a' } }),
+    await runServer(['--plugin', 'orders'], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: 'a' } }),
     3,
     /data\/pets\.jsonl\.orders line \d+, byte \d+: .*; nothing was changed/,
   );

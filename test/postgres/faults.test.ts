@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
-import { folder, start, type RunningServer } from '../support/process.js';
+import { folder, startServer, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { Cluster } from './cluster.js';
 import { newSchemaAt, query, withoutServer } from './database.js';
@@ -29,7 +29,7 @@ interface Scene {
   readonly proxy: TcpProxy;
   /** Of the schema, past the proxy. */
   readonly url: string;
-  readonly server: RunningServer;
+  readonly server: StartedServer;
 }
 
 /**
@@ -43,7 +43,7 @@ async function scene(t: TestContext): Promise<Scene> {
   atEnd(t, () => proxy.close());
   const url = await newSchemaAt(cluster.url);
   await migratePostgres(url);
-  const server = await start(t, ['--storage', proxy.urlFor(url)], { cwd: folder(t) });
+  const server = await startServer(t, ['--storage', proxy.urlFor(url)], { cwd: folder(t) });
   return { cluster, proxy, url, server };
 }
 
@@ -350,7 +350,7 @@ function pick<Value>(values: readonly Value[]): Value {
  * took.
  */
 async function readOn(
-  server: RunningServer,
+  server: StartedServer,
   isOver: () => boolean,
 ): Promise<{ readonly others: readonly string[]; readonly slowestMs: number }> {
   const others: string[] = [];

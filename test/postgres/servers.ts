@@ -10,7 +10,7 @@ import { after } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
-import { RunningServer, serverFile } from '../support/process.js';
+import { StartedServer, serverFile } from '../support/process.js';
 import { balanceConnections, type Balancer } from './balancer.js';
 import { newDatabase, query } from './database.js';
 
@@ -30,7 +30,7 @@ export class Processes {
   readonly url: string;
   readonly #folder = mkdtempSync(join(tmpdir(), 'petstore-servers-'));
   readonly #env: Readonly<Record<string, string>>;
-  readonly #servers: RunningServer[] = [];
+  readonly #servers: StartedServer[] = [];
 
   private constructor(url: string, key: string) {
     this.url = url;
@@ -48,7 +48,7 @@ export class Processes {
     return processes;
   }
 
-  get servers(): readonly RunningServer[] {
+  get servers(): readonly StartedServer[] {
     return this.#servers;
   }
 
@@ -59,7 +59,7 @@ export class Processes {
 
   /** Starts the server of a place, once more where it is gone; resolves once it listens. */
   async startOne(index: number): Promise<void> {
-    const server = new RunningServer(process.execPath, [serverFile, '--storage', this.url], {
+    const server = new StartedServer(process.execPath, [serverFile, '--storage', this.url], {
       cwd: this.#folder,
       env: this.#env,
     });

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { atEnd, type Ending } from '../support/at-end.js';
-import { extension, extensionArgs, root, Running } from '../support/process.js';
+import { extension, extensionArgs, root, StartedProcess } from '../support/process.js';
 import { adminUrl } from './database.js';
 
 /**
@@ -38,7 +38,7 @@ export async function passHttpSuite(t: Ending, storage: 'postgres' | 'servers'):
     .join('');
   const { NODE_TEST_CONTEXT: _runner, ...env } = process.env;
   const args = [...extensionArgs, '--test-reporter=tap', '--input-type=module', '--eval', imports];
-  const suite = new Running(process.execPath, args, {
+  const suite = new StartedProcess(process.execPath, args, {
     cwd: root,
     env: {
       ...env,

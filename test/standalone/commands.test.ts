@@ -24,10 +24,10 @@ import {
   assertRefused,
   folder,
   root,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
   type Ended,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
@@ -38,7 +38,7 @@ const pets = 'data/pets.jsonl';
 describe('import FILE', { concurrency: 4 }, () => {
   test('adds the animals of data/animals.jsonl in their order, exactly, and says how many', async (t) => {
     const cwd = folder(t);
-    const { code, stdout, stderr } = await run(['import', animals], { cwd });
+    const { code, stdout, stderr } = await runServer(['import', animals], { cwd });
     assert.deepEqual(
       [code, stdout, stderr],
       [0, '301 animals added to file:data/pets.jsonl\n', ''],
@@ -51,7 +51,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       lines,
       sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)),
     );
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     assert.equal((await server.said('listening'))['pets'], 301);
   });
 
@@ -88,7 +88,7 @@ describe('import FILE', { concurrency: 4 }, () => {
         (_, index) => `{"name":"Ünï-${index}","categoryId":${index}}\n`,
       ).join(''),
     );
-    assert.equal((await run(['import', 'in.jsonl'], { cwd })).code, 0);
+    assert.equal((await runServer(['import', 'in.jsonl'], { cwd })).code, 0);
     const lines = readFileSync(join(cwd, pets), 'utf8')
       .split('\n')
       .filter((line) => line.startsWith('{"id"'));
@@ -108,7 +108,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n',
     );
     const importOf = (command: string): Promise<Ended> =>
-      new Running(
+      new StartedProcess(
         'sh',
         ['-c', `{ ${command}; } | "$0" "$1" import -`, process.execPath, serverFile],
         { cwd },
@@ -178,7 +178,9 @@ describe('import FILE', { concurrency: 4 }, () => {
     // Opening says that it cut the torn tail, and then the adding begins.
     mkdirSync(join(cwd, 'data'));
     writeFileSync(join(cwd, pets), '{"id":1,"na');
-    const importing = new Running(process.execPath, [serverFile, 'import', 'in.jsonl'], { cwd });
+    const importing = new StartedProcess(process.execPath, [serverFile, 'import', 'in.jsonl'], {
+      cwd,
+    });
     await until(
       'some animals',
       () => importing.stderr.includes('torn tail') && statSync(join(cwd, pets)).size > 1_000,
@@ -223,7 +225,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       'dist/server.js',
       'seed',
     ];
-    const seed = (): Promise<Ended> => new Running('make', args, { cwd }).ended;
+    const seed = (): Promise<Ended> => new StartedProcess('make', args, { cwd }).ended;
     assert.match((await seed()).stdout, /^301 animals added to file:data\/pets\.jsonl$/m);
     const bytes = readFileSync(join(cwd, pets));
     const { code, stdout, stderr } = await seed();
@@ -298,7 +300,11 @@ describe('import FILE', { concurrency: 4 }, () => {
   test('a storage that cannot be used is refused with exit 3', async (t) => {
     const cwd = folder(t);
     mkdirSync(join(cwd, 'pets'));
-    assertRefused(await run(['import', animals, '--storage', 'file:pets'], { cwd }), 3, /folder/);
+    assertRefused(
+      await runServer(['import', animals, '--storage', 'file:pets'], { cwd }),
+      3,
+      /folder/,
+    );
   });
 
   test('a file without line ends is refused', async (t) => {
@@ -331,7 +337,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     writeFileSync(path, line.repeat(count));
     // Opening says that it cut the torn tail, and then the adding begins.
     writeFileSync(join(cwd, 'out.jsonl'), '{"id":1,"na');
-    const importing = new Running(
+    const importing = new StartedProcess(
       process.execPath,
       [serverFile, 'import', 'in.jsonl', '--storage', 'file:out.jsonl'],
       // An import is measured above, and measuring many animals costs a fifth.
@@ -363,7 +369,8 @@ describe('import FILE', { concurrency: 4 }, () => {
       serverFile,
     ];
     // Coverage is a file, too.
-    const ended = await new Running('sh', limited, { cwd, env: { NODE_V8_COVERAGE: '' } }).ended;
+    const ended = await new StartedProcess('sh', limited, { cwd, env: { NODE_V8_COVERAGE: '' } })
+      .ended;
     assertRefused(
       ended,
       3,
@@ -434,7 +441,8 @@ describe('import FILE', { concurrency: 4 }, () => {
   }, async (t) => {
     const cwd = folder(t);
     const command = `"${process.execPath}" "${serverFile}" import "${animals}" >count`;
-    const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
+    const { stdout } = await new StartedProcess('script', ['-qec', command, '/dev/null'], { cwd })
+      .ended;
     assert.match(stdout, /\rchecking \[[#-]{30}\] +\d+% \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
     assert.equal(
@@ -448,7 +456,7 @@ describe('check FILE', { concurrency: 4 }, () => {
   test('says what a sound file holds, exit 0, even while a server is at work on it', async (t) => {
     const cwd = folder(t);
     await command(['import', animals], { cwd });
-    await start(t, [], { cwd });
+    await startServer(t, [], { cwd });
     const { code, stdout, stderr } = await command(['check', pets], { cwd });
     const text = readFileSync(join(cwd, pets), 'utf8');
     const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0;
@@ -485,7 +493,7 @@ describe('check FILE', { concurrency: 4 }, () => {
     const text =
       '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
     writeFileSync(join(cwd, 'bad.jsonl'), text);
-    const ended = await run(['check', 'bad.jsonl'], { cwd });
+    const ended = await runServer(['check', 'bad.jsonl'], { cwd });
     assertRefused(
       ended,
       3,

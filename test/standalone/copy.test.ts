@@ -28,10 +28,10 @@ import { commitOf } from '../storage/commit-line.js';
 import {
   assertRefused,
   folder,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
   type Ended,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
@@ -48,7 +48,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('animals keep ids and bytes; a second time finds them all there and changes nothing', async (t) => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), hardAnimals);
-    const first = await run(copying, { cwd });
+    const first = await runServer(copying, { cwd });
     const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
     assert.deepEqual(
       [first.code, first.stdout, first.stderr],
@@ -57,11 +57,14 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const bytes = readFileSync(join(cwd, 'b'));
     assert.equal(
-      (await run(copying, { cwd })).stdout,
+      (await runServer(copying, { cwd })).stdout,
       `6 animals of file:a copied to file:b, 6 of them before; ${sum}`,
     );
     assert.deepEqual(readFileSync(join(cwd, 'b')), bytes);
-    assert.match((await run(['check', 'b'], { cwd })).stdout, /^b is sound\n {2}animals {2}6 /);
+    assert.match(
+      (await runServer(['check', 'b'], { cwd })).stdout,
+      /^b is sound\n {2}animals {2}6 /,
+    );
   });
 
   test('what is new is copied to what was copied before, and a server goes on behind it', async (t) => {
@@ -74,7 +77,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       /^1300 animals of file:a copied to file:b, 777 of them before; /,
     );
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
-    const server = await start(t, ['--storage', 'file:b'], { cwd });
+    const server = await startServer(t, ['--storage', 'file:b'], { cwd });
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
   });
 
@@ -118,7 +121,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const animals = someAnimals(60_000);
     writeAnimals(join(cwd, 'a'), animals);
     for (const least of [1, 1_000_000]) {
-      const cut = new Running(process.execPath, [serverFile, ...copying], { cwd });
+      const cut = new StartedProcess(process.execPath, [serverFile, ...copying], { cwd });
       await until(
         'a part of it',
         () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > least,
@@ -128,7 +131,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const present = animalsIn(join(cwd, 'b')).length;
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     assert.match(
-      (await run(copying, { cwd })).stdout,
+      (await runServer(copying, { cwd })).stdout,
       new RegExp(
         `^60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
       ),
@@ -170,7 +173,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       await command(copying, { cwd }),
       /\nthe storage to copy to holds orders that are not those to be copied/,
     );
-    const server = await start(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
+    const server = await startServer(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
     assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
   });
 
@@ -315,7 +318,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
 
   test('a storage that a server has, or that cannot be used, is refused with exit 3, on either side', async (t) => {
     const cwd = folder(t);
-    await start(t, ['--storage', 'file:b'], { cwd });
+    await startServer(t, ['--storage', 'file:b'], { cwd });
     mkdirSync(join(cwd, 'c'));
     writeAnimals(join(cwd, 'a'), hardAnimals);
     assertRefused(await command(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
@@ -338,7 +341,8 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeAnimals(join(cwd, 'a'), someAnimals(2_000));
     const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
-    const { stdout } = await new Running('script', ['-qec', command, '/dev/null'], { cwd }).ended;
+    const { stdout } = await new StartedProcess('script', ['-qec', command, '/dev/null'], { cwd })
+      .ended;
     assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
     assert.match(

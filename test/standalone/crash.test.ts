@@ -11,9 +11,9 @@ import {
   assertRefused,
   folder,
   root,
-  run,
-  start,
-  type RunningServer,
+  runServer,
+  startServer,
+  type StartedServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -24,7 +24,7 @@ const pets = 'data/pets.jsonl';
 const killed = { NODE_V8_COVERAGE: '' };
 
 /** Adds animals from many sides until the server is gone; answers the body of every 201. */
-async function addUntilGone(server: RunningServer, prefix: string): Promise<readonly string[]> {
+async function addUntilGone(server: StartedServer, prefix: string): Promise<readonly string[]> {
   const bodies: string[] = [];
   const adder = async (name: string): Promise<void> => {
     const caller = new Caller(server.port);
@@ -47,11 +47,11 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const cwd = folder(t);
     const bodies: string[] = [];
     for (let round = 0; round < 4; round++) {
-      const server = await start(t, [], { cwd, env: killed });
+      const server = await startServer(t, [], { cwd, env: killed });
       assert.ok(Number((await server.said('listening'))['pets']) >= bodies.length);
       bodies.push(...(await addUntilGone(server, `round${round}`)));
     }
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     const lines = new Set(readFileSync(join(cwd, pets), 'utf8').split('\n'));
     for (const body of bodies) assert.ok(lines.has(body), body);
     const ids = bodies.map((body) => JSON.parse(body).id);
@@ -67,7 +67,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const tally = { repeats: 0, inFlight: 0 };
     // All of them come to the same keys at about the same time, again in every round, until each
     // has a 201 of its own.
-    const retrier = async (server: RunningServer): Promise<void> => {
+    const retrier = async (server: StartedServer): Promise<void> => {
       const caller = new Caller(server.port);
       for (const idempotencyKey of keys) {
         const headers = [`Idempotency-Key: ${idempotencyKey}`];
@@ -90,7 +90,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       caller.end();
     };
     for (let round = 1; round <= 4; round++) {
-      const server = await start(t, [], { cwd, env: killed });
+      const server = await startServer(t, [], { cwd, env: killed });
       const retrying = Promise.all(Array.from({ length: 6 }, () => retrier(server)));
       if (round < 4) {
         await until('some more keys', () => bodies.size > round * 20);
@@ -101,7 +101,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     }
     assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
     assert.equal(bodies.size, keys.length);
-    const { stdout } = await run(['check', pets], { cwd });
+    const { stdout } = await runServer(['check', pets], { cwd });
     assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
     const lines = readFileSync(join(cwd, pets), 'utf8')
       .split('\n')
@@ -111,7 +111,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
 
   test('F1: a batch is lines as they are answered, then a commit with its offset and CRC-32', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     const body = await (await server.add('Señor Patas')).text();
     await server.end();
     const crc = crc32(`${body}\n`).toString(16).padStart(8, '0');
@@ -123,11 +123,11 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
 
   test('F2: a torn tail is cut, kept beside the file and said in the log', async (t) => {
     const cwd = folder(t);
-    const first = await start(t, [], { cwd });
+    const first = await startServer(t, [], { cwd });
     await first.add('Rex');
     await first.end();
     appendFileSync(join(cwd, pets), '{"id":2,"na');
-    const second = await start(t, [], { cwd });
+    const second = await startServer(t, [], { cwd });
     assert.equal((await second.said('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
     const torn =
@@ -138,13 +138,13 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
 
   test('F3: damage is refused with exit 3 and file, line and byte, names check, and changes nothing', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     await server.add('Rex');
     await server.end();
     const path = join(cwd, pets);
     const damaged = readFileSync(path, 'utf8').replace('Rex', 'Rox');
     writeFileSync(path, damaged);
-    const ended = await run([], { cwd, env });
+    const ended = await runServer([], { cwd, env });
     const mend =
       /pets\.jsonl line 2, byte 37: .*: see `node dist\/server\.js check data\/pets\.jsonl`$/m;
     assertRefused(ended, 3, mend);
@@ -154,7 +154,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       ['copy', '--from', `file:${pets}`, '--to', 'file:copy'],
       ['copy', '--from', 'file:empty', '--to', `file:${pets}`],
     ])
-      assertRefused(await run(args, { cwd }), 3, mend);
+      assertRefused(await runServer(args, { cwd }), 3, mend);
     assert.equal(ended.stdout, '');
     assert.equal(readFileSync(path, 'utf8'), damaged);
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['pets.jsonl']);
@@ -162,25 +162,25 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
 
   test('F4: a second process is refused at once with exit 3 and the pid of the owner; kill -9 frees the file', async (t) => {
     const cwd = folder(t);
-    const owner = await start(t, [], { cwd });
-    const second = await run([], { cwd, env });
+    const owner = await startServer(t, [], { cwd });
+    const second = await runServer([], { cwd, env });
     assertRefused(second, 3, new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`));
     writeFileSync(join(cwd, 'more.jsonl'), '{"name":"x","categoryId":1}\n');
     assertRefused(
-      await run(['import', 'more.jsonl'], { cwd }),
+      await runServer(['import', 'more.jsonl'], { cwd }),
       3,
       new RegExp(`in use by process ${owner.child.pid}\\b`),
     );
     assert.equal((await owner.add('Rex')).status, 201);
     await owner.end('SIGKILL');
-    const next = await start(t, [], { cwd });
+    const next = await startServer(t, [], { cwd });
     assert.equal((await next.said('listening'))['pets'], 1);
   });
 
   test('F7: exit 3 comes before a port in use, so that two of one file say what is wrong', async (t) => {
     const cwd = folder(t);
-    const owner = await start(t, [], { cwd });
-    const second = await run(['--port', String(owner.port)], { cwd, env });
+    const owner = await startServer(t, [], { cwd });
+    const second = await runServer(['--port', String(owner.port)], { cwd, env });
     assertRefused(second, 3, /in use by process/);
   });
 });

@@ -10,17 +10,17 @@ import {
   assertRefused,
   folder,
   freePort,
-  run,
-  Running,
-  RunningServer,
+  runServer,
+  StartedProcess,
+  StartedServer,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const unkeyed = { PETSTORE_API_KEYS: '' };
 
-function banner(server: Running): Promise<string> {
+function banner(server: StartedProcess): Promise<string> {
   return until('the curl line', () =>
     server.stdout
       .split('\n')
@@ -32,9 +32,10 @@ function banner(server: Running): Promise<string> {
 describe('--dev', { concurrency: 4 }, () => {
   test('prints one line that a shell runs to add an animal and list it', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, ['--dev'], { cwd, env: unkeyed });
-    const { code, stdout, stderr } = await new Running('sh', ['-c', await banner(server)], { cwd })
-      .ended;
+    const server = await startServer(t, ['--dev'], { cwd, env: unkeyed });
+    const { code, stdout, stderr } = await new StartedProcess('sh', ['-c', await banner(server)], {
+      cwd,
+    }).ended;
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
     assert.equal(stdout, `${animal}\n[${animal}]\n`);
@@ -55,7 +56,7 @@ describe('--dev', { concurrency: 4 }, () => {
 
   test('C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log', async (t) => {
     const cwd = folder(t);
-    const first = await start(t, ['--dev'], { cwd, env: unkeyed });
+    const first = await startServer(t, ['--dev'], { cwd, env: unkeyed });
     const key = readFileSync(join(cwd, 'data/dev-key'), 'latin1').trim();
     assert.match(key, /^psk_[A-Za-z0-9_-]{43}$/);
     assert.equal(statSync(join(cwd, 'data/dev-key')).mode & 0o777, 0o600);
@@ -65,14 +66,14 @@ describe('--dev', { concurrency: 4 }, () => {
     await first.end();
     assert.ok(!JSON.stringify(first.log).includes(key));
     assert.equal(first.log.find(({ msg }) => msg === 'request')?.['key'], 'dev');
-    const second = await start(t, ['--dev'], { cwd, env: unkeyed });
+    const second = await startServer(t, ['--dev'], { cwd, env: unkeyed });
     assert.equal((await second.get('/v1/pets', key)).status, 200);
   });
 
   test('works beside other keys, and its line comes under --log silent too', async (t) => {
     const cwd = folder(t);
     const port = await freePort();
-    const server = new RunningServer(
+    const server = new StartedServer(
       process.execPath,
       [serverFile, '--dev', '--log', 'silent', '--port', port],
       {
@@ -93,17 +94,17 @@ describe('--dev', { concurrency: 4 }, () => {
   });
 
   test('on all addresses the line names one that can be reached', async (t) => {
-    const server = await start(t, ['--dev', '--host', '0.0.0.0', '--storage', 'memory:'], {
+    const server = await startServer(t, ['--dev', '--host', '0.0.0.0', '--storage', 'memory:'], {
       cwd: folder(t),
       env: unkeyed,
     });
     assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
-    const six = await start(t, ['--dev', '--host', '::', '--storage', 'memory:'], {
+    const six = await startServer(t, ['--dev', '--host', '::', '--storage', 'memory:'], {
       cwd: folder(t),
       env: unkeyed,
     });
     assert.equal(
-      (await new Running('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code,
+      (await new StartedProcess('sh', ['-c', await banner(six)], { cwd: folder(t) }).ended).code,
       0,
     );
     await six.end();
@@ -112,7 +113,7 @@ describe('--dev', { concurrency: 4 }, () => {
 
   test('--log info logs no requests', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, ['--dev', '--log', 'info'], { cwd, env: unkeyed });
+    const server = await startServer(t, ['--dev', '--log', 'info'], { cwd, env: unkeyed });
     await server.get('/healthz');
     await server.end();
     assert.ok(!server.log.some(({ msg }) => msg === 'request'));
@@ -126,7 +127,7 @@ describe('--dev', { concurrency: 4 }, () => {
     const { port } = Object(taken.address());
     const other = port < 60_000 ? port + 100 : port - 100;
     assertRefused(
-      await run(['--dev'], { cwd, env: { PORT: String(port) } }),
+      await runServer(['--dev'], { cwd, env: { PORT: String(port) } }),
       2,
       new RegExp(
         `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,

@@ -22,10 +22,10 @@ import {
   apiKey,
   assertRefused,
   folder,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -57,7 +57,7 @@ function keysFile(cwd: string, ...keys: readonly object[]): string {
 describe('the keys command', { concurrency: 4 }, () => {
   test('C40: keys add prints psk_ and 43 base64url characters once, and stores its digest, mode 600 in a folder of mode 700', async (t) => {
     const cwd = folder(t);
-    const { code, stdout, stderr } = await run(['keys', 'add', 'alice'], { cwd });
+    const { code, stdout, stderr } = await runServer(['keys', 'add', 'alice'], { cwd });
     assert.equal(code, 0);
     assert.match(stdout, /^psk_[A-Za-z0-9_-]{43}\n$/);
     assert.match(stderr, /data\/keys\.json/);
@@ -220,9 +220,13 @@ describe('the keys command', { concurrency: 4 }, () => {
     mkdirSync(join(cwd, 'data'));
     writeFileSync(join(cwd, 'victim'), 'as it was');
     const shell = 'ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
-    const { code, stderr } = await new Running('sh', ['-c', shell, process.execPath, serverFile], {
-      cwd,
-    }).ended;
+    const { code, stderr } = await new StartedProcess(
+      'sh',
+      ['-c', shell, process.execPath, serverFile],
+      {
+        cwd,
+      },
+    ).ended;
     assert.equal(code, 0, stderr);
     assert.equal(readFileSync(join(cwd, 'victim'), 'utf8'), 'as it was');
     assert.ok(lstatSync(join(cwd, 'data/keys.json')).isFile());
@@ -323,7 +327,7 @@ describe('the keys command', { concurrency: 4 }, () => {
   test('a start is refused with exit 2 by a bad keys file as well, which both read alike', async (t) => {
     const cwd = folder(t);
     writeFileSync(keysFile(cwd), '{');
-    const ended = await run([], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+    const ended = await runServer([], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
     assertRefused(ended, 2, /keys file data\/keys\.json/);
     assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
   });
@@ -344,7 +348,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('C40: any active key of the environment and the file is accepted', async (t) => {
     const cwd = folder(t);
     const alice = await addKey(cwd, 'alice');
-    const server = await start(t, [], {
+    const server = await startServer(t, [], {
       cwd,
       env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' },
     });
@@ -356,7 +360,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   });
 
   test('C41: outside /v1 no key is needed', async (t) => {
-    const server = await start(t, [], { cwd: folder(t), env: memory });
+    const server = await startServer(t, [], { cwd: folder(t), env: memory });
     for (const path of ['/openapi.json', '/healthz', '/readyz'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
     assert.equal((await fetch(`${server.url}/v1/pets`)).status, 401);
@@ -365,7 +369,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('a key ends when it expires; a start with expired keys alone is refused', async (t) => {
     const cwd = folder(t);
     const key = await addKey(cwd, 'alice', '--expires', '1h');
-    const server = await start(t, [], { cwd, env: unkeyed });
+    const server = await startServer(t, [], { cwd, env: unkeyed });
     assert.equal((await server.get('/v1/pets', key)).status, 200);
     // Set to end only now: a busy machine takes its time to start a server.
     const path = join(cwd, 'data/keys.json');
@@ -390,7 +394,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('a key that is added, then revoked, is followed within seconds', async (t) => {
     const cwd = folder(t);
     await addKey(cwd, 'alice');
-    const server = await start(t, [], { cwd, env: unkeyed });
+    const server = await startServer(t, [], { cwd, env: unkeyed });
     const bob = await addKey(cwd, 'bob');
     const addedAt = performance.now();
     await until('the new key', async () => (await server.get('/v1/pets', bob)).status === 200);
@@ -409,7 +413,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('a file of the same size, rewritten in place, is seen too; SIGHUP makes it at once', async (t) => {
     const cwd = folder(t);
     const path = keysFile(cwd, entry('a', 'one'));
-    const server = await start(t, [], { cwd, env: unkeyed });
+    const server = await startServer(t, [], { cwd, env: unkeyed });
     writeFileSync(path, JSON.stringify({ keys: [entry('a', 'two')] }));
     server.child.kill('SIGHUP');
     await server.said('keys read again');
@@ -420,7 +424,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('a bad file, and one that vanished, leave the last good keys, and the log says why', async (t) => {
     const cwd = folder(t);
     const path = keysFile(cwd, entry('a', 'one'));
-    const server = await start(t, [], { cwd, env: unkeyed });
+    const server = await startServer(t, [], { cwd, env: unkeyed });
     writeFileSync(path, '{"keys":[');
     const warning = await server.said('keys not read again: the last good ones stay');
     assert.equal(warning['level'], 'warn');
@@ -455,7 +459,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
         host.route({ path: '/free', methods: { GET: { handler: free } } });
       };`,
     );
-    const server = await start(t, ['--plugin', './plugin.mjs'], { cwd, env: unkeyed });
+    const server = await startServer(t, ['--plugin', './plugin.mjs'], { cwd, env: unkeyed });
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     atEnd(t, () => agent.destroy());
     const status = (path: string, key: string): Promise<number | undefined> =>
@@ -485,7 +489,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
 
   test('the default file is followed even where it came after the start', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, [], { cwd, env: memory });
+    const server = await startServer(t, [], { cwd, env: memory });
     const alice = await addKey(cwd, 'alice');
     await until('the new key', async () => (await server.get('/v1/pets', alice)).status === 200);
     assert.equal((await server.get('/v1/pets')).status, 200);
@@ -494,7 +498,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   test('revoking the last key locks everyone out, and the server stays', async (t) => {
     const cwd = folder(t);
     const alice = await addKey(cwd, 'alice');
-    const server = await start(t, [], { cwd, env: unkeyed });
+    const server = await startServer(t, [], { cwd, env: unkeyed });
     await command(['keys', 'revoke', 'alice'], { cwd });
     await until(
       'the end of the key',

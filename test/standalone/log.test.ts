@@ -10,16 +10,16 @@ import {
   apiKey,
   folder,
   freePort,
-  Running,
-  RunningServer,
+  StartedProcess,
+  StartedServer,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 describe('the log', { concurrency: 4 }, () => {
   test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end', async (t) => {
-    const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
     const [line = ''] = server.stdout.split('\n');
     assert.match(
       line,
@@ -30,14 +30,14 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('info says nothing of requests', async (t) => {
-    const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
     await server.add('Rex');
     const { stdout } = await server.end();
     assert.deepEqual(messages(stdout), ['listening', 'stopping']);
   });
 
   test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
-    const server = await start(t, ['--storage', 'memory:', '--log', 'requests'], {
+    const server = await startServer(t, ['--storage', 'memory:', '--log', 'requests'], {
       cwd: folder(t),
     });
     await server.add('Rex');
@@ -68,7 +68,7 @@ describe('the log', { concurrency: 4 }, () => {
   test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
     for (const format of ['json', 'text']) {
       const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
-      const server = new RunningServer(
+      const server = new StartedServer(
         process.execPath,
         [serverFile, ...args, '--port', await freePort()],
         {
@@ -110,7 +110,7 @@ describe('the log', { concurrency: 4 }, () => {
     }`;
     writeFileSync(join(cwd, 'plugin.mjs'), plugin);
     const args = ['--storage', 'memory:', '--log', 'requests', '--plugin', './plugin.mjs'];
-    const server = new Running(process.execPath, [serverFile, ...args], {
+    const server = new StartedProcess(process.execPath, [serverFile, ...args], {
       cwd,
       env: { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_LOG_FORMAT: 'text' },
     });
@@ -152,7 +152,7 @@ describe('the log', { concurrency: 4 }, () => {
     test(what, { skip: !existsSync('/usr/bin/script') }, async (t) => {
       const command = `"${process.execPath}" "${serverFile}" --storage memory: --port 0`;
       const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_LOG_FORMAT: format };
-      const terminal = new Running('script', ['-qec', command, '/dev/null'], {
+      const terminal = new StartedProcess('script', ['-qec', command, '/dev/null'], {
         cwd: folder(t),
         env,
       });
@@ -172,7 +172,7 @@ describe('the log', { concurrency: 4 }, () => {
       PORT: port,
       PETSTORE_LOG: 'silent',
     };
-    const server = new Running(process.execPath, [serverFile], { cwd, env });
+    const server = new StartedProcess(process.execPath, [serverFile], { cwd, env });
     await until(
       'an answer',
       async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok,
@@ -189,7 +189,9 @@ describe('the log', { concurrency: 4 }, () => {
       join(cwd, 'plugin.mjs'),
       `export default (host) => host.log('info', ${JSON.stringify(forged)}, { msg: 'other', time: 1, id: 1n, text: ${JSON.stringify(forged)} });`,
     );
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
+      cwd,
+    });
     const { stdout } = await server.end();
     assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
     const [first] = lines(stdout);
@@ -215,7 +217,9 @@ describe('the log', { concurrency: 4 }, () => {
         host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
       });`,
     );
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
+      cwd,
+    });
     await server.said('no keys');
     assert.equal((await server.get('/healthz')).status, 200);
     assert.equal((await server.end()).code, 0);
@@ -257,7 +261,9 @@ describe('the log', { concurrency: 4 }, () => {
         host.route({ path: '/fault', methods: { GET: { handler } } });
       };`,
     );
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
+      cwd,
+    });
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
@@ -274,7 +280,7 @@ describe('the log', { concurrency: 4 }, () => {
       PETSTORE_LOG: 'requests',
     };
     const shell = ['-c', 'exec "$0" "$1" >/dev/full', process.execPath, serverFile];
-    const server = new Running('sh', shell, { cwd: folder(t), env });
+    const server = new StartedProcess('sh', shell, { cwd: folder(t), env });
     atEnd(t, () => server.end('SIGKILL'));
     const healthy = async (): Promise<boolean | undefined> =>
       (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok;
@@ -294,7 +300,9 @@ describe('the log', { concurrency: 4 }, () => {
       host.route({ path: '/flood', methods: { GET: { handler: flood } } });
     }`;
     writeFileSync(join(cwd, 'plugin.mjs'), plugin);
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
+      cwd,
+    });
     const { url } = server;
     server.child.stdout?.pause();
     const buffered: number[] = [];
@@ -320,7 +328,7 @@ describe('the log', { concurrency: 4 }, () => {
 
   test('whoever reads the output may go away: the server goes on', async (t) => {
     const cwd = folder(t);
-    const server = new RunningServer(process.execPath, [serverFile], {
+    const server = new StartedServer(process.execPath, [serverFile], {
       cwd,
       env: {
         PETSTORE_API_KEYS: apiKey,

@@ -12,10 +12,10 @@ import {
   assertRefused,
   folder,
   root,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
   type Ended,
 } from '../support/process.js';
 
@@ -23,7 +23,7 @@ const keyed = { PETSTORE_API_KEYS: apiKey };
 
 describe('options', { concurrency: 4 }, () => {
   test('--help names every flag, variable, default and command, and exits 0', async (t) => {
-    const { code, stdout, stderr } = await run(['--help'], { cwd: folder(t) });
+    const { code, stdout, stderr } = await runServer(['--help'], { cwd: folder(t) });
     assert.equal(code, 0);
     assert.equal(stderr, '');
     const names =
@@ -46,7 +46,7 @@ describe('options', { concurrency: 4 }, () => {
   });
 
   test('--version prints the version of package.json', async (t) => {
-    const { code, stdout } = await run(['--version'], { cwd: folder(t) });
+    const { code, stdout } = await runServer(['--version'], { cwd: folder(t) });
     assert.equal(code, 0);
     assert.equal(
       stdout,
@@ -68,7 +68,7 @@ describe('options', { concurrency: 4 }, () => {
     );
     symlinkSync(serverFile, join(cwd, 'petstore'));
     const called = async (args: readonly string[]): Promise<Ended> =>
-      new Running(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
+      new StartedProcess(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
     assert.equal((await called(['-h'])).stdout, help.replaceAll('node dist/server.js', 'petstore'));
     assertRefused(await called([]), 2, /make one with `petstore keys add NAME`/);
   });
@@ -340,7 +340,7 @@ describe('options', { concurrency: 4 }, () => {
 
   test('a command that is like none is refused with exit 2', async (t) => {
     assertRefused(
-      await run(['x'], { cwd: folder(t), env: keyed }),
+      await runServer(['x'], { cwd: folder(t), env: keyed }),
       2,
       /^unknown command x; --help lists all/,
     );
@@ -354,7 +354,7 @@ describe('options', { concurrency: 4 }, () => {
     const port = typeof address === 'object' ? String(address?.port) : '';
     const cwd = folder(t);
     for (const storage of ['memory:', 'file:pets/a.jsonl']) {
-      const ended = await run(['--port', port, '--storage', storage], { cwd, env: keyed });
+      const ended = await runServer(['--port', port, '--storage', storage], { cwd, env: keyed });
       assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port\n$`));
     }
     assert.deepEqual(readdirSync(cwd), [], 'no folder is made for a server that cannot listen');
@@ -373,7 +373,7 @@ describe('options', { concurrency: 4 }, () => {
       PETSTORE_TLS_CERT: '',
       PETSTORE_LOG: '',
     };
-    const server = await start(t, [], { cwd, env });
+    const server = await startServer(t, [], { cwd, env });
     assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
     assert.equal((await server.get('/v1/pets')).status, 200);
     assert.equal((await server.add('x')).status, 201);
@@ -399,7 +399,7 @@ describe('options', { concurrency: 4 }, () => {
     };
     // biome-ignore format: short ones by the dozen, a line for each would hide the test.
     const flags = ['--host=127.0.0.1', '--port', '0', '--storage=memory:', '--max-body-bytes', '100', '--base-url=http://one/v1', '--staging-base-url', 'http://two/v1', '--log=info'];
-    const server = await start(t, flags, { cwd, env });
+    const server = await startServer(t, flags, { cwd, env });
     const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
     assert.deepEqual(servers.length, 3);
     assert.equal((await server.add('x'.repeat(100))).status, 413);
@@ -407,7 +407,7 @@ describe('options', { concurrency: 4 }, () => {
 
   test('the default storage is file:data/pets.jsonl below the working folder', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     assert.equal((await server.said('listening'))['storage'], 'file:data/pets.jsonl');
     assert.equal((await server.add('Rex')).status, 201);
     assert.match(
@@ -417,7 +417,9 @@ describe('options', { concurrency: 4 }, () => {
   });
 
   test('--host ::1 listens on IPv6', async (t) => {
-    const server = await start(t, ['--host', '::1', '--storage', 'memory:'], { cwd: folder(t) });
+    const server = await startServer(t, ['--host', '::1', '--storage', 'memory:'], {
+      cwd: folder(t),
+    });
     assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
     assert.equal((await server.get('/healthz')).status, 200);
   });

@@ -8,7 +8,7 @@ import {
   assertRefused,
   folder,
   root,
-  Running,
+  StartedProcess,
   serverFile,
   type Ended,
 } from '../support/process.js';
@@ -17,7 +17,7 @@ const animals = join(root, 'data/animals.jsonl');
 
 /** Runs a command whose standard output is a disk that is always full. */
 function runIntoFull(args: readonly string[], cwd: string): Promise<Ended> {
-  return new Running(
+  return new StartedProcess(
     'sh',
     ['-c', 'exec "$0" "$@" >/dev/full', process.execPath, serverFile, ...args],
     { cwd },
@@ -34,7 +34,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
   });
 
   test('keys add whose reader is gone: exit 2, and how to revoke it', async (t) => {
-    const adding = new Running(process.execPath, [serverFile, 'keys', 'add', 'bob'], {
+    const adding = new StartedProcess(process.execPath, [serverFile, 'keys', 'add', 'bob'], {
       cwd: folder(t),
     });
     adding.child.stdout?.destroy();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, root, run, start } from '../support/process.js';
+import { apiKey, assertRefused, folder, root, runServer, startServer } from '../support/process.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
 const counting = `
@@ -36,7 +36,7 @@ describe('plugins', { concurrency: 4 }, () => {
   test('C41: a plugin adds a route below /v1 with a key and one outside without, watches replies, describes, closes', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'counting.mjs'), counting);
-    const server = await start(t, ['--plugin', './counting.mjs'], { cwd, env });
+    const server = await startServer(t, ['--plugin', './counting.mjs'], { cwd, env });
     assert.equal((await fetch(`${server.url}/v1/replies`)).status, 401);
     assert.equal(await (await server.get('/v1/replies')).text(), '{"replies":0}');
     assert.equal(await (await fetch(`${server.url}/replies`)).text(), '{"replies":1}');
@@ -55,7 +55,7 @@ describe('plugins', { concurrency: 4 }, () => {
       join(cwd, 'faulty.mjs'),
       `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`,
     );
-    const server = await start(t, ['--plugin', './faulty.mjs'], { cwd, env });
+    const server = await startServer(t, ['--plugin', './faulty.mjs'], { cwd, env });
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     const fault = server.log.find(({ level }) => level === 'error');
@@ -75,7 +75,7 @@ describe('plugins', { concurrency: 4 }, () => {
       '--plugin',
       '@some/plugin',
     ];
-    const server = await start(t, flags, {
+    const server = await startServer(t, flags, {
       cwd,
       env: { ...env, PETSTORE_PLUGINS: './nowhere.js' },
     });
@@ -96,7 +96,7 @@ describe('plugins', { concurrency: 4 }, () => {
         join(cwd, file),
         `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`,
       );
-      const server = await start(t, ['--plugin', `./${file}`], { cwd, env });
+      const server = await startServer(t, ['--plugin', `./${file}`], { cwd, env });
       const response = await fetch(`${server.url}/fail`);
       assert.deepEqual(
         [response.status, await response.json()],
@@ -120,7 +120,7 @@ describe('plugins', { concurrency: 4 }, () => {
       assert.ok(ended.stderr.includes(other), ended.stderr);
     }
     // What another option turns on may be named too.
-    const dev = await start(t, ['--dev', '--plugin', 'docs'], { cwd, env });
+    const dev = await startServer(t, ['--dev', '--plugin', 'docs'], { cwd, env });
     assert.equal((await fetch(`${dev.url}/docs`)).status, 200);
   });
 
@@ -128,7 +128,7 @@ describe('plugins', { concurrency: 4 }, () => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'one.cjs'), named('/one'));
     writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    const server = await start(t, [], {
+    const server = await startServer(t, [], {
       cwd,
       env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` },
     });
@@ -208,7 +208,7 @@ describe('plugins', { concurrency: 4 }, () => {
     test(`a plugin ${what} is refused with exit 2 and one line that is of the plugin`, async (t) => {
       const cwd = folder(t);
       writeFileSync(join(cwd, 'plugin.cjs'), text);
-      const ended = await run(['--plugin', './plugin.cjs'], {
+      const ended = await runServer(['--plugin', './plugin.cjs'], {
         cwd,
         env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
       });
@@ -225,7 +225,7 @@ describe('plugins', { concurrency: 4 }, () => {
       throw new Error('no luck');
     };`;
     writeFileSync(join(cwd, 'plugin.cjs'), text);
-    const ended = await run(['--plugin', './plugin.cjs'], {
+    const ended = await runServer(['--plugin', './plugin.cjs'], {
       cwd,
       env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
     });
@@ -243,9 +243,13 @@ describe('plugins', { concurrency: 4 }, () => {
       join(cwd, 'plugin.cjs'),
       "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
     );
-    const server = await start(t, ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'], {
-      cwd,
-    });
+    const server = await startServer(
+      t,
+      ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'],
+      {
+        cwd,
+      },
+    );
     assert.equal((await server.said('called'))['pets'], 2);
   });
 });

@@ -11,18 +11,18 @@ import {
   assertRefused,
   folder,
   root,
-  start,
-  type RunningServer,
+  startServer,
+  type StartedServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const sample = join(root, 'data/animals.jsonl');
 const samples = readFileSync(sample, 'utf8').trimEnd().split('\n');
 
-const textOf = async (server: RunningServer, path: string): Promise<string> =>
+const textOf = async (server: StartedServer, path: string): Promise<string> =>
   (await server.get(path, apiKey)).text();
 const post = (
-  server: RunningServer,
+  server: StartedServer,
   headers: Readonly<Record<string, string>>,
 ): Promise<Response> =>
   fetch(`${server.url}/v1/pets`, {
@@ -35,7 +35,7 @@ describe('--seed', { concurrency: 4 }, () => {
   test('an empty memory storage begins with the animals of the file, at every start', async (t) => {
     const cwd = folder(t);
     for (let count = 0; count < 2; count++) {
-      const server = await start(t, ['--storage', 'memory:', '--seed', sample], { cwd });
+      const server = await startServer(t, ['--storage', 'memory:', '--seed', sample], { cwd });
       const { pets } = await server.said('listening');
       assert.equal(pets, samples.length);
       const last = await textOf(server, `/v1/pets/${samples.length}`);
@@ -53,12 +53,12 @@ describe('--seed', { concurrency: 4 }, () => {
       '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
     );
     const env = { PETSTORE_SEED: 'two.jsonl' };
-    const first = await start(t, [], { cwd, env });
+    const first = await startServer(t, [], { cwd, env });
     const both =
       '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
     assert.equal(await textOf(first, '/v1/pets'), both);
     await first.end('SIGKILL');
-    const second = await start(t, [], { cwd, env });
+    const second = await startServer(t, [], { cwd, env });
     assert.equal(await textOf(second, '/v1/pets'), both);
     assert.equal((await second.said('not seeded: the storage holds animals'))['file'], 'two.jsonl');
   });
@@ -90,7 +90,7 @@ describe('--clock', { concurrency: 4 }, () => {
       '--clock',
       '2030-12-06T00:59:58.5+01:00',
     ];
-    const server = await start(t, args, { cwd: folder(t) });
+    const server = await startServer(t, args, { cwd: folder(t) });
     const { level, now } = await server.said('the clock is set: this is not the time');
     assert.equal(level, 'warn');
     assert.match(String(now), /^2030-12-0[56]T/);
@@ -100,7 +100,7 @@ describe('--clock', { concurrency: 4 }, () => {
       async () => (await server.get('/v1/pets/1', apiKey)).status === 404,
     );
     assert.equal((await server.get('/v1/pets', apiKey)).status, 200);
-    const early = await start(t, ['--storage', 'memory:', '--seed', sample], {
+    const early = await startServer(t, ['--storage', 'memory:', '--seed', sample], {
       cwd: folder(t),
       env: { PETSTORE_CLOCK: '2030-12-05T20:00:00Z' },
     });
@@ -135,7 +135,9 @@ describe('--clock', { concurrency: 4 }, () => {
 });
 
 test('--plugin faults: a 503 after the animal was kept, and a retry with its Idempotency-Key adds nothing', async (t) => {
-  const server = await start(t, ['--storage', 'memory:', '--plugin', 'faults'], { cwd: folder(t) });
+  const server = await startServer(t, ['--storage', 'memory:', '--plugin', 'faults'], {
+    cwd: folder(t),
+  });
   const failed = await post(server, {
     'Idempotency-Key': 'a',
     'Petstore-Fault': 'status=503,after',
@@ -167,7 +169,7 @@ test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what 
 test('C63 C64 reset: the seed and the clock begin anew; Date and the times of the log are of the clock', async (t) => {
   const words = ['--storage', 'memory:', '--plugin', 'faults', '--seed', sample];
   const clock = ['--clock', '2030-12-05T23:59:59Z'];
-  const server = await start(t, [...words, ...clock], { cwd: folder(t) });
+  const server = await startServer(t, [...words, ...clock], { cwd: folder(t) });
   const { time } = await server.said('listening');
   assert.match(String(time), /^2030-12-0(5T23:59:59|6T00)/);
 
@@ -186,7 +188,7 @@ test('C63 C64 reset: the seed and the clock begin anew; Date and the times of th
 });
 
 test('C63 a storage that lasts has no reset', async (t) => {
-  const server = await start(t, ['--plugin', 'faults'], { cwd: folder(t) });
+  const server = await startServer(t, ['--plugin', 'faults'], { cwd: folder(t) });
   const answer = await fetch(`${server.url}/v1/reset`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${apiKey}` },

@@ -7,7 +7,14 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { atEnd } from '../support/at-end.js';
-import { apiKey, folder, Running, RunningServer, serverFile, start } from '../support/process.js';
+import {
+  apiKey,
+  folder,
+  StartedProcess,
+  StartedServer,
+  serverFile,
+  startServer,
+} from '../support/process.js';
 import { until } from '../support/waiting.js';
 
 const postHead = (body: string): string =>
@@ -16,7 +23,7 @@ const body = '{"name":"Rex","categoryId":1}';
 
 /** A connection, and what has come from it. */
 async function open(
-  server: RunningServer,
+  server: StartedServer,
   text: string,
 ): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
   const socket = connect(server.port, '127.0.0.1');
@@ -32,7 +39,7 @@ async function open(
 describe('the end', { concurrency: 8 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     test(`${signal} says so and exits 0, idle and half-open connections or not`, async (t) => {
-      const server = await start(t, [], { cwd: folder(t) });
+      const server = await startServer(t, [], { cwd: folder(t) });
       const idle = await open(server, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
       await until('an answer', () => idle.received().includes('200 OK'));
       await open(server, '');
@@ -47,7 +54,7 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('requests under way finish and are stored; a half-sent one and a silent one do not hold it beyond 10 s', async (t) => {
     const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const server = await startServer(t, [], { cwd });
     const underWay = await open(server, postHead(body) + body.slice(0, 10));
     const halfSent = await open(server, postHead(body) + body.slice(0, 10));
     await open(server, 'GET /v1/pets HTT');
@@ -71,7 +78,7 @@ describe('the end', { concurrency: 8 }, () => {
   });
 
   test('C48: while stopping, requests on open connections are answered as ever and end them, and none is taken', async (t) => {
-    const server = await start(t, [], { cwd: folder(t) });
+    const server = await startServer(t, [], { cwd: folder(t) });
     const ready = await open(server, 'GET /readyz HTTP/1.1\r\nHost: x\r\n');
     const add = await open(server, postHead(body).slice(0, -2));
     assert.equal((await server.get('/readyz')).status, 200);
@@ -95,7 +102,7 @@ describe('the end', { concurrency: 8 }, () => {
     ['SIGINT', 130],
   ] as const) {
     test(`a second signal, ${second}, ends it at once with ${code}`, async (t) => {
-      const server = await start(t, [], { cwd: folder(t) });
+      const server = await startServer(t, [], { cwd: folder(t) });
       await open(server, postHead(body) + body.slice(0, 10));
       assert.equal((await server.get('/healthz')).status, 200);
       server.child.kill('SIGTERM');
@@ -113,7 +120,7 @@ describe('the end', { concurrency: 8 }, () => {
       const silent = await silentDatabase(t);
       const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
       const args = [serverFile, '--storage', silent.url];
-      const server = new RunningServer(process.execPath, args, { cwd: folder(t), env });
+      const server = new StartedServer(process.execPath, args, { cwd: folder(t), env });
       atEnd(t, () => server.end('SIGKILL'));
       await silent.connected;
       const sentAt = performance.now();
@@ -126,7 +133,9 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   test('C48: with --drain it goes on listening for that long with /readyz at 503, and then stops', async (t) => {
-    const server = await start(t, ['--storage', 'memory:', '--drain', '2'], { cwd: folder(t) });
+    const server = await startServer(t, ['--storage', 'memory:', '--drain', '2'], {
+      cwd: folder(t),
+    });
     assert.equal((await server.get('/readyz')).status, 200);
     const sentAt = performance.now();
     server.child.kill('SIGTERM');
@@ -146,7 +155,7 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('a second signal while it drains ends it at once', async (t) => {
     const env = { PETSTORE_DRAIN: '60', PETSTORE_STORAGE: 'memory:' };
-    const server = await start(t, [], { cwd: folder(t), env });
+    const server = await startServer(t, [], { cwd: folder(t), env });
     server.child.kill('SIGINT');
     await server.said('draining');
     assert.equal((await server.end('SIGTERM')).code, 143);
@@ -167,14 +176,14 @@ describe('the end', { concurrency: 8 }, () => {
       "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
     );
     const env = { NODE_OPTIONS: `--import ${pathToFileURL(join(cwd, 'hooks.mjs')).href}` };
-    const server = await start(t, ['--storage', 'memory:'], { cwd, env });
+    const server = await startServer(t, ['--storage', 'memory:'], { cwd, env });
     assert.equal((await server.get('/healthz')).status, 200);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
     const silent = await silentDatabase(t);
-    const migrating = new Running(
+    const migrating = new StartedProcess(
       process.execPath,
       [serverFile, 'migrate', '--storage', silent.url],
       {
@@ -187,7 +196,7 @@ describe('the end', { concurrency: 8 }, () => {
   });
 
   test('SIGHUP never ends it, without a keys file either', async (t) => {
-    const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
     server.child.kill('SIGHUP');
     await server.said('keys read again');
     assert.equal((await server.get('/v1/pets')).status, 200);
@@ -200,7 +209,9 @@ describe('the end', { concurrency: 8 }, () => {
       join(cwd, 'plugin.mjs'),
       'export default (host) => host.onClose(() => new Promise(() => {}));',
     );
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
+      cwd,
+    });
     const sentAt = performance.now();
     assert.equal((await server.end()).code, 1);
     // A busy machine may take longer to tell.
@@ -215,7 +226,7 @@ describe('the end', { concurrency: 8 }, () => {
       join(cwd, 'plugin.mjs'),
       'export default (host) => host.onClose(async () => { throw new Error("no end"); });',
     );
-    const server = await start(t, ['--plugin', './plugin.mjs'], { cwd });
+    const server = await startServer(t, ['--plugin', './plugin.mjs'], { cwd });
     assert.equal((await server.end()).code, 0);
     assert.equal(server.log.at(-1)?.['error'], 'no end');
   });

@@ -22,10 +22,10 @@ import {
   apiKey,
   assertRefused,
   folder,
-  Running,
-  RunningServer,
+  StartedProcess,
+  StartedServer,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { until } from '../support/waiting.js';
 
@@ -74,9 +74,13 @@ async function shows(url: string, name: string): Promise<boolean> {
 
 describe('HTTPS', { concurrency: 4 }, () => {
   test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await start(t, [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'], {
-      cwd: folder(t),
-    });
+    const server = await startServer(
+      t,
+      [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'],
+      {
+        cwd: folder(t),
+      },
+    );
     assert.match(server.url, /^https:/);
     assert.equal(await statusOf(`${server.url}/v1/pets`), 200);
     assert.equal((await server.end()).code, 0);
@@ -89,10 +93,10 @@ describe('HTTPS', { concurrency: 4 }, () => {
       PETSTORE_TLS_KEY: join(made, 'one.key'),
       PETSTORE_STORAGE: 'memory:',
     };
-    const server = await start(t, ['--dev'], { cwd, env });
+    const server = await startServer(t, ['--dev'], { cwd, env });
     assert.equal(await statusOf(`${server.url}/healthz`), 200);
     const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
-    const { code, stdout } = await new Running('sh', ['-c', line], { cwd }).ended;
+    const { code, stdout } = await new StartedProcess('sh', ['-c', line], { cwd }).ended;
     assert.equal(code, 0);
     assert.match(stdout, /^\{"id":1,/);
     assert.equal((await server.end()).code, 0);
@@ -105,7 +109,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       copyFileSync(join(made, key), join(cwd, 'key.pem'));
     };
     put('one.crt', 'one.key');
-    const server = await start(
+    const server = await startServer(
       t,
       ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'],
       { cwd },
@@ -155,7 +159,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       '--plugin',
       './slow.mjs',
     ];
-    const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', '0'], {
+    const server = new StartedServer(process.execPath, [serverFile, ...args, '--port', '0'], {
       cwd,
       env: { PETSTORE_API_KEYS: apiKey },
     });

@@ -2,7 +2,7 @@
  * Runs dist/server.js as a stranger would, from its start to its end. Knows what it prints and
  * nothing of its inside.
  */
-import { Running, serverFile } from '../support/process.js';
+import { StartedProcess, serverFile } from '../support/process.js';
 import { Client } from './client.js';
 import { hold, inTime, Violation, type Share } from './row.js';
 
@@ -18,7 +18,7 @@ export interface StartOptions {
 }
 
 /** A server's process, which ends with its row at the latest. */
-export class Server extends Running {
+export class Server extends StartedProcess {
   /** Resolves once it listens; undefined where it ends before. */
   readonly listening: Promise<Client | undefined>;
 
