@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import {
   lstatSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -13,27 +12,22 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { Agent, get } from 'node:http';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  runServer,
-  StartedProcess,
-  serverFile,
-  startServer,
-} from '../support/process.js';
+import { apiKey, assertRefused, StartedProcess, serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder, type CommandLine } from '../support/working-folder.js';
 
 const memory = { PETSTORE_STORAGE: 'memory:' };
 const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
 
-async function addKey(cwd: string, name: string, ...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await command(['keys', 'add', name, ...args], { cwd });
+async function addKey(
+  here: WorkingFolder,
+  name: string,
+  ...args: readonly string[]
+): Promise<string> {
+  const { code, stdout, stderr } = await here.command(['keys', 'add', name, ...args]);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
@@ -47,44 +41,42 @@ function entry(name: string, key: string, more: object = {}): object {
   };
 }
 
-function keysFile(cwd: string, ...keys: readonly object[]): string {
-  mkdirSync(join(cwd, 'data'), { recursive: true });
-  const path = join(cwd, 'data/keys.json');
-  writeFileSync(path, JSON.stringify({ keys }));
-  return path;
+function keysFile(here: WorkingFolder, ...keys: readonly object[]): string {
+  here.write('data/keys.json', JSON.stringify({ keys }));
+  return here.at('data/keys.json');
 }
 
 describe('the keys command', { concurrency: 4 }, () => {
   test('C40: keys add prints psk_ and 43 base64url characters once, and stores its digest, mode 600 in a folder of mode 700', async (t) => {
-    const cwd = folder(t);
-    const { code, stdout, stderr } = await runServer(['keys', 'add', 'alice'], { cwd });
+    const here = new WorkingFolder(t);
+    const { code, stdout, stderr } = await here.run('keys add alice');
     assert.equal(code, 0);
     assert.match(stdout, /^psk_[A-Za-z0-9_-]{43}\n$/);
     assert.match(stderr, /data\/keys\.json/);
-    const text = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
+    const text = here.read('data/keys.json');
     assert.ok(!text.includes(stdout.trim()));
     assert.equal(
       JSON.parse(text).keys[0].sha256,
       createHash('sha256').update(stdout.trim()).digest('hex'),
     );
-    assert.equal(statSync(join(cwd, 'data/keys.json')).mode & 0o777, 0o600);
-    assert.equal(statSync(join(cwd, 'data')).mode & 0o777, 0o700);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    assert.equal(statSync(here.at('data/keys.json')).mode & 0o777, 0o600);
+    assert.equal(statSync(here.at('data')).mode & 0o777, 0o700);
+    assert.deepEqual(here.names('data'), ['keys.json']);
   });
 
   test('keys list prints names and times, never a key or a digest; keys revoke takes one out', async (t) => {
-    const cwd = folder(t);
-    const key = await addKey(cwd, 'alice');
-    await addKey(cwd, 'bob the builder', '--expires', '90d');
-    const { stdout } = await command(['keys', 'list'], { cwd });
+    const here = new WorkingFolder(t);
+    const key = await addKey(here, 'alice');
+    await addKey(here, 'bob the builder', '--expires', '90d');
+    const { stdout } = await here.command('keys list');
     assert.match(
       stdout,
       /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/,
     );
     assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
-    const { code } = await command(['keys', 'revoke', 'alice'], { cwd });
+    const { code } = await here.command('keys revoke alice');
     assert.equal(code, 0);
-    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
+    await here.prints('keys list', /^bob the builder [^\n]*\n$/);
   });
 
   for (const [text, ms] of [
@@ -94,43 +86,35 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['60s', 60_000],
   ] as const) {
     test(`--expires ${text} ends a key after that time`, async (t) => {
-      const cwd = folder(t);
-      await addKey(cwd, 'alice', `--expires=${text}`);
-      const [{ created, expires }] = JSON.parse(
-        readFileSync(join(cwd, 'data/keys.json'), 'utf8'),
-      ).keys;
+      const here = new WorkingFolder(t);
+      await addKey(here, 'alice', `--expires=${text}`);
+      const [{ created, expires }] = JSON.parse(here.read('data/keys.json')).keys;
       assert.equal(Date.parse(expires) - Date.parse(created), ms);
     });
   }
 
   test('an expired key is listed as expired', async (t) => {
-    const cwd = folder(t);
-    keysFile(cwd, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
-    assert.match(
-      (await command(['keys', 'list'], { cwd })).stdout,
-      /^old .* expired 2020-01-01T00:00:00Z\n$/,
-    );
+    const here = new WorkingFolder(t);
+    keysFile(here, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
+    await here.prints('keys list', /^old .* expired 2020-01-01T00:00:00Z\n$/);
   });
 
   test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     keysFile(
-      cwd,
+      here,
       entry('a', 'x', { expires: '2028-02-29T23:30:00-05:00' }),
       entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
       entry('c', 'z', { expires: '2028-02-29' }),
     );
-    assert.equal(
-      (await command(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length,
-      3,
-    );
+    assert.equal((await here.command('keys list')).stdout.match(/ expires 2028/g)?.length, 3);
   });
 
-  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
-    ['nothing to do', ['keys'], /add NAME, list, revoke NAME/],
-    ['an unknown action', ['keys', 'remove', 'x'], /add NAME, list, revoke NAME/],
-    ['no name', ['keys', 'add'], /NAME/],
-    ['two names', ['keys', 'add', 'a', 'b'], /one NAME/],
+  const refusals: readonly (readonly [string, CommandLine, RegExp])[] = [
+    ['nothing to do', 'keys', /add NAME, list, revoke NAME/],
+    ['an unknown action', 'keys remove x', /add NAME, list, revoke NAME/],
+    ['no name', 'keys add', /NAME/],
+    ['two names', 'keys add a b', /one NAME/],
     ['an empty name', ['keys', 'add', ''], /1 to 100/],
     ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
     ...['dev', 'env-1', 'env-20'].map(
@@ -141,8 +125,8 @@ describe('the keys command', { concurrency: 4 }, () => {
           /is reserved .*--dev .*PETSTORE_API_KEYS.*another/,
         ] as const,
     ),
-    ['a name for the list', ['keys', 'list', 'a'], /no name/],
-    ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
+    ['a name for the list', 'keys list a', /no name/],
+    ['revoking an unknown name', 'keys revoke nobody', /no key named nobody/],
     ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map(
       (time) =>
         [
@@ -151,119 +135,107 @@ describe('the keys command', { concurrency: 4 }, () => {
           /^--expires must be a time such as 90d/,
         ] as const,
     ),
-    ['--expires for the list', ['keys', 'list', '--expires', '1d'], /--expires/],
+    ['--expires for the list', 'keys list --expires 1d', /--expires/],
     [
       'a file that cannot be made',
-      ['keys', 'add', 'a', '--keys-file', '/proc/keys.json'],
+      'keys add a --keys-file /proc/keys.json',
       /\/proc\/keys\.json.*--keys-file/,
     ],
     [
       'a folder that cannot be made, below which Node’s recursive mkdir never ends',
-      ['keys', 'add', 'a', '--keys-file', '/proc/foo/bar/keys.json'],
+      'keys add a --keys-file /proc/foo/bar/keys.json',
       /ENOENT.*--keys-file/,
     ],
     [
       'a device, which never ends',
-      ['keys', 'add', 'a', '--keys-file', '/dev/zero'],
+      'keys add a --keys-file /dev/zero',
       /\/dev\/zero.*no regular file/,
     ],
   ];
   for (const [what, args, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      assertRefused(await command(args, { cwd }), 2, line);
-      assert.deepEqual(readdirSync(cwd), []);
+      const here = new WorkingFolder(t);
+      await here.refuses(args, 2, line);
+      assert.deepEqual(here.names(), []);
     });
   }
 
   test('a name that is taken is refused with exit 2 and the file stays', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice');
-    const before = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
-    assertRefused(await command(['keys', 'add', 'alice'], { cwd }), 2, /named alice/);
-    assertRefused(await command(['keys', 'revoke', 'bob'], { cwd }), 2, /no key named bob/);
-    assert.equal(readFileSync(join(cwd, 'data/keys.json'), 'utf8'), before);
+    const here = new WorkingFolder(t);
+    await addKey(here, 'alice');
+    const before = here.read('data/keys.json');
+    await here.refuses('keys add alice', 2, /named alice/);
+    await here.refuses('keys revoke bob', 2, /no key named bob/);
+    assert.equal(here.read('data/keys.json'), before);
   });
 
   test('behind -- all is a name, and a flag may stand anywhere before', async (t) => {
-    const cwd = folder(t);
-    assert.equal(
-      (await command(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code,
-      0,
-    );
-    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
+    const here = new WorkingFolder(t);
+    assert.equal((await here.command('--expires 1d keys add -- --alice')).code, 0);
+    await here.prints('keys list', /^--alice .* expires/);
   });
 
   test('--keys-file and PETSTORE_KEYS_FILE name another file', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice', '--keys-file', 'one.json');
-    await command(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
-    assert.deepEqual(readdirSync(cwd), ['one.json']);
+    const here = new WorkingFolder(t);
+    await addKey(here, 'alice', '--keys-file', 'one.json');
+    await here.command('keys add bob', { PETSTORE_KEYS_FILE: 'one.json' });
+    assert.deepEqual(here.names(), ['one.json']);
     assert.equal(
-      (await command(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length,
+      (await here.command('keys list --keys-file=one.json')).stdout.split('\n').length,
       3,
     );
   });
 
   test('of many keys added at once none is lost', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const names = Array.from({ length: 12 }, (_, index) => `key${index}`);
-    const made = await Promise.all(names.map((name) => addKey(cwd, name)));
+    const made = await Promise.all(names.map((name) => addKey(here, name)));
     assert.equal(new Set(made).size, names.length);
-    const { keys } = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8'));
+    const { keys } = JSON.parse(here.read('data/keys.json'));
     assert.deepEqual(keys.map(({ name }: { name: string }) => name).sort(), [...names].sort());
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    assert.deepEqual(here.names('data'), ['keys.json']);
   });
 
   test('a link under the name of a temporary file is not followed', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'data'));
-    writeFileSync(join(cwd, 'victim'), 'as it was');
+    const here = new WorkingFolder(t);
+    mkdirSync(here.at('data'));
+    here.write('victim', 'as it was');
     const shell = 'ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
     const { code, stderr } = await new StartedProcess(
       'sh',
       ['-c', shell, process.execPath, serverFile],
-      {
-        cwd,
-      },
+      { cwd: here.path },
     ).ended;
     assert.equal(code, 0, stderr);
-    assert.equal(readFileSync(join(cwd, 'victim'), 'utf8'), 'as it was');
-    assert.ok(lstatSync(join(cwd, 'data/keys.json')).isFile());
+    assert.equal(here.read('victim'), 'as it was');
+    assert.ok(lstatSync(here.at('data/keys.json')).isFile());
   });
 
   test('behind a link the file is changed that it leads to, and the link stays; a link to nothing is refused', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'real'));
-    symlinkSync('real', join(cwd, 'folder'));
-    await addKey(cwd, 'carol', '--keys-file', 'folder/keys.json');
-    symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
-    symlinkSync('folder/other.json', join(cwd, 'link.json'));
-    for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
-    const { code, stderr } = await command(
-      ['keys', 'revoke', 'alice', '--keys-file', 'link.json'],
-      { cwd },
-    );
+    const here = new WorkingFolder(t);
+    mkdirSync(here.at('real'));
+    symlinkSync('real', here.at('folder'));
+    await addKey(here, 'carol', '--keys-file', 'folder/keys.json');
+    symlinkSync('../folder/keys.json', here.at('real/other.json'));
+    symlinkSync('folder/other.json', here.at('link.json'));
+    for (const name of ['alice', 'bob']) await addKey(here, name, '--keys-file', 'link.json');
+    const { code, stderr } = await here.command('keys revoke alice --keys-file link.json');
     assert.equal(code, 0, stderr);
-    const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
+    const { keys } = JSON.parse(here.read('real/keys.json'));
     assert.deepEqual(
       keys.map(({ name }: { name: string }) => name),
       ['carol', 'bob'],
     );
-    assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
+    assert.deepEqual(here.names('real'), ['keys.json', 'other.json']);
     for (const link of ['link.json', 'real/other.json'])
-      assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
-    assertRefused(
-      await command(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }),
-      2,
-      /named bob in link\.json/,
-    );
-    symlinkSync('loop.json', join(cwd, 'loop.json'));
-    symlinkSync('nowhere.json', join(cwd, 'dangling.json'));
+      assert.ok(lstatSync(here.at(link)).isSymbolicLink(), link);
+    await here.refuses('keys add bob --keys-file link.json', 2, /named bob in link\.json/);
+    symlinkSync('loop.json', here.at('loop.json'));
+    symlinkSync('nowhere.json', here.at('dangling.json'));
     for (const file of ['loop.json', 'dangling.json']) {
-      const ended = await command(['keys', 'add', 'bob', '--keys-file', file], { cwd });
+      const ended = await here.command(['keys', 'add', 'bob', '--keys-file', file]);
       assertRefused(ended, 2, new RegExp(`^keys file ${file} cannot be written .*--keys-file`));
-      assert.ok(lstatSync(join(cwd, file)).isSymbolicLink(), file);
+      assert.ok(lstatSync(here.at(file)).isSymbolicLink(), file);
     }
   });
 
@@ -311,68 +283,61 @@ describe('the keys command', { concurrency: 4 }, () => {
   ];
   for (const [what, text] of badFiles) {
     test(`a keys file with ${what} is refused with exit 2 and left as it is`, async (t) => {
-      const cwd = folder(t);
-      const path = keysFile(cwd);
+      const here = new WorkingFolder(t);
+      const path = keysFile(here);
       writeFileSync(path, text);
-      assertRefused(
-        await command(['keys', 'add', 'new'], { cwd }),
-        2,
-        /keys file data\/keys\.json/,
-      );
+      await here.refuses('keys add new', 2, /keys file data\/keys\.json/);
       assert.equal(readFileSync(path, 'utf8'), text);
-      assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+      assert.deepEqual(here.names('data'), ['keys.json']);
     });
   }
 
   test('a start is refused with exit 2 by a bad keys file as well, which both read alike', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(keysFile(cwd), '{');
-    const ended = await runServer([], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
+    const here = new WorkingFolder(t);
+    writeFileSync(keysFile(here), '{');
+    const ended = await here.run('', { PORT: '0', PETSTORE_API_KEYS: apiKey });
     assertRefused(ended, 2, /keys file data\/keys\.json/);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    assert.deepEqual(here.names('data'), ['keys.json']);
   });
 
   test('a missing member of a keys file is told as missing', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     writeFileSync(
-      keysFile(cwd),
+      keysFile(here),
       JSON.stringify({ keys: [entry('a', 'x', { sha256: undefined })] }),
     );
     const line =
       /^keys file data\/keys\.json cannot be used: key 1: "sha256" is missing; it must be 64 hexadecimal digits/;
-    assertRefused(await command(['keys', 'list'], { cwd }), 2, line);
+    await here.refuses('keys list', 2, line);
   });
 });
 
 describe('keys of a running server', { concurrency: 4 }, () => {
   test('C40: any active key of the environment and the file is accepted', async (t) => {
-    const cwd = folder(t);
-    const alice = await addKey(cwd, 'alice');
-    const server = await startServer(t, [], {
-      cwd,
-      env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' },
-    });
+    const here = new WorkingFolder(t);
+    const alice = await addKey(here, 'alice');
+    const server = await here.start('', { ...memory, PETSTORE_API_KEYS: ' one ,, two,' });
     for (const key of [alice, 'one', 'two'])
       assert.equal((await server.get('/v1/pets', key)).status, 200, key);
-    const [{ sha256 }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
+    const [{ sha256 }] = JSON.parse(here.read('data/keys.json')).keys;
     for (const key of ['alice', 'three', 'one,', sha256])
       assert.equal((await server.get('/v1/pets', key)).status, 401);
   });
 
   test('C41: outside /v1 no key is needed', async (t) => {
-    const server = await startServer(t, [], { cwd: folder(t), env: memory });
+    const server = await new WorkingFolder(t).start('', memory);
     for (const path of ['/openapi.json', '/healthz', '/readyz'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
     assert.equal((await fetch(`${server.url}/v1/pets`)).status, 401);
   });
 
   test('a key ends when it expires; a start with expired keys alone is refused', async (t) => {
-    const cwd = folder(t);
-    const key = await addKey(cwd, 'alice', '--expires', '1h');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
+    const here = new WorkingFolder(t);
+    const key = await addKey(here, 'alice', '--expires', '1h');
+    const server = await here.start('', unkeyed);
     assert.equal((await server.get('/v1/pets', key)).status, 200);
     // Set to end only now: a busy machine takes its time to start a server.
-    const path = join(cwd, 'data/keys.json');
+    const path = here.at('data/keys.json');
     const { keys } = JSON.parse(readFileSync(path, 'utf8'));
     const expires = new Date(Date.now() + 1_000).toISOString();
     writeFileSync(path, JSON.stringify({ keys: [{ ...keys[0], expires }] }));
@@ -382,25 +347,21 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       async () => (await server.get('/v1/pets', key)).status === 401,
     );
     assert.ok(Date.now() >= Date.parse(expires));
-    assertRefused(
-      await command([], { cwd, env: { ...memory, PORT: '0' } }),
-      2,
-      /every API key has expired/,
-    );
+    await here.refuses('', 2, /every API key has expired/, { ...memory, PORT: '0' });
   });
 
   /** Two seconds, and as many again for each that a busy machine takes for anything. */
   const followedMs = 8_000;
   test('a key that is added, then revoked, is followed within seconds', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    const bob = await addKey(cwd, 'bob');
+    const here = new WorkingFolder(t);
+    await addKey(here, 'alice');
+    const server = await here.start('', unkeyed);
+    const bob = await addKey(here, 'bob');
     const addedAt = performance.now();
     await until('the new key', async () => (await server.get('/v1/pets', bob)).status === 200);
     assert.ok(performance.now() - addedAt < followedMs);
     assert.equal((await server.said('keys read again'))['keys'], 2);
-    await command(['keys', 'revoke', 'bob'], { cwd });
+    await here.command('keys revoke bob');
     const revokedAt = performance.now();
     await until(
       'the end of the key',
@@ -411,9 +372,9 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   });
 
   test('a file of the same size, rewritten in place, is seen too; SIGHUP makes it at once', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'));
-    const server = await startServer(t, [], { cwd, env: unkeyed });
+    const here = new WorkingFolder(t);
+    const path = keysFile(here, entry('a', 'one'));
+    const server = await here.start('', unkeyed);
     writeFileSync(path, JSON.stringify({ keys: [entry('a', 'two')] }));
     server.child.kill('SIGHUP');
     await server.said('keys read again');
@@ -422,9 +383,9 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   });
 
   test('a bad file, and one that vanished, leave the last good keys, and the log says why', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'));
-    const server = await startServer(t, [], { cwd, env: unkeyed });
+    const here = new WorkingFolder(t);
+    const path = keysFile(here, entry('a', 'one'));
+    const server = await here.start('', unkeyed);
     writeFileSync(path, '{"keys":[');
     const warning = await server.said('keys not read again: the last good ones stay');
     assert.equal(warning['level'], 'warn');
@@ -443,12 +404,12 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   });
 
   test('a change that cannot be read, for lack of descriptors, is tried again each second; the log says so once', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'), entry('b', 'two'));
+    const here = new WorkingFolder(t);
+    const path = keysFile(here, entry('a', 'one'), entry('b', 'two'));
     // Keeps every descriptor but one, which is that of the answer's own socket, until it is told to
     // free them.
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
+    here.write(
+      'plugin.mjs',
       `import { closeSync, openSync } from 'node:fs';
       const held = [];
       const answer = { status: 200, headers: [], body: '1' };
@@ -459,7 +420,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
         host.route({ path: '/free', methods: { GET: { handler: free } } });
       };`,
     );
-    const server = await startServer(t, ['--plugin', './plugin.mjs'], { cwd, env: unkeyed });
+    const server = await here.start('--plugin ./plugin.mjs', unkeyed);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     atEnd(t, () => agent.destroy());
     const status = (path: string, key: string): Promise<number | undefined> =>
@@ -488,18 +449,18 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   });
 
   test('the default file is followed even where it came after the start', async (t) => {
-    const cwd = folder(t);
-    const server = await startServer(t, [], { cwd, env: memory });
-    const alice = await addKey(cwd, 'alice');
+    const here = new WorkingFolder(t);
+    const server = await here.start('', memory);
+    const alice = await addKey(here, 'alice');
     await until('the new key', async () => (await server.get('/v1/pets', alice)).status === 200);
     assert.equal((await server.get('/v1/pets')).status, 200);
   });
 
   test('revoking the last key locks everyone out, and the server stays', async (t) => {
-    const cwd = folder(t);
-    const alice = await addKey(cwd, 'alice');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    await command(['keys', 'revoke', 'alice'], { cwd });
+    const here = new WorkingFolder(t);
+    const alice = await addKey(here, 'alice');
+    const server = await here.start('', unkeyed);
+    await here.command('keys revoke alice');
     await until(
       'the end of the key',
       async () => (await server.get('/v1/pets', alice)).status === 401,

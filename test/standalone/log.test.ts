@@ -2,24 +2,16 @@
 // can never be in it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import {
-  apiKey,
-  folder,
-  freePort,
-  StartedProcess,
-  StartedServer,
-  serverFile,
-  startServer,
-} from '../support/process.js';
+import { apiKey, folder, freePort, StartedProcess, serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 describe('the log', { concurrency: 4 }, () => {
   test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start('--storage memory:');
     const [line = ''] = server.stdout.split('\n');
     assert.match(
       line,
@@ -30,16 +22,14 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('info says nothing of requests', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start('--storage memory:');
     await server.add('Rex');
     const { stdout } = await server.end();
     assert.deepEqual(messages(stdout), ['listening', 'stopping']);
   });
 
   test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:', '--log', 'requests'], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start('--storage memory: --log requests');
     await server.add('Rex');
     await server.get('/v1/pets/1?secret=1');
     await server.get('/v1/pets', 'wrong-key');
@@ -68,14 +58,9 @@ describe('the log', { concurrency: 4 }, () => {
   test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
     for (const format of ['json', 'text']) {
       const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
-      const server = new StartedServer(
-        process.execPath,
-        [serverFile, ...args, '--port', await freePort()],
-        {
-          cwd: folder(t),
-          env: { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` },
-        },
-      );
+      const server = new WorkingFolder(t).begin([...args, '--port', await freePort()], {
+        PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts`,
+      });
       atEnd(t, () => server.end('SIGKILL'));
       const url = await until(
         'the address',
@@ -103,16 +88,17 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('text is one line each for people: the time of day, and what it is about', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const plugin = `export default (host) => {
       host.log('warn', 'two\\nlines', { word: 'one', words: 'one two', quoted: '"', id: 1n, none: undefined, list: [1] });
       host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
     }`;
-    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
+    here.write('plugin.mjs', plugin);
     const args = ['--storage', 'memory:', '--log', 'requests', '--plugin', './plugin.mjs'];
-    const server = new StartedProcess(process.execPath, [serverFile, ...args], {
-      cwd,
-      env: { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_LOG_FORMAT: 'text' },
+    const server = here.begin(args, {
+      PETSTORE_API_KEYS: apiKey,
+      PORT: '0',
+      PETSTORE_LOG_FORMAT: 'text',
     });
     atEnd(t, () => server.end('SIGKILL'));
     const url = await until('the address', () => /url=(\S+)/.exec(server.stdout)?.[1]);
@@ -164,7 +150,7 @@ describe('the log', { concurrency: 4 }, () => {
   }
 
   test('silent prints nothing at all', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const port = await freePort();
     const env = {
       PETSTORE_API_KEYS: apiKey,
@@ -172,7 +158,7 @@ describe('the log', { concurrency: 4 }, () => {
       PORT: port,
       PETSTORE_LOG: 'silent',
     };
-    const server = new StartedProcess(process.execPath, [serverFile], { cwd, env });
+    const server = here.begin('', env);
     await until(
       'an answer',
       async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok,
@@ -183,15 +169,13 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('control characters and U+2028 from a plugin or an option cannot forge a line', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
+    here.write(
+      'plugin.mjs',
       `export default (host) => host.log('info', ${JSON.stringify(forged)}, { msg: 'other', time: 1, id: 1n, text: ${JSON.stringify(forged)} });`,
     );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
-    });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     const { stdout } = await server.end();
     assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
     const [first] = lines(stdout);
@@ -203,10 +187,8 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('fields that cannot be written cost neither the line nor the process', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `export default (host) => void setImmediate(() => {
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': `export default (host) => void setImmediate(() => {
         const cyclic = { name: 'a' };
         cyclic.self = cyclic;
         host.log('info', 'odd', { before: 1n, nested: { deep: [3n] }, after: undefined, last: true });
@@ -216,10 +198,8 @@ describe('the log', { concurrency: 4 }, () => {
         host.log('q"', undefined, { odd: true });
         host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
       });`,
-    );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
     });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     await server.said('no keys');
     assert.equal((await server.get('/healthz')).status, 200);
     assert.equal((await server.end()).code, 0);
@@ -250,20 +230,16 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('an error that nobody caught and nobody can inspect is logged, and ends the process with 70', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `const error = new Error('hidden');
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': `const error = new Error('hidden');
       error[Symbol.for('nodejs.util.inspect.custom')] = () => { throw new Error('no inspection'); };
       Object.defineProperty(error, 'message', { get() { throw new Error('no message'); } });
       export default (host) => {
         const handler = () => (setImmediate(() => { throw error; }), { status: 200, headers: [], body: '1' });
         host.route({ path: '/fault', methods: { GET: { handler } } });
       };`,
-    );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
     });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
@@ -290,7 +266,7 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const plugin = `export default (host) => {
       let number = 0;
       const flood = () => {
@@ -299,10 +275,8 @@ describe('the log', { concurrency: 4 }, () => {
       };
       host.route({ path: '/flood', methods: { GET: { handler: flood } } });
     }`;
-    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
-    });
+    here.write('plugin.mjs', plugin);
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     const { url } = server;
     server.child.stdout?.pause();
     const buffered: number[] = [];
@@ -327,15 +301,12 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('whoever reads the output may go away: the server goes on', async (t) => {
-    const cwd = folder(t);
-    const server = new StartedServer(process.execPath, [serverFile], {
-      cwd,
-      env: {
-        PETSTORE_API_KEYS: apiKey,
-        PETSTORE_STORAGE: 'memory:',
-        PORT: '0',
-        PETSTORE_LOG: 'requests',
-      },
+    const here = new WorkingFolder(t);
+    const server = here.begin('', {
+      PETSTORE_API_KEYS: apiKey,
+      PETSTORE_STORAGE: 'memory:',
+      PORT: '0',
+      PETSTORE_LOG: 'requests',
     });
     atEnd(t, () => server.end('SIGKILL'));
     await server.said('listening');

@@ -1,29 +1,26 @@
 // The command line and the environment: every name, who wins, and what is refused with exit 2
 // before anything is touched.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
 import {
   apiKey,
   assertRefused,
-  folder,
   root,
-  runServer,
   StartedProcess,
   serverFile,
-  startServer,
   type Ended,
 } from '../support/process.js';
+import { WorkingFolder, type CommandLine } from '../support/working-folder.js';
 
 const keyed = { PETSTORE_API_KEYS: apiKey };
 
 describe('options', { concurrency: 4 }, () => {
   test('--help names every flag, variable, default and command, and exits 0', async (t) => {
-    const { code, stdout, stderr } = await runServer(['--help'], { cwd: folder(t) });
+    const { code, stdout, stderr } = await new WorkingFolder(t).run('--help');
     assert.equal(code, 0);
     assert.equal(stderr, '');
     const names =
@@ -46,7 +43,7 @@ describe('options', { concurrency: 4 }, () => {
   });
 
   test('--version prints the version of package.json', async (t) => {
-    const { code, stdout } = await runServer(['--version'], { cwd: folder(t) });
+    const { code, stdout } = await new WorkingFolder(t).run('--version');
     assert.equal(code, 0);
     assert.equal(
       stdout,
@@ -55,28 +52,26 @@ describe('options', { concurrency: 4 }, () => {
   });
 
   test('-h, help and -v are what --help and --version are, and the help names the program as it was called', async (t) => {
-    const cwd = folder(t);
-    const { stdout: help } = await command(['--help'], { cwd });
+    const here = new WorkingFolder(t);
+    const { stdout: help } = await here.command('--help');
     assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
     for (const args of [['-h'], ['help'], ['help', 'keys']]) {
-      const { code, stdout } = await command(args, { cwd });
+      const { code, stdout } = await here.command(args);
       assert.deepEqual([code, stdout], [0, help], args.join(' '));
     }
-    assert.equal(
-      (await command(['-v'], { cwd })).stdout,
-      (await command(['--version'], { cwd })).stdout,
-    );
-    symlinkSync(serverFile, join(cwd, 'petstore'));
+    await here.prints('-v', (await here.command('--version')).stdout);
+    symlinkSync(serverFile, here.at('petstore'));
     const called = async (args: readonly string[]): Promise<Ended> =>
-      new StartedProcess(process.execPath, [join(cwd, 'petstore'), ...args], { cwd }).ended;
+      new StartedProcess(process.execPath, [here.at('petstore'), ...args], { cwd: here.path })
+        .ended;
     assert.equal((await called(['-h'])).stdout, help.replaceAll('node dist/server.js', 'petstore'));
     assertRefused(await called([]), 2, /make one with `petstore keys add NAME`/);
   });
 
   test('help needs no key, no good environment, and comes with a command too', async (t) => {
-    const cwd = folder(t);
-    assert.equal((await command(['keys', '--help'], { cwd, env: { PORT: 'bad' } })).code, 0);
-    assert.deepEqual(readdirSync(cwd), []);
+    const here = new WorkingFolder(t);
+    assert.equal((await here.command('keys --help', { PORT: 'bad' })).code, 0);
+    assert.deepEqual(here.names(), []);
   });
 
   const parts: readonly (readonly [string, readonly string[], readonly string[]])[] = [
@@ -92,9 +87,9 @@ describe('options', { concurrency: 4 }, () => {
   ];
   for (const [name, forms, flags] of parts) {
     test(`${name} --help prints the usage, the options and examples of ${name} alone, and exits 0`, async (t) => {
-      const cwd = folder(t);
+      const here = new WorkingFolder(t);
       const program = 'node dist/server.js';
-      const { code, stdout, stderr } = await command([name, '--help'], { cwd });
+      const { code, stdout, stderr } = await here.command([name, '--help']);
       assert.deepEqual([code, stderr], [0, '']);
       const [heading, usage = '', options = '', examples = ''] = stdout.split('\n\n');
       assert.equal(heading, `Usage, after ${program}:`);
@@ -102,7 +97,7 @@ describe('options', { concurrency: 4 }, () => {
         usage.split('\n').map((line) => /^ {2}(.*?) {2}/.exec(line)?.[1]),
         forms,
       );
-      const all = (await command(['--help'], { cwd })).stdout;
+      const all = (await here.command('--help')).stdout;
       assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
       const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
       assert.deepEqual(
@@ -120,22 +115,22 @@ describe('options', { concurrency: 4 }, () => {
         [name, '-h'],
         [name, 'one', 'two', '--help', '--port', '1'],
       ])
-        assert.equal((await command(args, { cwd })).stdout, stdout, args.join(' '));
-      assert.deepEqual(readdirSync(cwd), []);
+        assert.equal((await here.command(args)).stdout, stdout, args.join(' '));
+      assert.deepEqual(here.names(), []);
     });
   }
 
   test('the examples of import, copy, check and keys run as they stand', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'data'));
+    const here = new WorkingFolder(t);
+    mkdirSync(here.at('data'));
     const sound = '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n';
-    writeFileSync(join(cwd, 'data/animals.jsonl'), sound);
+    here.write('data/animals.jsonl', sound);
     const ran: string[] = [];
     for (const name of ['import', 'copy', 'check', 'keys']) {
-      const { stdout } = await command([name, '--help'], { cwd });
+      const { stdout } = await here.command([name, '--help']);
       for (const [, line = ''] of stdout.matchAll(/^ {2}node dist\/server\.js (.+)$/gm)) {
         if (/postgres:|\/srv\//.test(line)) continue;
-        const { code, stderr } = await command(line.split(' '), { cwd });
+        const { code, stderr } = await here.command(line.split(' '));
         assert.equal(code, 0, `${line}: ${stderr}`);
         ran.push(line);
       }
@@ -145,23 +140,23 @@ describe('options', { concurrency: 4 }, () => {
 
   const refusals: readonly (readonly [
     string,
-    readonly string[],
+    CommandLine,
     Readonly<Record<string, string>>,
     RegExp,
   ])[] = [
-    ['an unknown flag, with the nearest one', ['--prot', '1'], keyed, /--prot.*--port/],
-    ['a flag that is like none', ['--xyzzy'], keyed, /--xyzzy.*--help/],
-    ['a short flag', ['-x'], keyed, /-x;.*--help/],
-    ['a flag given twice', ['--port', '1', '--port=2'], keyed, /--port.*twice/],
-    ['a switch given twice', ['--dev', '--dev'], {}, /--dev.*twice/],
-    ['a missing value', ['--port'], keyed, /--port needs a value/],
-    ['an empty value', ['--port='], keyed, /--port needs a value/],
-    ['a flag where a value should be', ['--host', '--port', '1'], keyed, /--host needs a value/],
-    ['a value given to a switch', ['--dev=yes'], {}, /--dev takes no value/],
-    ['an unknown command', ['improt', 'x'], keyed, /improt.*import/],
-    ['help for an unknown command', ['improt', '--help'], keyed, /improt.*import/],
-    ['a flag of another command', ['keys', 'list', '--port', '1'], {}, /--port.*keys/],
-    ['--expires at a start', ['--expires', '1d'], keyed, /--expires/],
+    ['an unknown flag, with the nearest one', '--prot 1', keyed, /--prot.*--port/],
+    ['a flag that is like none', '--xyzzy', keyed, /--xyzzy.*--help/],
+    ['a short flag', '-x', keyed, /-x;.*--help/],
+    ['a flag given twice', '--port 1 --port=2', keyed, /--port.*twice/],
+    ['a switch given twice', '--dev --dev', {}, /--dev.*twice/],
+    ['a missing value', '--port', keyed, /--port needs a value/],
+    ['an empty value', '--port=', keyed, /--port needs a value/],
+    ['a flag where a value should be', '--host --port 1', keyed, /--host needs a value/],
+    ['a value given to a switch', '--dev=yes', {}, /--dev takes no value/],
+    ['an unknown command', 'improt x', keyed, /improt.*import/],
+    ['help for an unknown command', 'improt --help', keyed, /improt.*import/],
+    ['a flag of another command', 'keys list --port 1', {}, /--port.*keys/],
+    ['--expires at a start', '--expires 1d', keyed, /--expires/],
     ...[
       '65536',
       '-1',
@@ -182,110 +177,95 @@ describe('options', { concurrency: 4 }, () => {
           /^--port must be a whole number from 0 to 65535/,
         ] as const,
     ),
-    ['a bad port in the environment', [], { ...keyed, PORT: 'eighty' }, /^PORT must be .*"eighty"/],
-    ['a bad host', ['--host', 'http://x'], keyed, /^--host/],
-    ['a bad host in the environment', [], { ...keyed, HOST: 'a b' }, /^HOST/],
+    ['a bad port in the environment', '', { ...keyed, PORT: 'eighty' }, /^PORT must be .*"eighty"/],
+    ['a bad host', '--host http://x', keyed, /^--host/],
+    ['a bad host in the environment', '', { ...keyed, HOST: 'a b' }, /^HOST/],
     [
       'a host that is not of this machine',
-      ['--host', '203.0.113.1', '--storage', 'memory:'],
+      '--host 203.0.113.1 --storage memory:',
       keyed,
       /203\.0\.113\.1.*--host/,
     ],
     [
       'a host that is no name',
-      ['--host', 'nowhere.invalid', '--storage', 'memory:'],
+      '--host nowhere.invalid --storage memory:',
       keyed,
       /nowhere\.invalid.*--host/,
     ],
     [
       'an address that lacks its interface',
-      ['--host', 'fe80::1', '--storage', 'memory:'],
+      '--host fe80::1 --storage memory:',
       keyed,
       /port 0 of fe80::1 cannot be listened on .*--host/,
     ],
     [
       'a database that breaks off',
-      ['--storage', 'postgres://ann:secret@['],
+      '--storage postgres://ann:secret@[',
       keyed,
       /^--storage must be .* or a URL such as postgres:/,
     ],
     [
       'a database without slashes in the environment',
-      [],
+      '',
       { ...keyed, PETSTORE_STORAGE: 'postgresql:x' },
       /^PETSTORE_STORAGE must be/,
     ],
     [
       'an unknown storage',
-      ['--storage', 'redis://ann:secret@db'],
+      '--storage redis://ann:secret@db',
       keyed,
       /^--storage must be file:PATH/,
     ],
-    ['a file storage without a path', ['--storage', 'file:'], keyed, /^--storage must be/],
-    [
-      'a body limit of 0',
-      ['--max-body-bytes', '0'],
-      keyed,
-      /^--max-body-bytes.*from 1 to 16777216/,
-    ],
+    ['a file storage without a path', '--storage file:', keyed, /^--storage must be/],
+    ['a body limit of 0', '--max-body-bytes 0', keyed, /^--max-body-bytes.*from 1 to 16777216/],
     [
       'a body limit that is too large',
-      [],
+      '',
       { ...keyed, PETSTORE_MAX_BODY_BYTES: '268435457' },
       /^PETSTORE_MAX_BODY_BYTES/,
     ],
     [
       'a drain that is no number',
-      ['--drain', '5s'],
+      '--drain 5s',
       keyed,
       /^--drain must be a whole number from 0 to 3600/,
     ],
-    ['a drain of days', [], { ...keyed, PETSTORE_DRAIN: '3601' }, /^PETSTORE_DRAIN must be/],
+    ['a drain of days', '', { ...keyed, PETSTORE_DRAIN: '3601' }, /^PETSTORE_DRAIN must be/],
     [
       'a base URL that is no URL',
-      ['--base-url', 'api.example.com'],
+      '--base-url api.example.com',
       keyed,
       /^--base-url must be an absolute URL/,
     ],
     [
       'a base URL of another scheme',
-      [],
+      '',
       { ...keyed, PETSTORE_BASE_URL: 'ftp://x' },
       /^PETSTORE_BASE_URL/,
     ],
-    ['a base URL that breaks off', ['--base-url', 'https://['], keyed, /^--base-url/],
+    ['a base URL that breaks off', '--base-url https://[', keyed, /^--base-url/],
     ['a value of great length, cut', ['--log', 'x'.repeat(5_000)], keyed, /^--log.{0,120}x…"$/m],
     [
       'a bad staging URL',
-      [],
+      '',
       { ...keyed, PETSTORE_STAGING_BASE_URL: 'x' },
       /^PETSTORE_STAGING_BASE_URL/,
     ],
-    [
-      'an unknown log level',
-      ['--log', 'debug'],
-      keyed,
-      /^--log must be one of silent, info, requests/,
-    ],
+    ['an unknown log level', '--log debug', keyed, /^--log must be one of silent, info, requests/],
     [
       'an unknown log level in the environment',
-      [],
+      '',
       { ...keyed, PETSTORE_LOG: 'INFO' },
       /^PETSTORE_LOG/,
     ],
-    [
-      'an unknown log format',
-      ['--log-format', 'xml'],
-      keyed,
-      /^--log-format must be one of text, json/,
-    ],
+    ['an unknown log format', '--log-format xml', keyed, /^--log-format must be one of text, json/],
     [
       'a bad log format in the environment',
-      [],
+      '',
       { ...keyed, PETSTORE_LOG_FORMAT: 'JSON' },
       /^PETSTORE_LOG_FORMAT/,
     ],
-    ['--after at a start', ['--after', '1'], keyed, /--after is not for a start/],
+    ['--after at a start', '--after 1', keyed, /--after is not for a start/],
     [
       'control characters in a value, on one line',
       ['--log', 'a\nb\u2028\u001b[2J'],
@@ -298,49 +278,43 @@ describe('options', { concurrency: 4 }, () => {
       keyed,
       /unknown flag --a\\u000ab\\u0085/,
     ],
-    ['no key at all, saying how to make one', [], {}, /keys add NAME.*PETSTORE_API_KEYS.*--dev/],
-    ['keys of commas and spaces alone', [], { PETSTORE_API_KEYS: ' , ,' }, /no API key/],
+    ['no key at all, saying how to make one', '', {}, /keys add NAME.*PETSTORE_API_KEYS.*--dev/],
+    ['keys of commas and spaces alone', '', { PETSTORE_API_KEYS: ' , ,' }, /no API key/],
     [
       'a key that is not ASCII, without repeating it',
-      [],
+      '',
       { PETSTORE_API_KEYS: 'good,schlüssel' },
       /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
     ],
     [
       'a keys file that is not there',
-      ['--keys-file', 'nowhere.json'],
+      '--keys-file nowhere.json',
       keyed,
       /nowhere\.json.*--keys-file/,
     ],
     [
       'a keys file of the environment that is not there',
-      [],
+      '',
       { ...keyed, PETSTORE_KEYS_FILE: 'nowhere.json' },
       /nowhere\.json.*PETSTORE_KEYS_FILE/,
     ],
-    [
-      'a bad keys file even under --dev',
-      ['--dev', '--keys-file', 'nowhere.json'],
-      {},
-      /nowhere\.json/,
-    ],
+    ['a bad keys file even under --dev', '--dev --keys-file nowhere.json', {}, /nowhere\.json/],
   ];
   for (const [what, args, env, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      const port =
-        'PORT' in env || args.some((arg) => arg.startsWith('--port')) ? {} : { PORT: '0' };
-      const ended = await command(args, { cwd, env: { ...port, ...env } });
+      const here = new WorkingFolder(t);
+      const port = 'PORT' in env || String(args).includes('--port') ? {} : { PORT: '0' };
+      const ended = await here.command(args, { ...port, ...env });
       assertRefused(ended, 2, line);
       assert.equal(ended.stdout, '');
       assert.ok(!ended.stderr.includes('secret'));
-      assert.deepEqual(readdirSync(cwd), []);
+      assert.deepEqual(here.names(), []);
     });
   }
 
   test('a command that is like none is refused with exit 2', async (t) => {
     assertRefused(
-      await runServer(['x'], { cwd: folder(t), env: keyed }),
+      await new WorkingFolder(t).run('x', keyed),
       2,
       /^unknown command x; --help lists all/,
     );
@@ -352,16 +326,16 @@ describe('options', { concurrency: 4 }, () => {
     await new Promise((resolve) => taken.once('listening', resolve));
     const address = taken.address();
     const port = typeof address === 'object' ? String(address?.port) : '';
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     for (const storage of ['memory:', 'file:pets/a.jsonl']) {
-      const ended = await runServer(['--port', port, '--storage', storage], { cwd, env: keyed });
+      const ended = await here.run(['--port', port, '--storage', storage], keyed);
       assertRefused(ended, 2, new RegExp(`port ${port} .*in use; .*--port\n$`));
     }
-    assert.deepEqual(readdirSync(cwd), [], 'no folder is made for a server that cannot listen');
+    assert.deepEqual(here.names(), [], 'no folder is made for a server that cannot listen');
   });
 
   test('every variable of the table works, and an empty one counts as unset', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const env = {
       HOST: '127.0.0.2',
       PETSTORE_STORAGE: 'memory:',
@@ -373,7 +347,7 @@ describe('options', { concurrency: 4 }, () => {
       PETSTORE_TLS_CERT: '',
       PETSTORE_LOG: '',
     };
-    const server = await startServer(t, [], { cwd, env });
+    const server = await here.start('', env);
     assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
     assert.equal((await server.get('/v1/pets')).status, 200);
     assert.equal((await server.add('x')).status, 201);
@@ -384,11 +358,11 @@ describe('options', { concurrency: 4 }, () => {
       { url: 'https://staging.example.com/v1' },
       { url: '/v1' },
     ]);
-    assert.deepEqual(readdirSync(cwd), []);
+    assert.deepEqual(here.names(), []);
   });
 
   test('a flag beats the environment, in both spellings, even a bad one', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const env = {
       HOST: 'a b',
       PORT: 'bad',
@@ -399,49 +373,32 @@ describe('options', { concurrency: 4 }, () => {
     };
     // biome-ignore format: short ones by the dozen, a line for each would hide the test.
     const flags = ['--host=127.0.0.1', '--port', '0', '--storage=memory:', '--max-body-bytes', '100', '--base-url=http://one/v1', '--staging-base-url', 'http://two/v1', '--log=info'];
-    const server = await startServer(t, flags, { cwd, env });
+    const server = await here.start(flags, env);
     const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
     assert.deepEqual(servers.length, 3);
     assert.equal((await server.add('x'.repeat(100))).status, 413);
   });
 
   test('the default storage is file:data/pets.jsonl below the working folder', async (t) => {
-    const cwd = folder(t);
-    const server = await startServer(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     assert.equal((await server.said('listening'))['storage'], 'file:data/pets.jsonl');
     assert.equal((await server.add('Rex')).status, 201);
-    assert.match(
-      readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'),
-      /^{"id":1,"name":"Rex","categoryId":1}\n/,
-    );
+    assert.match(here.read('data/pets.jsonl'), /^{"id":1,"name":"Rex","categoryId":1}\n/);
   });
 
   test('--host ::1 listens on IPv6', async (t) => {
-    const server = await startServer(t, ['--host', '::1', '--storage', 'memory:'], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start('--host ::1 --storage memory:');
     assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
     assert.equal((await server.get('/healthz')).status, 200);
   });
 
   test('F7: a storage that cannot be used is refused with exit 3 and one line', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'pets.jsonl'));
-    writeFileSync(join(cwd, 'file'), '');
-    assertRefused(
-      await command(['--storage', 'file:pets.jsonl'], { cwd, env: keyed }),
-      3,
-      /pets\.jsonl.*folder/,
-    );
-    assertRefused(
-      await command(['--storage', 'file:file/pets.jsonl'], { cwd, env: keyed }),
-      3,
-      /file\/pets\.jsonl/,
-    );
-    assertRefused(
-      await command(['--storage', 'file:/proc/pets.jsonl'], { cwd, env: keyed }),
-      3,
-      /\/proc\/pets\.jsonl/,
-    );
+    const here = new WorkingFolder(t);
+    mkdirSync(here.at('pets.jsonl'));
+    here.write('file', '');
+    await here.refuses('--storage file:pets.jsonl', 3, /pets\.jsonl.*folder/, keyed);
+    await here.refuses('--storage file:file/pets.jsonl', 3, /file\/pets\.jsonl/, keyed);
+    await here.refuses('--storage file:/proc/pets.jsonl', 3, /\/proc\/pets\.jsonl/, keyed);
   });
 });

@@ -1,0 +1,119 @@
+/**
+ * Owns the scene of most tests of the process: a folder of its own, with files, in which command
+ * lines of dist/server.js are run.
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { atEnd } from './at-end.js';
+import { command } from './command.js';
+import {
+  assertRefused,
+  folder,
+  runServer,
+  serverFile,
+  StartedServer,
+  startServer,
+  type Ended,
+} from './process.js';
+
+/** The words behind the program's name: in one text with a space between, or each by itself. */
+export type CommandLine = string | readonly string[];
+type Environment = Readonly<NodeJS.ProcessEnv>;
+type Content = string | Uint8Array;
+
+/** The single words of a command line. */
+export function wordsOf(line: CommandLine): readonly string[] {
+  if (typeof line !== 'string') return line;
+  return line === '' ? [] : line.split(' ');
+}
+
+/** An empty folder that is gone behind the test, but for the files that it begins with. */
+export class WorkingFolder {
+  readonly path: string;
+  readonly #t: TestContext;
+
+  constructor(t: TestContext, files: Readonly<Record<string, Content>> = {}) {
+    this.#t = t;
+    this.path = folder(t);
+    for (const [name, content] of Object.entries(files)) this.write(name, content);
+  }
+
+  /** The path of what has this name in the folder. */
+  at(name: string): string {
+    return join(this.path, name);
+  }
+
+  /** What is in the folder, or in one that is in it, by name. */
+  names(within = '.'): readonly string[] {
+    return readdirSync(this.at(within)).sort();
+  }
+
+  /** The text of a file. */
+  read(name: string): string {
+    return readFileSync(this.at(name), 'utf8');
+  }
+
+  /** Writes a file, and makes the folder that it is in. */
+  write(name: string, content: Content): void {
+    mkdirSync(dirname(this.at(name)), { recursive: true });
+    writeFileSync(this.at(name), content);
+  }
+
+  /** Runs a command line that ends by itself, in the process that the test file has for that. */
+  command(line: CommandLine, env: Environment = {}): Promise<Ended> {
+    return command(wordsOf(line), { cwd: this.path, env });
+  }
+
+  /** The same in a process of its own. */
+  run(line: CommandLine, env: Environment = {}): Promise<Ended> {
+    return runServer(wordsOf(line), { cwd: this.path, env });
+  }
+
+  /** Runs a command line that must end with 0, and print this and nothing else. */
+  async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
+    const ended = await this.command(line, env);
+    assert.deepEqual([ended.code, ended.stderr], [0, '']);
+    if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
+    else assert.match(ended.stdout, stdout);
+  }
+
+  /** Runs a command line that must be refused with this exit code and one line that matches. */
+  async refuses(
+    line: CommandLine,
+    code: number,
+    told: RegExp,
+    env: Environment = {},
+  ): Promise<void> {
+    assertRefused(await this.command(line, env), code, told);
+  }
+
+  /** Starts a process, and waits for nothing. */
+  begin(line: CommandLine, env: Environment = {}): StartedServer {
+    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], env);
+  }
+
+  /** Starts the shell with a line in which `"$0" "$1"` is our program. */
+  shell(line: string, env: Environment = {}): StartedServer {
+    const args = ['-c', line, process.execPath, serverFile];
+    return this.#begin('sh', args, env);
+  }
+
+  /** Runs our program on a terminal, as `script` has one; answers what was drawn there. */
+  async onTerminal(line: string): Promise<string> {
+    const command = `"${process.execPath}" "${serverFile}" ${line}`;
+    return (await this.#begin('script', ['-qec', command, '/dev/null']).ended).stdout;
+  }
+
+  /** Starts a server, and waits until it listens. */
+  start(line: CommandLine = '', env: Environment = {}): Promise<StartedServer> {
+    return startServer(this.#t, wordsOf(line), { cwd: this.path, env });
+  }
+
+  #begin(program: string, args: readonly string[], env: Environment = {}): StartedServer {
+    const begun = new StartedServer(program, args, { cwd: this.path, env });
+    atEnd(this.#t, () => begun.end('SIGKILL'));
+    return begun;
+  }
+}
