@@ -1,7 +1,7 @@
 // copy between files: the same animals under the same ids, whatever cuts it off; and what is
 // refused.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -39,12 +39,12 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       [0, `6 animals of file:a copied to file:b; ${sum}`, ''],
     );
     assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
-    const bytes = readFileSync(here.at('b'));
+    const bytes = here.bytes('b');
     assert.equal(
       (await here.run(copying)).stdout,
       `6 animals of file:a copied to file:b, 6 of them before; ${sum}`,
     );
-    assert.deepEqual(readFileSync(here.at('b')), bytes);
+    assert.deepEqual(here.bytes('b'), bytes);
     assert.match((await here.run('check b')).stdout, /^b is sound\n {2}animals {2}6 /);
   });
 
@@ -64,7 +64,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(here.at('a'), someAnimals(1_300));
     await here.command(copying);
     assert.equal((await here.command('copy --from file:b --to file:c')).code, 0);
-    assert.deepEqual(readFileSync(here.at('c')), readFileSync(here.at('b')));
+    assert.deepEqual(here.bytes('c'), here.bytes('b'));
   });
 
   test('idempotency keys stay behind, their animals do not', async (t) => {
@@ -88,7 +88,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const here = new WorkingFolder(t);
     writeAnimals(here.at('a'), []);
     await here.prints(copying, /^0 animals of file:a copied to file:b; /);
-    assert.equal(statSync(here.at('b')).size, 0);
+    assert.equal(here.size('b'), 0);
   });
 
   test('killed in the middle it goes on where it was', async (t) => {
@@ -97,10 +97,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     writeAnimals(here.at('a'), animals);
     for (const least of [1, 1_000_000]) {
       const cut = here.begin(copying);
-      await until(
-        'a part of it',
-        () => existsSync(here.at('b')) && statSync(here.at('b')).size > least,
-      );
+      await until('a part of it', () => here.size('b') > least);
       assert.equal((await cut.end('SIGKILL')).signal, 'SIGKILL');
     }
     const present = animalsIn(here.at('b')).length;
@@ -275,10 +272,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const here = new WorkingFolder(t);
       writeAnimals(here.at('a'), hardAnimals);
       symlinkSync('a', here.at('link'));
-      const before = readFileSync(here.at('a'));
+      const before = here.bytes('a');
       await here.refuses(args, 2, line);
       assert.deepEqual(here.names(), ['a', 'link']);
-      assert.deepEqual(readFileSync(here.at('a')), before);
+      assert.deepEqual(here.bytes('a'), before);
     });
   }
 

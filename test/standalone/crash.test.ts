@@ -94,7 +94,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     }
     assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
     assert.equal(bodies.size, keys.length);
-    const { stdout } = await here.run(['check', pets]);
+    const { stdout } = await here.run(`check ${pets}`);
     assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
     const lines = here
       .read(pets)

@@ -1,6 +1,6 @@
 // --dev: a key of this machine, and one line to paste.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -127,7 +127,6 @@ describe('--dev', { concurrency: 4 }, () => {
 
   test('a dev-key that is no key is refused with exit 2', async (t) => {
     const here = new WorkingFolder(t);
-    mkdirSync(here.at('data'));
     here.write('data/dev-key', 'secret-but-no-key\n');
     const ended = await here.command('--dev --port 0');
     assertRefused(ended, 2, /data\/dev-key holds no key; delete it/);

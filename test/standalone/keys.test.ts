@@ -17,7 +17,7 @@ import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { apiKey, assertRefused, StartedProcess, serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { WorkingFolder, type CommandLine } from '../support/working-folder.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 const memory = { PETSTORE_STORAGE: 'memory:' };
 const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
@@ -110,7 +110,7 @@ describe('the keys command', { concurrency: 4 }, () => {
     assert.equal((await here.command('keys list')).stdout.match(/ expires 2028/g)?.length, 3);
   });
 
-  const refusals: readonly (readonly [string, CommandLine, RegExp])[] = [
+  testRefusals([
     ['nothing to do', 'keys', /add NAME, list, revoke NAME/],
     ['an unknown action', 'keys remove x', /add NAME, list, revoke NAME/],
     ['no name', 'keys add', /NAME/],
@@ -151,14 +151,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       'keys add a --keys-file /dev/zero',
       /\/dev\/zero.*no regular file/,
     ],
-  ];
-  for (const [what, args, line] of refusals) {
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const here = new WorkingFolder(t);
-      await here.refuses(args, 2, line);
-      assert.deepEqual(here.names(), []);
-    });
-  }
+  ]);
 
   test('a name that is taken is refused with exit 2 and the file stays', async (t) => {
     const here = new WorkingFolder(t);

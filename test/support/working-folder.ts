@@ -3,12 +3,13 @@
  * lines of dist/server.js are run.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { atEnd } from './at-end.js';
 import { command } from './command.js';
 import {
+  apiKey,
   assertRefused,
   folder,
   runServer,
@@ -53,6 +54,16 @@ export class WorkingFolder {
   /** The text of a file. */
   read(name: string): string {
     return readFileSync(this.at(name), 'utf8');
+  }
+
+  /** The bytes of a file. */
+  bytes(name: string): Buffer {
+    return readFileSync(this.at(name));
+  }
+
+  /** The size of a file in bytes; 0 where there is none. */
+  size(name: string): number {
+    return statSync(this.at(name), { throwIfNoEntry: false })?.size ?? 0;
   }
 
   /** Writes a file, and makes the folder that it is in. */
@@ -116,4 +127,27 @@ export class WorkingFolder {
     atEnd(this.#t, () => begun.end('SIGKILL'));
     return begun;
   }
+}
+
+/**
+ * Tests for each command line that it is refused with 2 and one line that matches, and touches
+ * nothing; it has the key of {@link startServer}, unless its environment says otherwise.
+ *
+ * @param files What the folder has before.
+ */
+export function testRefusals(
+  rows: readonly (readonly [what: string, line: CommandLine, told: RegExp, env?: Environment])[],
+  files: Readonly<Record<string, Content>> = {},
+): void {
+  for (const [what, line, told, env] of rows)
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const here = new WorkingFolder(t, files);
+      const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
+      assertRefused(ended, 2, told);
+      assert.equal(ended.stdout, '');
+      assert.doesNotMatch(ended.stderr, /secret/);
+      for (const [name, content] of Object.entries(files))
+        assert.deepEqual(here.bytes(name), Buffer.from(content));
+      assert.deepEqual(here.names(), Object.keys(files).sort());
+    });
 }
