@@ -46,9 +46,9 @@ export class WorkingFolder {
     return join(this.path, name);
   }
 
-  /** What is in the folder, or in one that is in it, by name. */
-  names(within = '.'): readonly string[] {
-    return readdirSync(this.at(within)).sort();
+  /** What is in the folder, or in one that is in it, by name; where asked for, in all below too. */
+  names(within = '.', recursive = false): readonly string[] {
+    return readdirSync(this.at(within), { recursive, encoding: 'utf8' }).sort();
   }
 
   /** The text of a file. */
@@ -59,6 +59,11 @@ export class WorkingFolder {
   /** The bytes of a file. */
   bytes(name: string): Buffer {
     return readFileSync(this.at(name));
+  }
+
+  /** The permissions of a file or a folder. */
+  mode(name: string): number {
+    return statSync(this.at(name)).mode & 0o777;
   }
 
   /** The size of a file in bytes; 0 where there is none. */
@@ -142,12 +147,13 @@ export function testRefusals(
   for (const [what, line, told, env] of rows)
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
       const here = new WorkingFolder(t, files);
+      const before = here.names('.', true);
       const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
       assertRefused(ended, 2, told);
       assert.equal(ended.stdout, '');
       assert.doesNotMatch(ended.stderr, /secret/);
       for (const [name, content] of Object.entries(files))
         assert.deepEqual(here.bytes(name), Buffer.from(content));
-      assert.deepEqual(here.names(), Object.keys(files).sort());
+      assert.deepEqual(here.names('.', true), before);
     });
 }
