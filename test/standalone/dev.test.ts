@@ -1,10 +1,9 @@
 // --dev: a key of this machine, and one line to paste.
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { assertRefused, folder, freePort, StartedProcess } from '../support/process.js';
+import { takenPort, assertRefused, folder, freePort, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { WorkingFolder } from '../support/working-folder.js';
 
@@ -103,18 +102,12 @@ describe('--dev', { concurrency: 4 }, () => {
 
   test('a port in use is refused with what to type, and no folder is made', async (t) => {
     const here = new WorkingFolder(t);
-    const taken = createServer().listen(0, '127.0.0.1');
-    atEnd(t, () => taken.close());
-    await new Promise((resolve) => taken.once('listening', resolve));
-    const { port } = Object(taken.address());
+    const port = await takenPort(t);
     const other = port < 60_000 ? port + 100 : port - 100;
-    assertRefused(
-      await here.run('--dev', { PORT: String(port) }),
-      2,
-      new RegExp(
-        `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
-      ),
+    const told = new RegExp(
+      `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
     );
+    await here.refuses('--dev', 2, told, { PORT: `${port}` });
     assert.deepEqual(here.names(), []);
   });
 

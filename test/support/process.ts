@@ -238,6 +238,14 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.match(ended.stderr, line);
 }
 
+/** A port of 127.0.0.1 on which somebody listens until the test ends. */
+export async function takenPort(t: TestContext): Promise<number> {
+  const taken = createServer().listen(0, '127.0.0.1');
+  atEnd(t, () => taken.close());
+  await once(taken, 'listening');
+  return Object(taken.address()).port;
+}
+
 /**
  * A port of 127.0.0.1 that is free, below those that Linux gives to whoever asks for any (from
  * 32768): no connection of another test takes it before it is used.
