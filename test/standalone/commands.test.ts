@@ -310,7 +310,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     skip: !existsSync('/usr/bin/script'),
   }, async (t) => {
     const here = new WorkingFolder(t);
-    const drawn = await here.onTerminal(`import "${animals}" >count`);
+    const drawn = (await here.onTerminal(`import "${animals}" >count`).ended).stdout;
     assert.match(drawn, /\rchecking \[[#-]{30}\] +\d+% \d+ animals/);
     assert.ok(drawn.endsWith('\r\u001b[K'));
     assert.equal(here.read('count'), '301 animals added to file:data/pets.jsonl\n');

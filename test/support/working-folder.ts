@@ -105,9 +105,10 @@ export class WorkingFolder {
     assertRefused(await this.command(line, env), code, told);
   }
 
-  /** Starts a process, and waits for nothing. */
-  begin(line: CommandLine, env: Environment = {}): StartedServer {
-    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], env);
+  /** Starts a process as {@link start} does, and waits for nothing. */
+  begin(line: CommandLine = '', env: Environment = {}): StartedServer {
+    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
+    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], full);
   }
 
   /** Starts the shell with a line in which `"$0" "$1"` is our program. */
@@ -116,10 +117,10 @@ export class WorkingFolder {
     return this.#begin('sh', args, env);
   }
 
-  /** Runs our program on a terminal, as `script` has one; answers what was drawn there. */
-  async onTerminal(line: string): Promise<string> {
+  /** Starts our program on a terminal, as `script` has one: its output is what is drawn there. */
+  onTerminal(line: string, env: Environment = {}): StartedServer {
     const command = `"${process.execPath}" "${serverFile}" ${line}`;
-    return (await this.#begin('script', ['-qec', command, '/dev/null']).ended).stdout;
+    return this.#begin('script', ['-qec', command, '/dev/null'], env);
   }
 
   /** Starts a server, and waits until it listens. */
@@ -127,7 +128,7 @@ export class WorkingFolder {
     return startServer(this.#t, wordsOf(line), { cwd: this.path, env });
   }
 
-  #begin(program: string, args: readonly string[], env: Environment = {}): StartedServer {
+  #begin(program: string, args: readonly string[], env: Environment): StartedServer {
     const begun = new StartedServer(program, args, { cwd: this.path, env });
     atEnd(this.#t, () => begun.end('SIGKILL'));
     return begun;
