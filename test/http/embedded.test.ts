@@ -66,7 +66,16 @@ const adds: readonly Words[] = [
   ...['Content-Type: text/plain', 'Content-Encoding: gzip'].map(typed),
   { ...typed('Content-Type: application/json; charset=utf-8'), body: sold },
 ];
-const gets = ['?status=pending', '?limit=1', '?limit=0', '?limit=1&limit=1', '/2', '/abc', '/', '?%zz'].map((end) => `/v1/pets${end}`);
+const gets = [
+  '?status=pending',
+  '?limit=1',
+  '?limit=0',
+  '?limit=1&limit=1',
+  '/2',
+  '/abc',
+  '/',
+  '?%zz',
+].map((end) => `/v1/pets${end}`);
 const requests: readonly (readonly [request: string, words?: Words])[] = [
   ...adds.map((words) => ['POST /v1/pets', words] as const),
   ...[...gets, '/v1/%70ets/%31', '/v1/store/orders'].map((path) => [`GET ${path}`] as const),
@@ -527,7 +536,10 @@ test('C56 fetch heeds baseUrl of a request, and no server and no word of the cli
   for (const given of [new Server(), { completed: Promise.resolve() }, Object.create(null), null]) {
     // On a copy this would be missing.
     const request = Object.assign(new Request(target, adding), { baseUrl: '/shop' });
-    assert.match((await serve(request, given)).headers.get('location') ?? '', /^\/shop\/v1\/pets\//);
+    assert.match(
+      (await serve(request, given)).headers.get('location') ?? '',
+      /^\/shop\/v1\/pets\//,
+    );
   }
 });
 
