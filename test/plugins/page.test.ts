@@ -113,10 +113,7 @@ test('C58 at /: a page without a key, of this machine alone, with a policy; what
 });
 
 /** The port of a server that has a petstore at /shop, and asks it as Express does. */
-async function mounted(
-  t: TestContext,
-  options: Partial<PetstoreOptions> = {},
-): Promise<number> {
+async function mounted(t: TestContext, options: Partial<PetstoreOptions> = {}): Promise<number> {
   const { handler, close } = createPetstore({ keys: [key], plugins, ...options });
   atEnd(t, close);
   return serve(t, (request, response) => {
@@ -201,11 +198,14 @@ test(
 );
 
 test('pages, filter and the way back are in the address', inBrowser, async (t) => {
-  const pets = Array.from({ length: 45 }, (_, index): PetDraft => ({
-    name: `n${index + 1}`,
-    categoryId: index === 0 ? -9223372036854775807n : BigInt(index + 1),
-    ...(index >= 40 && { status: 'sold' }),
-  }));
+  const pets = Array.from(
+    { length: 45 },
+    (_, index): PetDraft => ({
+      name: `n${index + 1}`,
+      categoryId: index === 0 ? -9223372036854775807n : BigInt(index + 1),
+      ...(index >= 40 && { status: 'sold' }),
+    }),
+  );
   const own = await shop(t, { storage: holding(pets) });
   const { page } = own;
   const first = await own.rows(1);
