@@ -12,7 +12,7 @@ import { adminUrl } from './database.js';
  * ends, certificates.
  */
 const ofHttpAlone = [
-  ...['connections', 'drain', 'early-answers', 'framing', 'generated', 'options', 'plugins'],
+  ...['early-answers', 'framing', 'generated', 'options', 'plugins'],
   ...['properties', 'slow', 'stopping', 'tls', 'unread'],
 ];
 /** What asks a petstore within the process, without servers between. */
