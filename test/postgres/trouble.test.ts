@@ -200,6 +200,7 @@ describe('what became of a batch', { skip: withoutDatabase() }, () => {
       await query(url, begin);
       for (let count = 0; count < 3; count++)
         await assert.rejects(storage.insert(rex), unavailable);
+      assert.equal((await storage.get(1n))?.name, 'Rex', 'reads go on');
       await query(url, mend);
     }
     assert.deepEqual(await query(url, 'SELECT last_value FROM calls'), [{ last_value: '3' }]);
