@@ -14,11 +14,11 @@ import {
   type TextTarget,
   toByteString,
 } from '../../dist/index.js';
-import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
+import { animalsIn, digestOf, hardAnimals, someAnimals, filesOf, writeAnimals } from './copy.js';
 import { commitOf } from '../storage/commit-line.js';
-import { folder, StartedProcess, serverFile, type Ended } from '../support/process.js';
+import { folder, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { WorkingFolder, type CommandLine } from '../support/working-folder.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 /** Refused, though what came before is said to be done. */
 function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
@@ -26,33 +26,23 @@ function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
   assert.match(stderr, line);
 }
 
-const copying = ['copy', '--from', 'file:a', '--to', 'file:b'];
+const copying = 'copy --from file:a --to file:b';
 
 describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('animals keep ids and bytes; a second time finds them all there and changes nothing', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), hardAnimals);
-    const first = await here.run(copying);
+    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
     const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-    assert.deepEqual(
-      [first.code, first.stdout, first.stderr],
-      [0, `6 animals of file:a copied to file:b; ${sum}`, ''],
-    );
+    await here.prints(copying, `6 animals of file:a copied to file:b; ${sum}`);
     assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
     const bytes = here.bytes('b');
-    assert.equal(
-      (await here.run(copying)).stdout,
-      `6 animals of file:a copied to file:b, 6 of them before; ${sum}`,
-    );
+    await here.prints(copying, `6 animals of file:a copied to file:b, 6 of them before; ${sum}`);
     assert.deepEqual(here.bytes('b'), bytes);
-    assert.match((await here.run('check b')).stdout, /^b is sound\n {2}animals {2}6 /);
+    await here.prints('check b', /^b is sound\n {2}animals {2}6 /);
   });
 
   test('what is new is copied to what was copied before, and a server goes on behind it', async (t) => {
-    const here = new WorkingFolder(t);
     const animals = someAnimals(1_300);
-    writeAnimals(here.at('a'), animals);
-    writeAnimals(here.at('b'), animals.slice(0, 777));
+    const here = new WorkingFolder(t, filesOf({ a: animals, b: animals.slice(0, 777) }));
     await here.prints(copying, /^1300 animals of file:a copied to file:b, 777 of them before; /);
     assert.deepEqual(animalsIn(here.at('b')), animals);
     const server = await here.start('--storage file:b');
@@ -60,22 +50,23 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('a copy of a copy is the same file, byte for byte', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(1_300));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1_300) }));
     await here.command(copying);
     assert.equal((await here.command('copy --from file:b --to file:c')).code, 0);
     assert.deepEqual(here.bytes('c'), here.bytes('b'));
   });
 
   test('idempotency keys stay behind, their animals do not', async (t) => {
-    const here = new WorkingFolder(t);
-    const [first = '', ...others] = someAnimals(3);
     const digest = digestOf(['a']);
-    writeAnimals(here.at('a'), [
-      `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
-      first,
-      ...others,
-    ]);
+    const here = new WorkingFolder(
+      t,
+      filesOf({
+        a: [
+          `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
+          ...someAnimals(3),
+        ],
+      }),
+    );
     await here.prints(
       copying,
       `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
@@ -85,16 +76,14 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('no animals are copied too', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), []);
+    const here = new WorkingFolder(t, filesOf({ a: [] }));
     await here.prints(copying, /^0 animals of file:a copied to file:b; /);
     assert.equal(here.size('b'), 0);
   });
 
   test('killed in the middle it goes on where it was', async (t) => {
-    const here = new WorkingFolder(t);
     const animals = someAnimals(60_000);
-    writeAnimals(here.at('a'), animals);
+    const here = new WorkingFolder(t, filesOf({ a: animals }));
     for (const least of [1, 1_000_000]) {
       const cut = here.begin(copying);
       await until('a part of it', () => here.size('b') > least);
@@ -102,18 +91,15 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     }
     const present = animalsIn(here.at('b')).length;
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    assert.match(
-      (await here.run(copying)).stdout,
-      new RegExp(
-        `^60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
-      ),
+    await here.prints(
+      copying,
+      `60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n`,
     );
     assert.deepEqual(animalsIn(here.at('b')), animals);
   });
 
   test('what plugins keep is copied too, and of what only looks like it is told', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(3));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(3) }));
     const orders = [
       '{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}',
       '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}',
@@ -131,10 +117,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       `2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}`,
     ];
     assert.deepEqual([code, stdout], [0, `${said.join('\n')}\n`]);
-    const told = stderr.trimEnd().split('\n');
-    assert.equal(told.length, 2, 'neither of an empty file nor of a folder');
-    assert.match(told[0] ?? '', /"level":"warn".*not taken for the records of a plugin.*\/a\.bak"/);
-    assert.match(told[1] ?? '', /"level":"warn".*not taken for the records of a plugin.*\/a\.txt"/);
+    // It tells neither of an empty file nor of a folder.
+    const warning = '.*"level":"warn".*not taken for the records of a plugin';
+    assert.match(stderr, new RegExp(`^${warning}.*/a\\.bak".*\n${warning}.*/a\\.txt".*\n$`));
     assert.deepEqual(
       here.names().filter((name) => name.startsWith('b')),
       ['b', 'b.notes', 'b.orders'],
@@ -150,8 +135,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('damaged records of a plugin end a copy with 3, whatever is left of their first line', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const orders = [1, 2].map(
       (id) =>
         `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
@@ -165,8 +149,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('orders that a person edited are copied as the server reads them', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
     const edited = [
       '',
@@ -191,8 +174,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const orders = ['{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2,"quantity":1}'];
     const commit = '{"commit":{"from":0,"crc32":"00000000"}}';
     writeAnimals(here.at('a.orders'), [commit, '', ...orders]);
@@ -203,11 +185,15 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   });
 
   test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(1));
-    writeAnimals(here.at('a.staff'), ['{"id":1,"name":"bob","categoryId":3,"since":2020}']);
-    writeAnimals(here.at('a.vets'), ['{"id":1,"name":"bob","categoryId":3}']);
-    writeAnimals(here.at('a.old'), ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}']);
+    const here = new WorkingFolder(
+      t,
+      filesOf({
+        a: someAnimals(1),
+        'a.staff': ['{"id":1,"name":"bob","categoryId":3,"since":2020}'],
+        'a.vets': ['{"id":1,"name":"bob","categoryId":3}'],
+        'a.old': ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}'],
+      }),
+    );
     const { code, stdout, stderr } = await here.command(copying);
     assert.equal(code, 0);
     assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
@@ -231,9 +217,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   ];
   for (const [what, animals] of others) {
     test(`a storage with ${what} is left as it is, exit 3`, async (t) => {
-      const here = new WorkingFolder(t);
-      writeAnimals(here.at('a'), hardAnimals);
-      writeAnimals(here.at('b'), animals);
+      const here = new WorkingFolder(t, filesOf({ a: hardAnimals, b: animals }));
       await here.refuses(
         copying,
         3,
@@ -243,41 +227,38 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     });
   }
 
-  const refusals: readonly (readonly [string, CommandLine, RegExp])[] = [
-    ['nothing named', 'copy', /needs --from STORAGE and --to STORAGE/],
-    ['no target', 'copy --from file:a', /needs --from STORAGE and --to STORAGE/],
-    ['an operand', [...copying, 'x'], /needs --from STORAGE and --to STORAGE/],
+  testRefusals(
     [
-      'to memory',
-      'copy --from file:a --to memory:',
-      /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ['nothing named', 'copy', /needs --from STORAGE and --to STORAGE/],
+      ['no target', 'copy --from file:a', /needs --from STORAGE and --to STORAGE/],
+      ['an operand', `${copying} x`, /needs --from STORAGE and --to STORAGE/],
+      [
+        'to memory',
+        'copy --from file:a --to memory:',
+        /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ],
+      [
+        'from memory',
+        'copy --from memory: --to file:b',
+        /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ],
+      ['from nowhere', 'copy --from file:c --to file:b', /^--from file:c is not there/],
+      ['from what is no storage', 'copy --from a --to file:b', /^--from must be file:PATH/],
+      [
+        'to itself',
+        'copy --from file:a --to file:./a',
+        /^--from file:a and --to file:\.\/a are the same/,
+      ],
+      ['another option', `${copying} --storage file:a`, /--storage is not for copy/],
     ],
-    [
-      'from memory',
-      'copy --from memory: --to file:b',
-      /needs --from STORAGE and --to STORAGE, .*not memory:/,
-    ],
-    ['from nowhere', 'copy --from file:c --to file:b', /^--from file:c is not there/],
-    ['from what is no storage', 'copy --from a --to file:b', /^--from must be file:PATH/],
-    [
-      'to itself',
-      'copy --from file:a --to file:./a',
-      /^--from file:a and --to file:\.\/a are the same/,
-    ],
-    ['to itself by a link', 'copy --from file:a --to file:link', /are the same/],
-    ['another option', [...copying, '--storage', 'file:a'], /--storage is not for copy/],
-  ];
-  for (const [what, args, line] of refusals) {
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const here = new WorkingFolder(t);
-      writeAnimals(here.at('a'), hardAnimals);
-      symlinkSync('a', here.at('link'));
-      const before = here.bytes('a');
-      await here.refuses(args, 2, line);
-      assert.deepEqual(here.names(), ['a', 'link']);
-      assert.deepEqual(here.bytes('a'), before);
-    });
-  }
+    filesOf({ a: hardAnimals }),
+  );
+  test('a copy to itself by a link is refused with exit 2', async (t) => {
+    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
+    symlinkSync('a', here.at('link'));
+    await here.refuses('copy --from file:a --to file:link', 2, /are the same/);
+    assert.deepEqual(animalsIn(here.at('a')), hardAnimals);
+  });
 
   test('a storage that a server has, or that cannot be used, is refused with exit 3, on either side', async (t) => {
     const here = new WorkingFolder(t);
@@ -293,12 +274,8 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('a running count is drawn on a terminal', {
     skip: !existsSync('/usr/bin/script'),
   }, async (t) => {
-    const here = new WorkingFolder(t);
-    writeAnimals(here.at('a'), someAnimals(2_000));
-    const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
-    const { stdout } = await new StartedProcess('script', ['-qec', command, '/dev/null'], {
-      cwd: here.path,
-    }).ended;
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(2_000) }));
+    const { stdout } = await here.onTerminal(`${copying} >count`).ended;
     assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
     assert.match(here.read('count'), /^2000 animals of file:a copied to file:b; /);
@@ -342,13 +319,9 @@ describe('copyPets', () => {
         const target = await fileTarget(path);
         return { adopt: faulty(target), close: () => target.close() };
       };
-      await assert.rejects(
-        copyPets(await filled(), { open: () => fileStorage(path), openTarget }),
-        {
-          code: 'storage_damaged',
-          message: /not the same: [23] of SHA-256/,
-        },
-      );
+      const copying = copyPets(await filled(), { open: () => fileStorage(path), openTarget });
+      const message = /not the same: [23] of SHA-256/;
+      await assert.rejects(copying, { code: 'storage_damaged', message });
     });
   }
 
@@ -373,12 +346,8 @@ describe('copyPets', () => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
     atEnd(t, () => target.close());
-    await target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]);
-    await assert.rejects(
-      target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]),
-      {
-        code: 'storage_unusable',
-      },
-    );
+    const pets = [{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }];
+    await target.adopt(pets);
+    await assert.rejects(target.adopt(pets), { code: 'storage_unusable' });
   });
 });
