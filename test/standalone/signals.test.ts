@@ -136,40 +136,32 @@ describe('the end', { concurrency: 8 }, () => {
     assert.equal((await server.end('SIGTERM')).code, 143);
   });
 
-  test('SIGHUP does not end it while it is still loading itself', async (t) => {
-    const here = new WorkingFolder(t);
+  test('SIGHUP does not end it, neither while it is still loading itself nor later, without a keys file either', async (t) => {
     // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
     // others.
-    const hook = `let isSent = false;
+    const here = new WorkingFolder(t, {
+      'hook.mjs': `let isSent = false;
       export async function resolve(specifier, context, next) {
         if (!isSent && context.parentURL?.endsWith('/dist/server.js')) process.kill(process.pid, 'SIGHUP'), (isSent = true);
         return next(specifier, context);
-      }`;
-    here.write('hook.mjs', hook);
-    here.write(
-      'hooks.mjs',
-      "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
-    );
+      }`,
+      'hooks.mjs':
+        "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
+    });
     const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('hooks.mjs')).href}` };
     const server = await here.start('--storage memory:', env);
     assert.equal((await server.get('/healthz')).status, 200);
+    server.signal('SIGHUP');
+    await server.said('keys read again');
+    assert.equal((await server.get('/v1/pets')).status, 200);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
     const silent = await silentDatabase(t);
-    const migrating = new WorkingFolder(t).begin(['migrate', '--storage', silent.url]);
-    atEnd(t, () => migrating.end('SIGKILL'));
+    const migrating = new WorkingFolder(t).begin(`migrate --storage ${silent.url}`);
     await silent.connected;
     assert.equal((await migrating.end('SIGHUP')).signal, 'SIGHUP');
-  });
-
-  test('SIGHUP never ends it, without a keys file either', async (t) => {
-    const server = await new WorkingFolder(t).start('--storage memory:');
-    server.signal('SIGHUP');
-    await server.said('keys read again');
-    assert.equal((await server.get('/v1/pets')).status, 200);
-    assert.equal((await server.end()).code, 0);
   });
 
   test('a plugin that never closes: ended within 10 s with exit 1, and the log says so', async (t) => {
