@@ -7,9 +7,10 @@ import type { TestContext } from 'node:test';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd } from '../support/at-end.js';
+import { key } from '../support/fixture.js';
 import { folder, StartedProcess } from '../support/process.js';
 
-export const key = 'psk_test';
+export { key };
 
 /** What comes by npx, pinned. */
 export const programs = {
