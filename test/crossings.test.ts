@@ -3,13 +3,17 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { extension, extensionArgs, root, Running } from './support/process.js';
+import { extension, extensionArgs, root, StartedProcess } from './support/process.js';
 
 test('a GET crosses at most 16 files, a POST to a storage file at most 22; the README names each', async () => {
   const script = join(import.meta.dirname, `crossings${extension}`);
-  const { stdout, stderr } = await new Running(process.execPath, [...extensionArgs, script], {
-    cwd: root,
-  }).ended;
+  const { stdout, stderr } = await new StartedProcess(
+    process.execPath,
+    [...extensionArgs, script],
+    {
+      cwd: root,
+    },
+  ).ended;
   const filesOf = (request: string): readonly string[] =>
     request.match(/(?<=^ {2}).*(?=\.js$)/gm) ?? [];
   const [get = [], post = []] = stdout.split(/^(?=POST)/m).map(filesOf);

@@ -89,6 +89,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'standalone/file-lock.test.ts': 'two changes of the keys file at one moment',
   'storage/replay.test.ts': 'the quick reader of our own lines against the reader of the contract',
   'torture/cases.ts': 'the same table, against a second reading of the contract',
+  'support/client.ts': "the suite's connection, which is the tests' client too",
   'support/command-lines.ts':
     'many command lines in one process, where the entry runs one and ends',
 };

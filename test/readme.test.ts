@@ -24,7 +24,7 @@ import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
-import { folder, start } from './support/process.js';
+import { folder, startServer } from './support/process.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -190,7 +190,7 @@ test('the README has every flag, variable, default and command of the help, and 
 
 test('each row of the README’s quick start names one thing, and that is there after a first start', async (t) => {
   const cwd = folder(t);
-  const { url } = await start(t, ['--dev'], { cwd, env: { PETSTORE_API_KEYS: '' } });
+  const { url } = await startServer(t, ['--dev'], { cwd, env: { PETSTORE_API_KEYS: '' } });
   const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
   const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
   assert.ok(rows.length >= 7, `${rows.length} rows`);

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from './support/at-end.js';
 import { outdated } from './support/built.js';
-import { folder, root, Running } from './support/process.js';
+import { folder, root, StartedProcess } from './support/process.js';
 import { until } from './support/waiting.js';
 
 test('a build is outdated by a source that was changed behind it, or is gone', (t) => {
@@ -70,12 +70,12 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       join(cwd, 'endless.test.mjs'),
       `import { appendFileSync } from 'node:fs';
       import { test } from 'node:test';
-      import { Running, serverFile } from ${JSON.stringify(ours)};
+      import { StartedProcess, serverFile } from ${JSON.stringify(ours)};
       appendFileSync('pids', process.pid + '\\n');
       test('endless', async () => {
         for (;;) {
           const env = { PETSTORE_API_KEYS: 'secret', PORT: '0' };
-          const server = new Running(process.execPath, [serverFile, '--storage', 'memory:'], { cwd: '.', env });
+          const server = new StartedProcess(process.execPath, [serverFile, '--storage', 'memory:'], { cwd: '.', env });
           appendFileSync('pids', server.pid + '\\n');
           await server.ended;
         }
@@ -85,7 +85,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       existsSync(join(cwd, 'pids'))
         ? readFileSync(join(cwd, 'pids'), 'utf8').trim().split('\n').map(Number)
         : [];
-    const runner = new Running(process.execPath, ['--test', 'endless.test.mjs'], { cwd });
+    const runner = new StartedProcess(process.execPath, ['--test', 'endless.test.mjs'], { cwd });
     atEnd(t, () => {
       for (const pid of pids().filter(isAlive)) process.kill(pid, 'SIGKILL');
     });

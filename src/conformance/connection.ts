@@ -17,7 +17,7 @@ export interface Answer {
   readonly headers: ReadonlyMap<string, readonly string[]>;
   /** Each character is a byte. */
   readonly body: string;
-  /** The bytes of the request that it answers. */
+  /** The bytes that were sent since the answer before it. */
   readonly sent: string;
   /** Its own bytes. */
   readonly came: string;
@@ -38,16 +38,51 @@ export class NoAnswer extends Error {
   }
 }
 
+/**
+ * A socket that is connected to the host and port of an address.
+ *
+ * @throws Error of the system where nothing listens there, or not within ten seconds
+ */
+export async function connectTo(url: URL): Promise<Socket> {
+  const isSecure = url.protocol === 'https:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const port = Number(url.port || (isSecure ? 443 : 80));
+
+  // This is imported only here, as Node's TLS is large, and most servers do without.
+  const socket = isSecure
+    ? (await import('node:tls')).connect({
+        host,
+        port,
+        ...(isIP(host) === 0 && { servername: host }),
+      })
+    : connect({ host, port, allowHalfOpen: true });
+
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(() => {
+      socket.destroy(new Error(`no connection within ${patienceMs} ms`));
+    }, patienceMs);
+    socket.once('close', () => clearTimeout(timer));
+    socket.once('error', reject);
+    socket.once(isSecure ? 'secureConnect' : 'connect', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+  return socket;
+}
+
 /** One connection. Texts are strings of which each character is a byte. */
 export class Connection {
-  readonly #socket: Socket;
+  protected readonly socket: Socket;
   #sent = '';
   #received = '';
+  #isAnswered = false;
   #hasEnded = false;
   #wake: () => void = () => undefined;
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
+  /** Takes a socket of {@link connectTo}. */
+  constructor(socket: Socket) {
+    this.socket = socket;
     socket.setNoDelay(true);
 
     socket.on('data', (chunk: Buffer) => {
@@ -62,53 +97,33 @@ export class Connection {
       });
   }
 
-  /**
-   * Connects to the host and port of an address.
-   *
-   * @throws Error of the system where nothing listens there, or not within ten seconds
-   */
-  static async open(url: URL): Promise<Connection> {
-    const isSecure = url.protocol === 'https:';
-    const host = url.hostname.replace(/^\[|\]$/g, '');
-    const port = Number(url.port || (isSecure ? 443 : 80));
+  /** What came, and was not yet taken as an answer. */
+  get received(): string {
+    return this.#received;
+  }
 
-    // This is imported only here, as Node's TLS is large, and most servers do without.
-    const socket = isSecure
-      ? (await import('node:tls')).connect({
-          host,
-          port,
-          ...(isIP(host) === 0 && { servername: host }),
-        })
-      : connect({ host, port, allowHalfOpen: true });
-
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        socket.destroy(new Error(`no connection within ${patienceMs} ms`));
-      }, patienceMs);
-      socket.once('close', () => clearTimeout(timer));
-      socket.once('error', reject);
-      socket.once(isSecure ? 'secureConnect' : 'connect', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
-    return new Connection(socket);
+  /** Whether the server has ended the connection, or it broke. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   /** Sends bytes as they are. */
-  send(bytes: string): void {
-    this.#sent += bytes;
-    this.#socket.write(bytes, 'latin1');
+  send(bytes: string): this {
+    this.#sent = this.#isAnswered ? bytes : this.#sent + bytes;
+    this.#isAnswered = false;
+    this.socket.write(bytes, 'latin1');
+    return this;
   }
 
   /** Says that nothing more will be sent, and goes on reading. */
-  half(): void {
-    this.#socket.end();
+  half(): this {
+    this.socket.end();
+    return this;
   }
 
   /** Closes the connection, whatever is under way. */
   destroy(): void {
-    this.#socket.destroy();
+    this.socket.destroy();
   }
 
   /**
@@ -145,6 +160,7 @@ export class Connection {
 
     const came = this.#received.slice(0, end);
     this.#received = this.#received.slice(end);
+    this.#isAnswered = status >= 200;
     return { status, headers, body, sent: this.#sent, came };
   }
 

@@ -10,7 +10,7 @@ import {
   toByteString,
   type JsonValue,
 } from '../index.js';
-import { Connection, NoAnswer, type Answer } from './connection.js';
+import { Connection, connectTo, NoAnswer, type Answer } from './connection.js';
 import { expect, Mismatch, Untried } from './outcome.js';
 
 /**
@@ -90,9 +90,10 @@ export class Server {
 
   /** Works with a connection of its own, which is closed behind it. */
   async withConnection<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = await Connection.open(this.url).catch((error: unknown) => {
+    const socket = await connectTo(this.url).catch((error: unknown) => {
       throw new NoAnswer(`no connection (${reasonOf(error)})`, '', '');
     });
+    const connection = new Connection(socket);
     try {
       return await work(connection);
     } finally {

@@ -3,14 +3,14 @@
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { Running } from '../support/process.js';
+import { StartedProcess } from '../support/process.js';
 import type { Command } from './cores.js';
 import { environment } from './contestants.js';
 
 const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /** A process that has been started. */
-export class Measured extends Running {
+export class Measured extends StartedProcess {
   constructor([program, ...args]: Command) {
     super(program, args, { cwd: process.cwd(), env: environment });
   }

@@ -8,13 +8,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { countRules, levels, verifyPetstore, type Level } from '../../dist/conformance/index.js';
 import { npxArgs, programs } from '../ecosystem/scene.js';
-import { freePort, Running } from '../support/process.js';
+import { freePort, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { bare, peers, petstore, stub, type Contestant } from './contestants.js';
 import { apiKey } from './operations.js';
 import { Session } from './session.js';
-import type { Table } from './part.js';
-import { keep, none, section } from './report.js';
+import { keep, none, section, type Table } from './report.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -119,7 +118,7 @@ async function startStub(session: Session): Promise<string> {
 async function startPrism(session: Session): Promise<string> {
   const port = await freePort();
   const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(session));
-  const prism = new Running('npx', args, { cwd: root, env: process.env, isGroup: true });
+  const prism = new StartedProcess('npx', args, { cwd: root, env: process.env, isGroup: true });
   session.atEnd(() => prism.end('SIGKILL'));
 
   // The first time npx downloads it.

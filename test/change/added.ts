@@ -1,9 +1,11 @@
 // What `test/change.test.ts` adds to a copy of the source must do there: the field `breed`, the
 // status `adopted` and the query parameter `before`. It is run in that copy alone.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { testInsertOnce, testPetstore, testStorage } from '../../dist/conformance/index.js';
 import {
   createPetstore,
   fileStorage,
@@ -14,7 +16,7 @@ import {
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
-import { folder, Running, serverFile } from '../support/process.js';
+import { folder, StartedProcess, serverFile } from '../support/process.js';
 
 const key = 'secret';
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
@@ -67,37 +69,53 @@ async function obeys(storage: PetStorage): Promise<void> {
   assert.equal((await ask(storage, '/v1/pets?before=x'))[0], 400);
 }
 
-test('in memory', async () => {
-  const storage = memoryStorage();
-  await addsAll(storage);
-  await obeys(storage);
+const here = mkdtempSync(join(tmpdir(), 'petstore-'));
+after(() => rmSync(here, { recursive: true }));
+let files = 0;
+
+/** Opens each storage at a place; makes a place for an empty one, where it outlives its storage. */
+const storages: readonly {
+  readonly name: string;
+  readonly open: (place: string) => PetStorage | Promise<PetStorage>;
+  readonly place?: () => string | Promise<string>;
+  readonly skip?: string | false;
+}[] = [
+  { name: 'memory', open: () => memoryStorage() },
+  { name: 'a file', open: fileStorage, place: () => join(here, `${++files}.jsonl`) },
+  { name: 'PostgreSQL', open: postgresStorage, place: newDatabase, skip: withoutDatabase() },
+];
+
+for (const { name, open, place = () => '', skip = false } of storages) {
+  describe(`in ${name}`, { skip }, () => {
+    const empty = { open: async () => open(await place()) };
+    testStorage(empty);
+    testInsertOnce(empty);
+
+    test('all three are there, again after a restart, and lists obey', async () => {
+      const at = await place();
+      const storage = await open(at);
+      await addsAll(storage);
+      await obeys(storage);
+      await storage.close();
+      if (at === '') return;
+
+      const again = await open(at);
+      await hasAll(again);
+      await obeys(again);
+      await again.close();
+    });
+  });
+}
+
+test('PostgreSQL has an index of the status', { skip: withoutDatabase() }, async () => {
+  const named = "SELECT indexname FROM pg_indexes WHERE indexname = 'petstore_pets_adopted'";
+  assert.ok((await query(await newDatabase(), named)).length > 0);
 });
 
-test('in a file, and after a restart', async (t) => {
-  const path = join(folder(t), 'pets.jsonl');
-  const before = await fileStorage(path);
-  await addsAll(before);
-  await before.close();
-  const after = await fileStorage(path);
-  await hasAll(after);
-  await obeys(after);
-  await after.close();
-});
-
-test('in PostgreSQL', { skip: withoutDatabase() }, async () => {
-  const url = await newDatabase();
-  const storage = await postgresStorage(url);
-  await addsAll(storage);
-  await storage.close();
-  const again = await postgresStorage(url);
-  await hasAll(again);
-  await obeys(again);
-  await again.close();
-  const indexes = await query(url, 'SELECT indexname FROM pg_indexes WHERE indexname = $1', [
-    'petstore_pets_adopted',
-  ]);
-  assert.ok(indexes.length > 0);
-});
+const petstore = createPetstore({ keys: [key] });
+const { url } = await petstore.listen({ port: 0 });
+after(petstore.close);
+testPetstore({ url, key });
 
 test('a bad value is refused by its rule', async () => {
   const storage = memoryStorage();
@@ -142,7 +160,7 @@ test('import and check know them', async (t) => {
   const cwd = folder(t);
   writeFileSync(join(cwd, 'in.jsonl'), `{${rex},"tags":1}\n`);
   const run = (...words: readonly string[]) =>
-    new Running(process.execPath, [serverFile, ...words], { cwd }).ended;
+    new StartedProcess(process.execPath, [serverFile, ...words], { cwd }).ended;
   const imported = await run('import', 'in.jsonl', '--storage', 'file:pets.jsonl');
   assert.match(
     imported.stderr,

@@ -6,7 +6,7 @@ import { chownSync, cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { folder, freePort, root, Running } from '../support/process.js';
+import { folder, freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { run } from './scene.js';
 
@@ -65,10 +65,10 @@ async function build(t: TestContext) {
   };
   const asUser = ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--no-new-privs'];
   /** Starts a command as a container does: as process 1, without root. */
-  const container = (...command: readonly string[]): Running => {
+  const container = (...command: readonly string[]): StartedProcess => {
     const namespace = ['--pid', '--fork', '--kill-child', '--mount-proc'];
     const args = [...namespace, 'setpriv', ...asUser, '--', ...command];
-    const running = new Running('unshare', args, { cwd: home, env });
+    const running = new StartedProcess('unshare', args, { cwd: home, env });
     atEnd(t, () => running.end('SIGKILL'));
     return running;
   };
@@ -97,7 +97,7 @@ function wordsOf(json: string): readonly string[] {
 }
 
 async function outcome(
-  running: Running,
+  running: StartedProcess,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const { code } = await running.ended;
   return { code, output: running.output };

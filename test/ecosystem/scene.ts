@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd } from '../support/at-end.js';
-import { folder, Running } from '../support/process.js';
+import { folder, StartedProcess } from '../support/process.js';
 
 export const key = 'psk_test';
 
@@ -46,7 +46,7 @@ export function program(
   cwd: string,
   command: string,
   ...args: readonly string[]
-): Running {
+): StartedProcess {
   // Without the last, a test runner would take itself for one that ours has started.
   const env = {
     ...process.env,
@@ -54,7 +54,7 @@ export function program(
     NO_COLOR: '1',
     NODE_TEST_CONTEXT: undefined,
   };
-  const running = new Running(command, args, { cwd, env, isGroup: true });
+  const running = new StartedProcess(command, args, { cwd, env, isGroup: true });
   atEnd(t, () => running.end('SIGKILL'));
   return running;
 }

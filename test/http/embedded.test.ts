@@ -23,7 +23,7 @@ import {
   start,
   type Words,
 } from '../support/fixture.js';
-import { root, Running } from '../support/process.js';
+import { root, StartedProcess } from '../support/process.js';
 import {
   animal,
   expectAnswer,
@@ -183,7 +183,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
       void petstore.fetch('http://a/v1/pets', { method: 'POST', headers, body: new ReadableStream(), duplex: 'half' });
       await petstore.close();`;
     const args = ['--input-type=module', '--eval', script];
-    const { code, stdout } = await new Running(process.execPath, args, { cwd: root }).ended;
+    const { code, stdout } = await new StartedProcess(process.execPath, args, { cwd: root }).ended;
     assert.deepEqual([code, stdout], [0, 'closed\n']);
   });
 

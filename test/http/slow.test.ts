@@ -45,7 +45,7 @@ describe('C44 times', { concurrency: true }, () => {
     client.send(`${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `);
     assert.equal((await client.answer()).status, 200);
     const since = performance.now();
-    while (client.rest === '' && performance.now() - since < 20_000) {
+    while (client.received === '' && performance.now() - since < 20_000) {
       client.send('a');
       await sleep(200);
     }
@@ -168,7 +168,7 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   for (const client of clients) assert.equal(await ask(client), 200);
   waiting.send(bytesOf('GET', '/v1/pets', { authorization: 'Bearer slow' }));
   // The server looks at its clock twice a second, and counts from its first look.
-  for (let looks = 0; !idle.ended && looks < 20; looks++) {
+  for (let looks = 0; !idle.hasEnded && looks < 20; looks++) {
     assert.equal(await ask(asking), 200);
     ahead += 40_000;
     await sleep(550);

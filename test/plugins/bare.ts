@@ -2,7 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { folder, root, Running, type Ended, type RunOptions } from '../support/process.js';
+import { folder, root, StartedProcess, type Ended, type RunOptions } from '../support/process.js';
 
 export interface BareServer {
   readonly file: string;
@@ -17,6 +17,6 @@ export function serverWithoutLibraries(t: TestContext): BareServer {
   const file = join(home, 'dist/server.js');
   return {
     file,
-    run: (args, options) => new Running(process.execPath, [file, ...args], options).ended,
+    run: (args, options) => new StartedProcess(process.execPath, [file, ...args], options).ended,
   };
 }

@@ -5,7 +5,7 @@ import { corsPlugin } from '../../dist/plugins/cors.js';
 import { header } from '../support/client.js';
 import { command } from '../support/command.js';
 import { exchange, start, type Words } from '../support/fixture.js';
-import { assertRefused, folder, start as startProcess } from '../support/process.js';
+import { assertRefused, folder, startServer } from '../support/process.js';
 import { animal, expectAnswer, expectAnswers, noKey } from '../support/scenes.js';
 import { serverWithoutLibraries } from './bare.js';
 
@@ -88,8 +88,8 @@ test('a preflight needs no key and allows the method and headers that it asks fo
       ['GET /v1/pets', 200, { headers }, nothing],
       ['OPTIONS /v1/pets', 204, { headers }, nothing],
     ]);
-  const { head } = await expectAnswer(plain.port, 'OPTIONS /v1/pets', 204, { headers });
-  assert.doesNotMatch(head, /^(access-control|vary)/im);
+  const { came } = await expectAnswer(plain.port, 'OPTIONS /v1/pets', 204, { headers });
+  assert.doesNotMatch(came, /^(access-control|vary)/im);
 });
 
 test('what never was a request is answered as ever', async (t) => {
@@ -127,10 +127,10 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
       ),
     );
   const args = ['--cors-origin', ours, `--cors-origin=${another}`, '--plugin', 'cors'];
-  const flags = await startProcess(t, args, { cwd, env });
+  const flags = await startServer(t, args, { cwd, env });
   assert.deepEqual(await allowed(flags.url), [ours, another, null]);
   const more = { PETSTORE_CORS_ORIGINS: ` ${ours},` };
-  const variable = await startProcess(t, [], { cwd, env: { ...env, ...more } });
+  const variable = await startServer(t, [], { cwd, env: { ...env, ...more } });
   assert.deepEqual(await allowed(variable.url), [ours, null, null]);
 });
 

@@ -10,13 +10,7 @@ import { docsPlugin } from '../../dist/plugins/docs.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { header } from '../support/client.js';
 import { ask, key, start, stored } from '../support/fixture.js';
-import {
-  assertRefused,
-  folder,
-  root,
-  RunningServer,
-  start as startProcess,
-} from '../support/process.js';
+import { assertRefused, folder, root, StartedServer, startServer } from '../support/process.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 import { until } from '../support/waiting.js';
@@ -206,11 +200,11 @@ test('without the plugin there is nothing at /docs', async (t) => {
 test('the process: --plugin docs, and --dev turns it on and says where', async (t) => {
   const cwd = folder(t);
   const env = { PETSTORE_STORAGE: 'memory:' };
-  const asked = await startProcess(t, ['--plugin', 'docs'], { cwd, env });
+  const asked = await startServer(t, ['--plugin', 'docs'], { cwd, env });
   assert.equal((await fetch(`${asked.url}/docs`)).status, 200);
   assert.ok(!asked.stdout.includes('Docs:'));
   for (const more of [[], ['--plugin', 'docs']]) {
-    const dev = await startProcess(t, ['--dev', ...more], { cwd, env });
+    const dev = await startServer(t, ['--dev', ...more], { cwd, env });
     // The banner is written behind the line that says that it listens.
     const address = await until('Docs:', () => / Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
@@ -232,7 +226,7 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
       /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m,
     );
   }
-  const dev = new RunningServer(process.execPath, [bare.file, '--dev'], { cwd, env });
+  const dev = new StartedServer(process.execPath, [bare.file, '--dev'], { cwd, env });
   atEnd(t, () => dev.end('SIGKILL'));
   await dev.said('listening');
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);

@@ -8,7 +8,7 @@ import { fileStorage } from '../../dist/index.js';
 import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { add, start } from '../support/fixture.js';
 import { animal, expectAnswer, noKey, plainStorage } from '../support/scenes.js';
-import { assertRefused, folder, start as startProcess } from '../support/process.js';
+import { assertRefused, folder, startServer } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { serverWithoutLibraries } from './bare.js';
@@ -149,7 +149,7 @@ test('each of several petstores counts its own, also behind the other’s end', 
 
 test('the process: --plugin metrics serves them for its own storage; a missing library is one line, exit 2', async (t) => {
   const cwd = folder(t);
-  const server = await startProcess(t, ['--plugin', 'metrics'], { cwd });
+  const server = await startServer(t, ['--plugin', 'metrics'], { cwd });
   await Promise.all(['a', 'b', 'c'].map((name) => server.add(name)));
   const families = readExposition(await (await fetch(`${server.url}/metrics`)).text());
   assert.equal(figureOf(families, 'petstore_pets'), 3);

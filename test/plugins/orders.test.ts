@@ -20,7 +20,7 @@ import {
   noKey,
   plainStorage,
 } from '../support/scenes.js';
-import { assertRefused, folder, run, start as startProcess } from '../support/process.js';
+import { assertRefused, folder, runServer, startServer } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 
 const path = '/v1/store/orders';
@@ -220,7 +220,7 @@ test('a storage that keeps nothing but animals is refused', () => {
 test('the process: what was answered 201 is there behind a kill -9; a damaged file is one line, exit 3', async (t) => {
   const cwd = folder(t);
   const args = ['--plugin', 'orders'];
-  const first = await startProcess(t, args, { cwd });
+  const first = await startServer(t, args, { cwd });
   await first.add('a');
   const headers = { ...keyHeaders, Authorization: 'Bearer test-key' };
   const init = { method: 'POST', headers, ...order };
@@ -228,7 +228,7 @@ test('the process: what was answered 201 is there behind a kill -9; a damaged fi
     Array.from({ length: 20 }, async () => (await fetch(first.url + path, init)).text()),
   );
   await first.end('SIGKILL');
-  const second = await startProcess(t, args, { cwd });
+  const second = await startServer(t, args, { cwd });
   const listed = await (await second.get(path)).text();
   for (const body of bodies) assert.ok(listed.includes(body), body);
   assert.equal((await second.end()).code, 0);
@@ -236,5 +236,5 @@ test('the process: what was answered 201 is there behind a kill -9; a damaged fi
   writeFileSync(file, readFileSync(file, 'utf8').replace('"quantity":1', '"quantity":2'));
   const damaged = /data\/pets\.jsonl\.orders line \d+, byte \d+: .*; nothing was changed/;
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a' };
-  assertRefused(await run(args, { cwd, env }), 3, damaged);
+  assertRefused(await runServer(args, { cwd, env }), 3, damaged);
 });

@@ -15,10 +15,10 @@ import {
   apiKey,
   assertRefused,
   folder,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -42,9 +42,12 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const animals = someAnimals(100_000);
     writeAnimals(join(cwd, 'made'), animals);
     // A file as copy makes it, so that its commit lines stand where those of another copy do.
-    assert.equal((await run(['copy', '--from', 'file:made', '--to', 'file:a'], here)).code, 0);
+    assert.equal(
+      (await runServer(['copy', '--from', 'file:made', '--to', 'file:a'], here)).code,
+      0,
+    );
     const there = ['copy', '--from', 'file:a', '--to', url];
-    const cutThere = new Running(process.execPath, [serverFile, ...there], here);
+    const cutThere = new StartedProcess(process.execPath, [serverFile, ...there], here);
     await until('a part of it', async () => (await rowsIn(url)) > 0);
     assert.equal((await cutThere.end('SIGKILL')).signal, 'SIGKILL');
     // What it sent last may be at work for a moment longer.
@@ -61,7 +64,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const present = await rowsIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
-    const { stdout } = await run(there, here);
+    const { stdout } = await runServer(there, here);
     assert.match(
       stdout,
       new RegExp(
@@ -71,7 +74,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal(await rowsIn(url), animals.length);
 
     const back = ['copy', '--from', url, '--to', 'file:b'];
-    const cutBack = new Running(process.execPath, [serverFile, ...back], here);
+    const cutBack = new StartedProcess(process.execPath, [serverFile, ...back], here);
     await until(
       'a part of it',
       () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > 0,
@@ -79,7 +82,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal((await cutBack.end('SIGKILL')).signal, 'SIGKILL');
     const bytes = readFileSync(join(cwd, 'a'));
     assert.ok(statSync(join(cwd, 'b')).size < bytes.length);
-    assert.ok((await run(back, here)).stdout.endsWith(sum));
+    assert.ok((await runServer(back, here)).stdout.endsWith(sum));
     assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
 
     const storage = await postgresStorage(url);
@@ -111,7 +114,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       );
     }
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
-    const server = await start(t, ['--storage', other], { cwd });
+    const server = await startServer(t, ['--storage', other], { cwd });
     assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
     assert.equal(
       await (await server.get('/v1/pets/9223372036854775807')).text(),
@@ -130,7 +133,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       body: '{"petId":1,"quantity":2}',
     };
     const place = async (storage: string): Promise<string> => {
-      const server = await start(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
+      const server = await startServer(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
       await server.add('Rex');
       for (let count = 0; count < 3; count++)
         assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
@@ -141,7 +144,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
       assert.match(
-        (await run(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        (await runServer(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
         new RegExp(
           `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
@@ -152,7 +155,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     assert.match(
-      (await run(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
+      (await runServer(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
       /^2 animals .*\n6 orders /,
     );
     assert.deepEqual(
@@ -210,7 +213,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await holder.connect();
     await holder.query('BEGIN');
     await holder.query('LOCK TABLE petstore_pets');
-    const copying = new Running(
+    const copying = new StartedProcess(
       process.execPath,
       [serverFile, 'copy', '--from', url, '--to', 'file:b'],
       { cwd },

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { folder, root, Running, RunningServer } from '../support/process.js';
+import { folder, root, StartedProcess, StartedServer } from '../support/process.js';
 import { Cluster } from './cluster.js';
 import { query, withoutServer } from './database.js';
 
@@ -30,7 +30,7 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     };
     const env = { PETSTORE_API_KEYS: 'key', PORT: '0' };
     const succeed = async (program: string, ...args: readonly string[]): Promise<string> => {
-      const { code, stdout, stderr } = await new Running(program, args, { cwd, env }).ended;
+      const { code, stdout, stderr } = await new StartedProcess(program, args, { cwd, env }).ended;
       assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
       return stdout;
     };
@@ -45,7 +45,7 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     await succeed('sh', '-c', migrate);
     // exec: the signal is the server's own.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
-    const server = new RunningServer('sh', ['-c', command], { cwd, env });
+    const server = new StartedServer('sh', ['-c', command], { cwd, env });
     atEnd(t, () => server.end('SIGKILL'));
     await server.said('listening');
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);

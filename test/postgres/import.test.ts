@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { postgresImport, seedPostgres } from '../../dist/postgres/index.js';
 import { atEnd } from '../support/at-end.js';
-import { folder, run, start } from '../support/process.js';
+import { folder, runServer, startServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -79,7 +79,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       (_, index) => `{"name":"${index}","categoryId":1}\n`,
     );
     writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
-    const importing = () => run(['import', 'in.jsonl', '--storage', url], { cwd });
+    const importing = () => runServer(['import', 'in.jsonl', '--storage', url], { cwd });
     for (const { code, stderr } of await Promise.all([importing(), importing()]))
       assert.deepEqual([code, stderr], [0, '']);
     assert.match(
@@ -105,7 +105,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     const cwd = folder(t);
     const lines = draftsOf(5_000).map(({ name }) => `{"name":"${name}","categoryId":1}\n`);
     writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
-    const ended = await run(['import', 'in.jsonl', '--storage', url], { cwd });
+    const ended = await runServer(['import', 'in.jsonl', '--storage', url], { cwd });
     assert.equal(ended.code, 3);
     assert.match(
       ended.stderr,
@@ -136,7 +136,9 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n',
     );
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
-    const servers = await Promise.all([0, 1, 2].map(() => start(t, ['--port', '0'], { cwd, env })));
+    const servers = await Promise.all(
+      [0, 1, 2].map(() => startServer(t, ['--port', '0'], { cwd, env })),
+    );
     for (const server of servers) {
       const text = await (await server.get('/v1/pets')).text();
       assert.equal(

@@ -2,71 +2,52 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import type { Pet, PetStorage } from '../../dist/index.js';
-import { migratePostgres, postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
+import { migratePostgres } from '../../dist/postgres/index.js';
+import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
+import type { TcpProxy } from './proxy.js';
 import {
+  alterSystem,
+  assertInTurn,
   hold,
-  newDatabase,
-  ownUrl,
-  query,
-  waiting,
-  withoutDatabase,
-  withoutServer,
-} from './database.js';
-import { TcpProxy } from './proxy.js';
+  idsIn,
+  intercept,
+  open,
+  openLogged,
+  poolOf,
+  proxied,
+  rex,
+  unavailable,
+  untilRow,
+  untilWaiting,
+} from './scene.js';
 import { until } from '../support/waiting.js';
-
-const rex = { name: 'Rex', categoryId: 1n };
-const unavailable = { name: 'PetstoreError', code: 'unavailable' };
 
 interface Scene {
   /** Of the database, past the proxy. */
   readonly url: string;
   readonly proxy: TcpProxy;
   readonly storage: PetStorage;
-  readonly logged: (readonly unknown[])[];
+  readonly logged: readonly string[];
 }
 
 /** A storage behind a proxy, with one animal in it. */
 async function scene(t: TestContext): Promise<Scene> {
-  const url = await newDatabase();
-  const { hostname, port } = new URL(url);
-  const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-  atEnd(t, () => proxy.close());
-  const logged: (readonly unknown[])[] = [];
-  const storage = await postgresStorage(proxy.urlFor(url), { log: (...line) => logged.push(line) });
-  atEnd(t, () => storage.close());
+  const { url, far, proxy } = await proxied(t);
+  const { storage, logged } = await openLogged(t, far);
   assert.equal((await storage.insert(rex)).id, 1n);
   return { url, proxy, storage, logged };
 }
 
-async function idsIn(url: string): Promise<readonly number[]> {
-  return (await query(url, 'SELECT id FROM petstore_pets ORDER BY id')).map(({ id }) => Number(id));
-}
-
-/** A pool whose first answers to batches are replaced by these, once they are stored. */
-function damaging(pool: pg.Pool, answers: unknown[]): PostgresPool {
-  return {
-    connect: async () => {
-      const client = await pool.connect();
-      return {
-        query: async (one) => {
-          const answer = await client.query(one);
-          return one.text.startsWith('WITH taken') && answers.length > 0
-            ? Object(answers.shift())
-            : answer;
-        },
-        release: (destroy) => client.release(destroy),
-        on: () => undefined,
-        removeListener: () => undefined,
-      };
-    },
-    end: () => pool.end(),
-    on: (event, listener) => pool.on(event, listener),
-    removeListener: (event, listener) => pool.removeListener(event, listener),
-  };
+/** Waits until a storage adds again; answers the id. */
+async function untilAdded(storage: PetStorage): Promise<bigint> {
+  return until('an insert', () =>
+    storage.insert(rex).then(
+      ({ id }) => id,
+      () => undefined,
+    ),
+  );
 }
 
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
@@ -80,26 +61,8 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
       (await Promise.all(inserts)).map(({ id }) => id),
       [2n, 3n, 4n, 5n, 6n],
     );
-    assert.deepEqual(await idsIn(url), [1, 2, 3, 4, 5, 6]);
+    assertInTurn(await idsIn(url), 6);
     assert.equal((await storage.insert(rex)).id, 7n);
-  });
-
-  test('an answer without its row: the batch is looked up, and answered with its ids', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
-    atEnd(t, () => pool.end());
-    const storage = await postgresStorage(pool);
-    atEnd(t, () => storage.close());
-    assert.equal((await storage.insert(rex)).id, 1n);
-    const client = await pool.connect();
-    const ask = client.query;
-    let lost = 0;
-    Reflect.set(client, 'query', async (...values: unknown[]) => {
-      const answer: unknown = await Reflect.apply(ask, client, values);
-      return lost++ === 0 ? { rows: [] } : answer;
-    });
-    client.release();
-    assert.equal((await storage.insert(rex)).id, 2n);
-    assert.ok(lost > 1);
   });
 
   test('a statement that never arrived: refused, and it is not there later either', async (t) => {
@@ -111,7 +74,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     proxy.cut();
     proxy.mode = 'open';
     await assert.rejects(insert, { ...unavailable, outcome: 'not done' });
-    assert.deepEqual(await idsIn(url), [1]);
+    assertInTurn(await idsIn(url), 1);
     assert.equal((await storage.insert(rex)).id, 2n);
   });
 
@@ -120,7 +83,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     const release = await hold(t, url);
     const insert = storage.insert(rex);
     insert.catch(() => undefined);
-    await waiting(url, 1);
+    await untilWaiting(url, 1);
     proxy.cut();
     await assert.rejects(insert, unavailable);
     await release();
@@ -130,7 +93,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
       url,
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE query LIKE 'WITH taken%' AND state = 'active') = 0",
     );
-    assert.deepEqual(await idsIn(url), [1, 2]);
+    assertInTurn(await idsIn(url), 2);
   });
 
   test('a database that stays away: refused in time, whoever comes behind at once, and all is well when it is back', async (t) => {
@@ -147,27 +110,18 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await assert.rejects(storage.insert(rex), unavailable);
     await assert.rejects(async () => storage.ready?.(), unavailable);
     assert.ok(performance.now() - late < 3_000, 'nobody waits for what hangs');
+    const backAt = performance.now();
     proxy.mode = 'open';
-    const giveUpAt = performance.now() + 5_000;
-    for (;;) {
-      const id = await storage.insert(rex).then(
-        (pet) => pet.id,
-        () => undefined,
-      );
-      if (id !== undefined) break;
-      assert.ok(performance.now() < giveUpAt, 'it works again within 5 s');
-      await sleep(50);
-    }
+    await untilAdded(storage);
+    assert.ok(performance.now() - backAt < 5_000, 'it works again within 5 s');
     await storage.ready?.();
-    assert.deepEqual(await idsIn(url), [1, 2], 'what was refused is not there');
-    const messages = () => logged.map(([level, message]) => `${String(level)} ${String(message)}`);
-    await until('the end to be told', () =>
-      messages().some((message) => message.includes('written to again')),
-    );
-    assert.deepEqual(
-      messages().filter((message) => message.includes('written')),
-      ['error the database cannot be written to', 'info the database can be written to again'],
-    );
+    assertInTurn(await idsIn(url), 2);
+    const ofWriting = () => logged.filter((line) => line.includes('written'));
+    await until('the end to be told', () => ofWriting().length > 1);
+    assert.deepEqual(ofWriting(), [
+      'error the database cannot be written to',
+      'info the database can be written to again',
+    ]);
   });
 
   test('closing while a batch hangs ends in time, and leaves no timer behind', async (t) => {
@@ -181,42 +135,33 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await assert.rejects(insert, unavailable);
   });
 
-  test('an answer that was damaged on its way is an unknown outcome: it is looked up what became of the batch', async (t) => {
-    const pool = new pg.Pool({
-      connectionString: await newDatabase(),
-      max: 2,
-      connectionTimeoutMillis: 30_000,
+  test('an answer that was damaged on its way, or lacks its row, is an unknown outcome: it is looked up what became of the batch', async (t) => {
+    const pool = await poolOf(t, { max: 2 });
+    const damaged: unknown[] = [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }];
+    damaged.push({ rows: [] });
+    intercept(pool, async ({ text }, send) => {
+      const answer = await send();
+      return text.startsWith('WITH taken') ? (damaged.shift() ?? answer) : answer;
     });
-    atEnd(t, () => pool.end());
-    const storage = await postgresStorage(
-      damaging(pool, [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }, { rows: [] }]),
-    );
-    atEnd(t, () => storage.close());
+    const storage = await open(t, pool);
     for (const id of [1n, 2n, 3n, 4n, 5n]) assert.equal((await storage.insert(rex)).id, id);
     assert.equal((await storage.list({ limit: 9 })).length, 5);
+    assert.deepEqual(damaged, []);
   });
 
   test('a writer whose row is gone, as behind a restored backup, gets another', async (t) => {
-    const { url, storage } = await scene(t);
+    const url = await newDatabase();
+    const storage = await open(t, url);
+    assert.equal((await storage.insert(rex)).id, 1n);
     await query(url, 'DELETE FROM petstore_writers');
     assert.equal((await storage.insert(rex)).id, 2n);
     await query(url, 'UPDATE petstore_writers SET batch = 100');
     assert.equal((await storage.insert(rex)).id, 3n);
-    await query(url, "DELETE FROM petstore_counters WHERE name = 'pets'");
-    await assert.rejects(storage.insert(rex), unavailable);
-    await assert.rejects(async () => storage.ready?.(), unavailable);
-    assert.equal((await storage.get(3n))?.name, 'Rex');
   });
 
   test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
-    const pool = new pg.Pool({
-      connectionString: await newDatabase(),
-      max: 2,
-      connectionTimeoutMillis: 30_000,
-    });
-    atEnd(t, () => pool.end());
-    const storage = await postgresStorage(pool);
-    atEnd(t, () => storage.close());
+    const pool = await poolOf(t, { max: 2 });
+    const storage = await open(t, pool);
     const held = await Promise.all([pool.connect(), pool.connect()]);
     const release = (): void => {
       for (const client of held.splice(0)) client.release();
@@ -241,17 +186,12 @@ describe('a synchronous standby that is waited for and never comes', {
   test('a batch whose backend is told to end meanwhile is not answered as stored, though it can be read', async (t) => {
     const url = await ownUrl();
     await migratePostgres(url);
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
+    const storage = await open(t, url);
     const first = await storage.insert(rex);
     assert.equal(first.id, 1n);
-    const standby = async (change: string): Promise<void> => {
-      await query(url, `ALTER SYSTEM ${change}`);
-      await query(url, 'SELECT pg_reload_conf()');
-    };
-    const reset = (): Promise<void> => standby('RESET synchronous_standby_names');
+    const reset = () => alterSystem(url, 'RESET synchronous_standby_names');
     atEnd(t, reset);
-    await standby("SET synchronous_standby_names = 'nobody'");
+    await alterSystem(url, "SET synchronous_standby_names = 'nobody'");
     let insert = Promise.resolve(first);
     let last = first.id;
     // The checkpointer tells the backends of the change some time after it was loaded: until then
@@ -268,18 +208,7 @@ describe('a synchronous standby that is waited for and never comes', {
     await untilRow(url, `SELECT 1 FROM petstore_pets WHERE id = ${last + 1n}`);
     await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
     await reset();
-    await until('an insert that is taken again', () =>
-      storage.insert(rex).then(
-        ({ id }) => id === last + 2n,
-        () => false,
-      ),
-    );
-    const ids = Array.from({ length: Number(last) + 2 }, (_, index) => index + 1);
-    assert.deepEqual(await idsIn(url), ids, 'what was waiting is kept once');
+    assert.equal(await untilAdded(storage), last + 2n);
+    assertInTurn(await idsIn(url), Number(last) + 2);
   });
 });
-
-/** Waits until a statement answers a row. */
-async function untilRow(url: string, text: string): Promise<void> {
-  await until(text, async () => (await query(url, text)).length > 0);
-}

@@ -14,10 +14,10 @@ import {
   assertRefused,
   folder,
   root,
-  run,
-  Running,
+  runServer,
+  StartedProcess,
   serverFile,
-  start,
+  startServer,
 } from '../support/process.js';
 import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
 import { TcpProxy } from './proxy.js';
@@ -69,34 +69,37 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const url = await newSchema();
     const env = { PETSTORE_STORAGE: url };
     assertRefused(
-      await run([], { cwd, env: { ...env, ...keyed } }),
+      await runServer([], { cwd, env: { ...env, ...keyed } }),
       2,
       /^PETSTORE_STORAGE postgres:.* has no tables of this petstore; .*`node dist\/server\.js migrate --storage URL`/,
     );
     assertRefused(
-      await run(['import', join(root, 'data/animals.jsonl'), '--storage', url], { cwd }),
+      await runServer(['import', join(root, 'data/animals.jsonl'), '--storage', url], { cwd }),
       2,
       /^--storage .*`node dist\/server\.js migrate /,
     );
-    const first = await run(['migrate'], { cwd, env });
+    const first = await runServer(['migrate'], { cwd, env });
     assert.match(
       first.stdout,
       /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
     );
     assert.equal(first.code, 0);
     const made = await tablesOf(url);
-    const second = await run(['migrate', '--storage', url], { cwd });
+    const second = await runServer(['migrate', '--storage', url], { cwd });
     assert.match(second.stdout, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
-    assert.equal((await run(['import', join(root, 'data/animals.jsonl')], { cwd, env })).code, 0);
+    assert.equal(
+      (await runServer(['import', join(root, 'data/animals.jsonl')], { cwd, env })).code,
+      0,
+    );
     // The second alone is as much as may wait.
     const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}`;
     writeFileSync(join(cwd, 'long'), `${ofBytes(30)}\n${ofBytes(2 ** 22)}\n${ofBytes(30)}\n`);
     const other = await newDatabase();
-    const imported = await run(['import', 'long', '--storage', other], { cwd });
+    const imported = await runServer(['import', 'long', '--storage', other], { cwd });
     assert.equal(imported.code, 0, imported.stderr);
     assert.match(imported.stdout, /^3 animals added to /);
-    const server = await start(t, [], { cwd, env });
+    const server = await startServer(t, [], { cwd, env });
     assert.equal(
       await (await server.get('/v1/pets/301')).text(),
       readFileSync(join(root, 'data/animals.jsonl'), 'utf8')
@@ -111,7 +114,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('two at once both end well, and eight more', async (t) => {
     const [url, one] = [await newSchema(), await newDatabase()];
     const cwd = folder(t);
-    const both = await Promise.all([0, 1].map(() => run(['migrate', '--storage', url], { cwd })));
+    const both = await Promise.all(
+      [0, 1].map(() => runServer(['migrate', '--storage', url], { cwd })),
+    );
     for (const { code, stderr } of both)
       assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
@@ -139,7 +144,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
     const url = await newDatabase();
     const cwd = folder(t);
-    const before = await start(t, ['--storage', url], { cwd });
+    const before = await startServer(t, ['--storage', url], { cwd });
     await query(url, 'UPDATE petstore_schema SET version = 1000');
     const refusal =
       /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
@@ -153,7 +158,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('--dev makes them by itself', async (t) => {
-    const server = await start(t, ['--dev', '--storage', await newSchema()], { cwd: folder(t) });
+    const server = await startServer(t, ['--dev', '--storage', await newSchema()], {
+      cwd: folder(t),
+    });
     assert.equal((await server.add('Rex')).status, 201);
   });
 
@@ -204,7 +211,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
     );
     for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
-      const server = await start(t, [...args, '--storage', serving.url], { cwd });
+      const server = await startServer(t, [...args, '--storage', serving.url], { cwd });
       const id = /"id":(\d+)/.exec(await (await server.add('Rex')).text())?.[1];
       assert.equal((await server.get(`/v1/pets/${id}`)).status, 200);
       assert.equal((await server.get('/v1/pets?status=sold')).status, 200);
@@ -281,7 +288,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const commands = [url, proxy.urlFor(url)].map((storage) => ['migrate', '--storage', storage]);
     const starts = commands.map(
       (args) =>
-        new Running(process.execPath, [serverFile, ...args], { cwd, env: { ...keyed, PORT: '0' } }),
+        new StartedProcess(process.execPath, [serverFile, ...args], {
+          cwd,
+          env: { ...keyed, PORT: '0' },
+        }),
     );
     atEnd(t, () => Promise.all(starts.map((one) => one.end('SIGKILL'))));
     // It has connected, and waits for the table.
@@ -340,12 +350,12 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     cpSync(join(root, 'package.json'), join(cwd, 'package.json'));
     const args = [join(cwd, 'dist/server.js'), '--storage', 'postgres://127.0.0.1:1/x'];
     assertRefused(
-      await new Running(process.execPath, args, { cwd, env: keyed }).ended,
+      await new StartedProcess(process.execPath, args, { cwd, env: keyed }).ended,
       3,
       /npm install pg@8 /,
     );
     // Whoever needs none doesn't miss it.
-    const memory = new Running(
+    const memory = new StartedProcess(
       process.execPath,
       [join(cwd, 'dist/server.js'), '--storage', 'memory:', '--port', '0'],
       {

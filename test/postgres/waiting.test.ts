@@ -15,8 +15,8 @@ import {
   apiKey,
   assertRefused,
   folder,
-  run,
-  RunningServer,
+  runServer,
+  StartedServer,
   serverFile,
 } from '../support/process.js';
 import { Cluster } from './cluster.js';
@@ -28,8 +28,8 @@ import { until } from '../support/waiting.js';
 /** Not measured: what these processes run is measured elsewhere, at 60 ms for each. */
 const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' };
 
-function starting(t: TestContext, args: readonly string[]): RunningServer {
-  const server = new RunningServer(process.execPath, [serverFile, ...args], {
+function starting(t: TestContext, args: readonly string[]): StartedServer {
+  const server = new StartedServer(process.execPath, [serverFile, ...args], {
     cwd: folder(t),
     env: keyed,
   });
@@ -180,9 +180,17 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     const cwd = folder(t);
     const url = new URL(await newDatabase());
     const nowhere = Object.assign(new URL(url), { pathname: '/petstore_nowhere' }).href;
-    assertRefused(await run(['--storage', nowhere], { cwd, env: keyed }), 3, /no such database/);
+    assertRefused(
+      await runServer(['--storage', nowhere], { cwd, env: keyed }),
+      3,
+      /no such database/,
+    );
     await query(url.href, 'DROP TABLE petstore_schema');
-    assertRefused(await run(['--storage', url.href], { cwd, env: keyed }), 2, /has no tables/);
+    assertRefused(
+      await runServer(['--storage', url.href], { cwd, env: keyed }),
+      2,
+      /has no tables/,
+    );
     // As SCRAM begins and goes on: the server wants a password, and the URL has none.
     const messages = [
       Buffer.from('R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0', 'latin1'),
@@ -196,7 +204,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     atEnd(t, () => void database.close());
     const address = database.address();
     assert.ok(typeof address === 'object' && address !== null);
-    const wanting = await run(['--storage', `postgres://u@127.0.0.1:${address.port}/d`], {
+    const wanting = await runServer(['--storage', `postgres://u@127.0.0.1:${address.port}/d`], {
       cwd,
       env: keyed,
     });
@@ -208,7 +216,7 @@ describe('URLs of a database', () => {
   test('characters that are not escaped are told of, and neither they nor the password are repeated', async (t) => {
     for (const password of ['a/b', '12/3', 'a?b', '12?3', 'a#b', '12#3']) {
       const url = `postgres://ann:${password}@127.0.0.1:1/pets`;
-      const refused = await run(['--storage', url], { cwd: folder(t), env: keyed });
+      const refused = await runServer(['--storage', url], { cwd: folder(t), env: keyed });
       assertRefused(refused, 2, /write %2F for \//);
       assert.ok(!refused.stderr.includes(password), refused.stderr);
       await assert.rejects(

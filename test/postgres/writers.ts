@@ -1,28 +1,35 @@
 /**
- * Owns clients that add animals with hardly a pause, and the book of what they were answered. Knows
- * no database.
+ * Owns clients that add animals and read each back, with a pause behind each, and the book of what they
+ * were answered. Knows no database.
  */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { atEnd } from '../support/at-end.js';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
+import { assertInTurn, type Row } from './scene.js';
 
-/** Clients of one server, each with one request under way. */
+/** Clients of one server, each with one request under way, until they are stopped or the test ends. */
 export class Writers {
   readonly #port: number;
+  readonly #pauseMs: number;
   /** The body of each 201 by its id. */
   readonly #answered = new Map<number, string>();
-  readonly #tried: string[] = [];
+  readonly #clients: readonly Promise<void>[];
   #isStopping = false;
-  #clients: readonly Promise<void>[] = [];
   #waiting: (() => void)[] = [];
-  /** How many were answered 503, or not at all. */
+  /** How many requests were answered 503, or not at all. */
   refused = 0;
-  /** Any other answer. */
+  /** Any other answer that should not come. */
   readonly others: string[] = [];
 
-  constructor(port: number) {
+  constructor(t: TestContext, port: number, clients: number, pauseMs = 20) {
     this.#port = port;
+    this.#pauseMs = pauseMs;
+    this.#clients = Array.from({ length: clients }, (_, index) => this.#write(index));
+    atEnd(t, () => this.stop());
   }
 
   /** How many were answered 201. */
@@ -30,13 +37,11 @@ export class Writers {
     return this.#answered.size;
   }
 
-  start(clients: number): void {
-    this.#clients = Array.from({ length: clients }, (_, index) => this.#write(index));
-  }
-
-  /** Resolves behind the next 201 to a request that is sent from now on. */
-  async oneMore(): Promise<void> {
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Resolves behind the next 201 to a request that is sent from now on; fails where none comes. */
+  async oneMore(what = 'an animal'): Promise<void> {
+    const added = new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const overdue = sleep(30_000, undefined, { ref: false });
+    await Promise.race([added, overdue.then(() => assert.fail(`waited in vain for ${what}`))]);
   }
 
   async stop(): Promise<void> {
@@ -44,51 +49,50 @@ export class Writers {
     await Promise.all(this.#clients);
   }
 
-  /** Holds the rows against the book. */
-  compare(rows: readonly { readonly id: number; readonly json: string }[]): {
-    readonly missing: readonly string[];
-    readonly doubled: readonly string[];
-  } {
+  /** Asserts that the database holds what was answered 201, nothing twice, and ids without gaps. */
+  assertKept(rows: readonly Row[]): void {
+    assert.deepEqual(this.others, [], 'nothing but 200, 201 and 503 was answered');
     const present = new Map(rows.map(({ id, json }) => [id, json]));
-    const counts = new Map<string, number>();
-    for (const { json } of rows) counts.set(nameOf(json), (counts.get(nameOf(json)) ?? 0) + 1);
-    return {
-      missing: [...this.#answered]
-        .filter(([id, json]) => present.get(id) !== json)
-        .map(([, json]) => json),
-      doubled: this.#tried.filter((name) => (counts.get(name) ?? 0) > 1),
-    };
+    for (const [id, json] of this.#answered) assert.equal(present.get(id), json);
+    const names = rows.map(({ json }): string => JSON.parse(json).name);
+    assert.equal(new Set(names).size, names.length, 'no animal is there twice');
+    assertInTurn([...present.keys()], rows.length);
   }
 
   async #write(client: number): Promise<void> {
     const caller = new Caller(this.#port);
     for (let count = 0; !this.#isStopping; count++) {
-      const name = `${client}-${count}`;
-      this.#tried.push(name);
       const waiting = this.#waiting.splice(0);
-      if (await this.#add(caller, name)) for (const resolve of waiting) resolve();
-      else this.#waiting.push(...waiting);
-      await sleep(20);
+      const draft = JSON.stringify({ name: `${this.#port}-${client}-${count}`, categoryId: 1 });
+      const added = await this.#ask(caller, 201, 'POST', '/v1/pets', draft);
+      if (added === undefined) this.#waiting.push(...waiting);
+      else {
+        const id = Number(/^\{"id":(\d+),/.exec(added)?.[1]);
+        this.#answered.set(id, added);
+        for (const resolve of waiting) resolve();
+        const read = await this.#ask(caller, 200, 'GET', `/v1/pets/${id}`);
+        if (read !== undefined && read !== added) this.others.push(`${read} for ${added}`);
+      }
+      await sleep(this.#pauseMs);
     }
     caller.end();
   }
 
-  async #add(caller: Caller, name: string): Promise<boolean> {
+  /** The body of an answer with this status. */
+  async #ask(
+    caller: Caller,
+    status: number,
+    method: string,
+    path: string,
+    body?: string,
+  ): Promise<string | undefined> {
     const authorization = `Bearer ${apiKey}`;
-    const bytes = bytesOf('POST', '/v1/pets', {
-      authorization,
-      body: JSON.stringify({ name, categoryId: 1 }),
-    });
-    const answer = await caller.ask(bytes);
-    // Without one nobody was told anything.
+    const words = { authorization, ...(body !== undefined && { body }) };
+    const answer = await caller.ask(bytesOf(method, path, words));
+    if (answer?.status === status) return answer.body;
+    // Without an answer nobody was told anything.
     if (answer === undefined || answer.status === 503) this.refused++;
-    else if (answer.status === 201)
-      this.#answered.set(Number(/^\{"id":(\d+),/.exec(answer.body)?.[1]), answer.body);
-    else this.others.push(`${answer.status} ${answer.body}`);
-    return answer?.status === 201;
+    else this.others.push(`${method} ${path}: ${answer.status} ${answer.body}`);
+    return undefined;
   }
-}
-
-function nameOf(json: string): string {
-  return /"name":"([^"]*)"/.exec(json)?.[1] ?? '';
 }

@@ -6,7 +6,13 @@ import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { folder, root, Running, start, type RunningServer } from '../support/process.js';
+import {
+  folder,
+  root,
+  StartedProcess,
+  startServer,
+  type StartedServer,
+} from '../support/process.js';
 
 const key = 'secret';
 const rex = '{"id":1,"name":"Rex","categoryId":5}';
@@ -25,11 +31,11 @@ async function sceneOf(
   t: TestContext,
   text: string,
   examples: Readonly<Record<string, string>>,
-): Promise<{ readonly server: RunningServer; readonly cwd: string }> {
+): Promise<{ readonly server: StartedServer; readonly cwd: string }> {
   const cwd = folder(t);
   const command = /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(text)?.[1] ?? '';
   const args = command.replace('data/', `${root}data/`).split(' ');
-  const server = await start(t, args, { cwd, env: { PETSTORE_API_KEYS: key } });
+  const server = await startServer(t, args, { cwd, env: { PETSTORE_API_KEYS: key } });
   for (const [file, code] of Object.entries(examples))
     writeFileSync(join(cwd, file), code.replaceAll('http://127.0.0.1:3000', server.url));
   return { server, cwd };
@@ -44,7 +50,7 @@ async function run(
   // Languages keep in the home folder which version is meant, and what they have built.
   const env = { HOME: process.env['HOME'], GOTOOLCHAIN: 'local' };
   // `go run` starts what it has built.
-  const running = new Running(program, args, { cwd, env, isGroup: true });
+  const running = new StartedProcess(program, args, { cwd, env, isGroup: true });
   atEnd(t, () => running.end('SIGKILL'));
   const { code, stdout } = await running.ended;
   assert.equal(code, 0, running.output);

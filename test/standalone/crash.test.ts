@@ -1,21 +1,14 @@
 // The storage file seen from outside: kill -9, a second process, torn tails and damage (F1 to F4).
 import assert from 'node:assert/strict';
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  root,
-  run,
-  start,
-  type RunningServer,
-} from '../support/process.js';
+import { apiKey, assertRefused, root, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 const authorization = `Bearer ${apiKey}`;
@@ -24,7 +17,7 @@ const pets = 'data/pets.jsonl';
 const killed = { NODE_V8_COVERAGE: '' };
 
 /** Adds animals from many sides until the server is gone; answers the body of every 201. */
-async function addUntilGone(server: RunningServer, prefix: string): Promise<readonly string[]> {
+async function addUntilGone(server: StartedServer, prefix: string): Promise<readonly string[]> {
   const bodies: string[] = [];
   const adder = async (name: string): Promise<void> => {
     const caller = new Caller(server.port);
@@ -44,15 +37,15 @@ async function addUntilGone(server: RunningServer, prefix: string): Promise<read
 
 describe('the storage file from outside', { concurrency: 4 }, () => {
   test('F1: after kill -9 in the middle of adding, every animal that was answered 201 is there, byte for byte', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const bodies: string[] = [];
     for (let round = 0; round < 4; round++) {
-      const server = await start(t, [], { cwd, env: killed });
+      const server = await here.start('', killed);
       assert.ok(Number((await server.said('listening'))['pets']) >= bodies.length);
       bodies.push(...(await addUntilGone(server, `round${round}`)));
     }
-    const server = await start(t, [], { cwd });
-    const lines = new Set(readFileSync(join(cwd, pets), 'utf8').split('\n'));
+    const server = await here.start();
+    const lines = new Set(here.read(pets).split('\n'));
     for (const body of bodies) assert.ok(lines.has(body), body);
     const ids = bodies.map((body) => JSON.parse(body).id);
     assert.equal(new Set(ids).size, ids.length);
@@ -61,13 +54,13 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
   });
 
   test('F1: kill -9 among many retries leaves each idempotency key with exactly one animal, across restarts', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const keys = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const bodies = new Map<string, string>();
     const tally = { repeats: 0, inFlight: 0 };
     // All of them come to the same keys at about the same time, again in every round, until each
     // has a 201 of its own.
-    const retrier = async (server: RunningServer): Promise<void> => {
+    const retrier = async (server: StartedServer): Promise<void> => {
       const caller = new Caller(server.port);
       for (const idempotencyKey of keys) {
         const headers = [`Idempotency-Key: ${idempotencyKey}`];
@@ -90,7 +83,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       caller.end();
     };
     for (let round = 1; round <= 4; round++) {
-      const server = await start(t, [], { cwd, env: killed });
+      const server = await here.start('', killed);
       const retrying = Promise.all(Array.from({ length: 6 }, () => retrier(server)));
       if (round < 4) {
         await until('some more keys', () => bodies.size > round * 20);
@@ -101,86 +94,83 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     }
     assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
     assert.equal(bodies.size, keys.length);
-    const { stdout } = await run(['check', pets], { cwd });
+    const { stdout } = await here.run(`check ${pets}`);
     assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
-    const lines = readFileSync(join(cwd, pets), 'utf8')
+    const lines = here
+      .read(pets)
       .split('\n')
       .filter((line) => line.startsWith('{"id"'));
     assert.deepEqual(lines.toSorted(), [...bodies.values()].toSorted());
   });
 
   test('F1: a batch is lines as they are answered, then a commit with its offset and CRC-32', async (t) => {
-    const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     const body = await (await server.add('Señor Patas')).text();
     await server.end();
     const crc = crc32(`${body}\n`).toString(16).padStart(8, '0');
-    assert.equal(
-      readFileSync(join(cwd, pets), 'utf8'),
-      `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`,
-    );
+    assert.equal(here.read(pets), `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`);
   });
 
   test('F2: a torn tail is cut, kept beside the file and said in the log', async (t) => {
-    const cwd = folder(t);
-    const first = await start(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const first = await here.start();
     await first.add('Rex');
     await first.end();
-    appendFileSync(join(cwd, pets), '{"id":2,"na');
-    const second = await start(t, [], { cwd });
+    appendFileSync(here.at(pets), '{"id":2,"na');
+    const second = await here.start();
     assert.equal((await second.said('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
-    const torn =
-      readdirSync(join(cwd, 'data')).find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
-    assert.equal(readFileSync(join(cwd, 'data', torn), 'utf8'), '{"id":2,"na');
+    const torn = here.names('data').find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
+    assert.equal(here.read(`data/${torn}`), '{"id":2,"na');
     assert.match(await (await second.add('Tom')).text(), /"id":2,/);
   });
 
   test('F3: damage is refused with exit 3 and file, line and byte, names check, and changes nothing', async (t) => {
-    const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     await server.add('Rex');
     await server.end();
-    const path = join(cwd, pets);
+    const path = here.at(pets);
     const damaged = readFileSync(path, 'utf8').replace('Rex', 'Rox');
     writeFileSync(path, damaged);
-    const ended = await run([], { cwd, env });
+    const ended = await here.run('', env);
     const mend =
       /pets\.jsonl line 2, byte 37: .*: see `node dist\/server\.js check data\/pets\.jsonl`$/m;
     assertRefused(ended, 3, mend);
-    writeFileSync(join(cwd, 'empty'), '');
+    here.write('empty', '');
     for (const args of [
       ['import', join(root, 'data/animals.jsonl')],
       ['copy', '--from', `file:${pets}`, '--to', 'file:copy'],
       ['copy', '--from', 'file:empty', '--to', `file:${pets}`],
     ])
-      assertRefused(await run(args, { cwd }), 3, mend);
+      assertRefused(await here.run(args), 3, mend);
     assert.equal(ended.stdout, '');
     assert.equal(readFileSync(path, 'utf8'), damaged);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['pets.jsonl']);
+    assert.deepEqual(here.names('data'), ['pets.jsonl']);
   });
 
   test('F4: a second process is refused at once with exit 3 and the pid of the owner; kill -9 frees the file', async (t) => {
-    const cwd = folder(t);
-    const owner = await start(t, [], { cwd });
-    const second = await run([], { cwd, env });
+    const here = new WorkingFolder(t);
+    const owner = await here.start();
+    const second = await here.run('', env);
     assertRefused(second, 3, new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`));
-    writeFileSync(join(cwd, 'more.jsonl'), '{"name":"x","categoryId":1}\n');
+    here.write('more.jsonl', '{"name":"x","categoryId":1}\n');
     assertRefused(
-      await run(['import', 'more.jsonl'], { cwd }),
+      await here.run('import more.jsonl'),
       3,
       new RegExp(`in use by process ${owner.child.pid}\\b`),
     );
     assert.equal((await owner.add('Rex')).status, 201);
     await owner.end('SIGKILL');
-    const next = await start(t, [], { cwd });
+    const next = await here.start();
     assert.equal((await next.said('listening'))['pets'], 1);
   });
 
   test('F7: exit 3 comes before a port in use, so that two of one file say what is wrong', async (t) => {
-    const cwd = folder(t);
-    const owner = await start(t, [], { cwd });
-    const second = await run(['--port', String(owner.port)], { cwd, env });
+    const here = new WorkingFolder(t);
+    const owner = await here.start();
+    const second = await here.run(['--port', String(owner.port)], env);
     assertRefused(second, 3, /in use by process/);
   });
 });

@@ -3,7 +3,8 @@
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { apiKey, folder, start } from '../support/process.js';
+import { apiKey } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const bytes = 2 ** 24;
 
@@ -35,7 +36,7 @@ describe('C60 a body of 16 MiB at a heap of 256 MiB', { concurrency: 2 }, () => 
         NODE_V8_COVERAGE: '',
         PETSTORE_MAX_BODY_BYTES: `${bytes}`,
       };
-      const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t), env });
+      const server = await new WorkingFolder(t).start('--storage memory:', env);
       const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
       for (let times = 0; times < 2; times++) {
         const answer = await fetch(`${server.url}/v1/pets`, { method: 'POST', headers, body });

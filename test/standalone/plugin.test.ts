@@ -1,11 +1,10 @@
 // Plugins of the operator: by path, by package, and refused.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, symlinkSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, root, run, start } from '../support/process.js';
+import { apiKey, assertRefused, root } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
 const counting = `
@@ -23,20 +22,15 @@ const named = (path: string): string =>
   `exports.plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: () => ({ status: 200, headers: [], body: '1' }) } } });`;
 
 /** A package as npm would install it. */
-function install(cwd: string, name: string, text: string): void {
-  mkdirSync(join(cwd, 'node_modules', name), { recursive: true });
-  writeFileSync(join(cwd, 'node_modules', name, 'index.js'), text);
-  writeFileSync(
-    join(cwd, 'node_modules', name, 'package.json'),
-    JSON.stringify({ name, version: '1.0.0' }),
-  );
+function install(here: WorkingFolder, name: string, text: string): void {
+  here.write(`node_modules/${name}/index.js`, text);
+  here.write(`node_modules/${name}/package.json`, JSON.stringify({ name, version: '1.0.0' }));
 }
 
 describe('plugins', { concurrency: 4 }, () => {
   test('C41: a plugin adds a route below /v1 with a key and one outside without, watches replies, describes, closes', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'counting.mjs'), counting);
-    const server = await start(t, ['--plugin', './counting.mjs'], { cwd, env });
+    const here = new WorkingFolder(t, { 'counting.mjs': counting });
+    const server = await here.start('--plugin ./counting.mjs', env);
     assert.equal((await fetch(`${server.url}/v1/replies`)).status, 401);
     assert.equal(await (await server.get('/v1/replies')).text(), '{"replies":0}');
     assert.equal(await (await fetch(`${server.url}/replies`)).text(), '{"replies":1}');
@@ -48,14 +42,14 @@ describe('plugins', { concurrency: 4 }, () => {
   });
 
   test('a fault that nobody caught is logged, stops the server as a signal does, and exits 70', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const handler =
       "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
-    writeFileSync(
-      join(cwd, 'faulty.mjs'),
+    here.write(
+      'faulty.mjs',
       `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`,
     );
-    const server = await start(t, ['--plugin', './faulty.mjs'], { cwd, env });
+    const server = await here.start('--plugin ./faulty.mjs', env);
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     const fault = server.log.find(({ level }) => level === 'error');
@@ -64,21 +58,17 @@ describe('plugins', { concurrency: 4 }, () => {
   });
 
   test('--plugin can be repeated: a path, a file URL, a package of the working folder', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
-    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    install(cwd, '@some/plugin', named('/three'));
+    const here = new WorkingFolder(t, { 'one.cjs': named('/one') });
+    here.write('two.cjs', named('/two'));
+    install(here, '@some/plugin', named('/three'));
     const flags = [
       '--plugin',
       './one.cjs',
-      `--plugin=${pathToFileURL(join(cwd, 'two.cjs')).href}`,
+      `--plugin=${pathToFileURL(here.at('two.cjs')).href}`,
       '--plugin',
       '@some/plugin',
     ];
-    const server = await start(t, flags, {
-      cwd,
-      env: { ...env, PETSTORE_PLUGINS: './nowhere.js' },
-    });
+    const server = await here.start(flags, { ...env, PETSTORE_PLUGINS: './nowhere.js' });
     for (const path of ['/one', '/two', '/three'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
   });
@@ -88,15 +78,15 @@ describe('plugins', { concurrency: 4 }, () => {
     ['failing.cjs', "const { PetstoreError } = require('petstore'); exports.plugin = plugin;"],
   ] as const) {
     test(`a PetstoreError that a plugin has from the package is the server's own, and its status reaches the client: ${file}`, async (t) => {
-      const cwd = folder(t);
-      mkdirSync(join(cwd, 'node_modules'));
-      symlinkSync(root, join(cwd, 'node_modules/petstore'));
+      const here = new WorkingFolder(t);
+      mkdirSync(here.at('node_modules'));
+      symlinkSync(root, here.at('node_modules/petstore'));
       const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
-      writeFileSync(
-        join(cwd, file),
+      here.write(
+        file,
         `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`,
       );
-      const server = await start(t, ['--plugin', `./${file}`], { cwd, env });
+      const server = await here.start(`--plugin ./${file}`, env);
       const response = await fetch(`${server.url}/fail`);
       assert.deepEqual(
         [response.status, await response.json()],
@@ -106,31 +96,29 @@ describe('plugins', { concurrency: 4 }, () => {
   }
 
   test('a plugin that --plugin names twice, by one name or by two, is refused with exit 2', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'counting.mjs'), counting);
-    const url = pathToFileURL(join(cwd, 'counting.mjs')).href;
+    const here = new WorkingFolder(t, { 'counting.mjs': counting });
+    const url = pathToFileURL(here.at('counting.mjs')).href;
     for (const [one, other] of [
       ['./counting.mjs', './counting.mjs'],
       ['./counting.mjs', url],
       ['faults', 'faults'],
     ] as const) {
       const args = ['--plugin', one, '--plugin', other];
-      const ended = await command(args, { cwd, env: { ...env, PETSTORE_API_KEYS: apiKey } });
+      const ended = await here.command(args, { ...env, PETSTORE_API_KEYS: apiKey });
       assertRefused(ended, 2, /^--plugin (.*) is a plugin that is there already; name it once$/m);
       assert.ok(ended.stderr.includes(other), ended.stderr);
     }
     // What another option turns on may be named too.
-    const dev = await start(t, ['--dev', '--plugin', 'docs'], { cwd, env });
+    const dev = await here.start('--dev --plugin docs', env);
     assert.equal((await fetch(`${dev.url}/docs`)).status, 200);
   });
 
   test('PETSTORE_PLUGINS holds several with commas between', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
-    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    const server = await start(t, [], {
-      cwd,
-      env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` },
+    const here = new WorkingFolder(t, { 'one.cjs': named('/one') });
+    here.write('two.cjs', named('/two'));
+    const server = await here.start('', {
+      ...env,
+      PETSTORE_PLUGINS: ` ./one.cjs, ${here.at('two.cjs')},`,
     });
     for (const path of ['/one', '/two'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
@@ -172,14 +160,10 @@ describe('plugins', { concurrency: 4 }, () => {
   ];
   for (const [what, name, text, line] of refusals) {
     test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
-      const cwd = folder(t);
-      if (text !== '') writeFileSync(join(cwd, name), text);
-      assertRefused(
-        await command(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }),
-        2,
-        line,
-      );
-      assert.ok(!readdirSync(cwd).includes('data'));
+      const here = new WorkingFolder(t);
+      if (text !== '') here.write(name, text);
+      await here.refuses(['--plugin', name, '--dev'], 2, line, { PORT: '0' });
+      assert.ok(!here.names().includes('data'));
     });
   }
 
@@ -206,11 +190,10 @@ describe('plugins', { concurrency: 4 }, () => {
   ];
   for (const [what, text, line] of failures) {
     test(`a plugin ${what} is refused with exit 2 and one line that is of the plugin`, async (t) => {
-      const cwd = folder(t);
-      writeFileSync(join(cwd, 'plugin.cjs'), text);
-      const ended = await run(['--plugin', './plugin.cjs'], {
-        cwd,
-        env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
+      const here = new WorkingFolder(t, { 'plugin.cjs': text });
+      const ended = await here.run('--plugin ./plugin.cjs', {
+        PORT: '0',
+        PETSTORE_API_KEYS: apiKey,
       });
       assertRefused(ended, 2, line);
       assert.match(ended.stderr, /^--plugin \.\/plugin\.cjs /);
@@ -218,34 +201,27 @@ describe('plugins', { concurrency: 4 }, () => {
   }
 
   test('the storage is closed again after a plugin that throws', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const text = `exports.plugin = ({ storage }) => {
       const { close } = storage;
       storage.close = async () => { await close.call(storage); process.stdout.write('closed'); };
       throw new Error('no luck');
     };`;
-    writeFileSync(join(cwd, 'plugin.cjs'), text);
-    const ended = await run(['--plugin', './plugin.cjs'], {
-      cwd,
-      env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
-    });
+    here.write('plugin.cjs', text);
+    const ended = await here.run('--plugin ./plugin.cjs', { PORT: '0', PETSTORE_API_KEYS: apiKey });
     assertRefused(ended, 2, /failed to start \(no luck\)/);
     assert.equal(ended.stdout, 'closed');
   });
 
   test('a plugin is called with an open storage', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'pets.jsonl'),
-      '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
-    );
-    writeFileSync(
-      join(cwd, 'plugin.cjs'),
+    const here = new WorkingFolder(t, {
+      'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
+    });
+    here.write(
+      'plugin.cjs',
       "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
     );
-    const server = await start(t, ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'], {
-      cwd,
-    });
+    const server = await here.start('--storage file:pets.jsonl --plugin ./plugin.cjs');
     assert.equal((await server.said('called'))['pets'], 2);
   });
 });

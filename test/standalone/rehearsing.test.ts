@@ -1,28 +1,21 @@
 // What clients are built against: --seed, --clock and the faults plugin of the process, and a
 // memory storage that begins with animals.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { memoryStorage, petStatuses } from '../../dist/index.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  root,
-  start,
-  type RunningServer,
-} from '../support/process.js';
+import { apiKey, root, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const sample = join(root, 'data/animals.jsonl');
 const samples = readFileSync(sample, 'utf8').trimEnd().split('\n');
 
-const textOf = async (server: RunningServer, path: string): Promise<string> =>
+const textOf = async (server: StartedServer, path: string): Promise<string> =>
   (await server.get(path, apiKey)).text();
 const post = (
-  server: RunningServer,
+  server: StartedServer,
   headers: Readonly<Record<string, string>>,
 ): Promise<Response> =>
   fetch(`${server.url}/v1/pets`, {
@@ -33,9 +26,9 @@ const post = (
 
 describe('--seed', { concurrency: 4 }, () => {
   test('an empty memory storage begins with the animals of the file, at every start', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     for (let count = 0; count < 2; count++) {
-      const server = await start(t, ['--storage', 'memory:', '--seed', sample], { cwd });
+      const server = await here.start(['--storage', 'memory:', '--seed', sample]);
       const { pets } = await server.said('listening');
       assert.equal(pets, samples.length);
       const last = await textOf(server, `/v1/pets/${samples.length}`);
@@ -47,36 +40,31 @@ describe('--seed', { concurrency: 4 }, () => {
   });
 
   test('a file storage begins with them once; one that holds animals is left as it is, and the log says so', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'two.jsonl'),
-      '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
-    );
+    const here = new WorkingFolder(t, {
+      'two.jsonl': '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
+    });
     const env = { PETSTORE_SEED: 'two.jsonl' };
-    const first = await start(t, [], { cwd, env });
+    const first = await here.start('', env);
     const both =
       '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
     assert.equal(await textOf(first, '/v1/pets'), both);
     await first.end('SIGKILL');
-    const second = await start(t, [], { cwd, env });
+    const second = await here.start('', env);
     assert.equal(await textOf(second, '/v1/pets'), both);
     assert.equal((await second.said('not seeded: the storage holds animals'))['file'], 'two.jsonl');
   });
 
   test('a file that is bad or not there refuses the start in one line, and nothing is made', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'bad.jsonl'), `${samples[0]}\n{"name":5,"categoryId":1}\n`);
-    assertRefused(
-      await command(['--seed', 'bad.jsonl'], { cwd }),
-      2,
-      /^bad\.jsonl line 2: name must be a string/,
-    );
-    assertRefused(
-      await command(['--seed', 'none.jsonl'], { cwd }),
+    const here = new WorkingFolder(t, {
+      'bad.jsonl': `${samples[0]}\n{"name":5,"categoryId":1}\n`,
+    });
+    await here.refuses('--seed bad.jsonl', 2, /^bad\.jsonl line 2: name must be a string/);
+    await here.refuses(
+      '--seed none.jsonl',
       2,
       /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
     );
-    assert.ok(!existsSync(join(cwd, 'data')));
+    assert.ok(!existsSync(here.at('data')));
   });
 });
 
@@ -90,7 +78,7 @@ describe('--clock', { concurrency: 4 }, () => {
       '--clock',
       '2030-12-06T00:59:58.5+01:00',
     ];
-    const server = await start(t, args, { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start(args);
     const { level, now } = await server.said('the clock is set: this is not the time');
     assert.equal(level, 'warn');
     assert.match(String(now), /^2030-12-0[56]T/);
@@ -100,18 +88,16 @@ describe('--clock', { concurrency: 4 }, () => {
       async () => (await server.get('/v1/pets/1', apiKey)).status === 404,
     );
     assert.equal((await server.get('/v1/pets', apiKey)).status, 200);
-    const early = await start(t, ['--storage', 'memory:', '--seed', sample], {
-      cwd: folder(t),
-      env: { PETSTORE_CLOCK: '2030-12-05T20:00:00Z' },
+    const early = await new WorkingFolder(t).start(['--storage', 'memory:', '--seed', sample], {
+      PETSTORE_CLOCK: '2030-12-05T20:00:00Z',
     });
     assert.equal((await early.get('/v1/pets/1', apiKey)).status, 200);
   });
 
   test('with a storage that lasts, or for what is no time, the start is refused with 2', async (t) => {
-    const cwd = folder(t);
-    const clock = ['--clock', '2030-12-05T23:59:50Z'];
-    assertRefused(
-      await command(clock, { cwd }),
+    const here = new WorkingFolder(t);
+    await here.refuses(
+      '--clock 2030-12-05T23:59:50Z',
       2,
       /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
     );
@@ -123,19 +109,18 @@ describe('--clock', { concurrency: 4 }, () => {
       '1969-12-31T23:59:59Z',
       '2030-12-05 23:59:50',
     ]) {
-      const ended = await command(['--storage', 'memory:', `--clock=${time}`], { cwd });
-      assertRefused(
-        ended,
+      await here.refuses(
+        ['--storage', 'memory:', `--clock=${time}`],
         2,
         /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
       );
     }
-    assert.ok(!existsSync(join(cwd, 'data')));
+    assert.ok(!existsSync(here.at('data')));
   });
 });
 
 test('--plugin faults: a 503 after the animal was kept, and a retry with its Idempotency-Key adds nothing', async (t) => {
-  const server = await start(t, ['--storage', 'memory:', '--plugin', 'faults'], { cwd: folder(t) });
+  const server = await new WorkingFolder(t).start('--storage memory: --plugin faults');
   const failed = await post(server, {
     'Idempotency-Key': 'a',
     'Petstore-Fault': 'status=503,after',
@@ -167,7 +152,7 @@ test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what 
 test('C63 C64 reset: the seed and the clock begin anew; Date and the times of the log are of the clock', async (t) => {
   const words = ['--storage', 'memory:', '--plugin', 'faults', '--seed', sample];
   const clock = ['--clock', '2030-12-05T23:59:59Z'];
-  const server = await start(t, [...words, ...clock], { cwd: folder(t) });
+  const server = await new WorkingFolder(t).start([...words, ...clock]);
   const { time } = await server.said('listening');
   assert.match(String(time), /^2030-12-0(5T23:59:59|6T00)/);
 
@@ -186,7 +171,7 @@ test('C63 C64 reset: the seed and the clock begin anew; Date and the times of th
 });
 
 test('C63 a storage that lasts has no reset', async (t) => {
-  const server = await start(t, ['--plugin', 'faults'], { cwd: folder(t) });
+  const server = await new WorkingFolder(t).start('--plugin faults');
   const answer = await fetch(`${server.url}/v1/reset`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${apiKey}` },

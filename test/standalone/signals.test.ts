@@ -1,14 +1,13 @@
 // The end: signals, what is under way then, and how long it may take.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { atEnd } from '../support/at-end.js';
-import { apiKey, folder, Running, RunningServer, serverFile, start } from '../support/process.js';
+import { apiKey, folder, StartedServer, serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const postHead = (body: string): string =>
   `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
@@ -16,7 +15,7 @@ const body = '{"name":"Rex","categoryId":1}';
 
 /** A connection, and what has come from it. */
 async function open(
-  server: RunningServer,
+  server: StartedServer,
   text: string,
 ): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
   const socket = connect(server.port, '127.0.0.1');
@@ -32,7 +31,7 @@ async function open(
 describe('the end', { concurrency: 8 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     test(`${signal} says so and exits 0, idle and half-open connections or not`, async (t) => {
-      const server = await start(t, [], { cwd: folder(t) });
+      const server = await new WorkingFolder(t).start();
       const idle = await open(server, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
       await until('an answer', () => idle.received().includes('200 OK'));
       await open(server, '');
@@ -46,8 +45,8 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   test('requests under way finish and are stored; a half-sent one and a silent one do not hold it beyond 10 s', async (t) => {
-    const cwd = folder(t);
-    const server = await start(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     const underWay = await open(server, postHead(body) + body.slice(0, 10));
     const halfSent = await open(server, postHead(body) + body.slice(0, 10));
     await open(server, 'GET /v1/pets HTT');
@@ -65,13 +64,13 @@ describe('the end', { concurrency: 8 }, () => {
     assert.ok(performance.now() - sentAt < 20_000);
     await halfSent.closed;
     assert.match(
-      readFileSync(join(cwd, 'data/pets.jsonl'), 'utf8'),
+      here.read('data/pets.jsonl'),
       /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/,
     );
   });
 
   test('C48: while stopping, requests on open connections are answered as ever and end them, and none is taken', async (t) => {
-    const server = await start(t, [], { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start();
     const ready = await open(server, 'GET /readyz HTTP/1.1\r\nHost: x\r\n');
     const add = await open(server, postHead(body).slice(0, -2));
     assert.equal((await server.get('/readyz')).status, 200);
@@ -95,7 +94,7 @@ describe('the end', { concurrency: 8 }, () => {
     ['SIGINT', 130],
   ] as const) {
     test(`a second signal, ${second}, ends it at once with ${code}`, async (t) => {
-      const server = await start(t, [], { cwd: folder(t) });
+      const server = await new WorkingFolder(t).start();
       await open(server, postHead(body) + body.slice(0, 10));
       assert.equal((await server.get('/healthz')).status, 200);
       server.child.kill('SIGTERM');
@@ -113,7 +112,7 @@ describe('the end', { concurrency: 8 }, () => {
       const silent = await silentDatabase(t);
       const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
       const args = [serverFile, '--storage', silent.url];
-      const server = new RunningServer(process.execPath, args, { cwd: folder(t), env });
+      const server = new StartedServer(process.execPath, args, { cwd: folder(t), env });
       atEnd(t, () => server.end('SIGKILL'));
       await silent.connected;
       const sentAt = performance.now();
@@ -126,7 +125,7 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   test('C48: with --drain it goes on listening for that long with /readyz at 503, and then stops', async (t) => {
-    const server = await start(t, ['--storage', 'memory:', '--drain', '2'], { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start('--storage memory: --drain 2');
     assert.equal((await server.get('/readyz')).status, 200);
     const sentAt = performance.now();
     server.child.kill('SIGTERM');
@@ -146,14 +145,14 @@ describe('the end', { concurrency: 8 }, () => {
 
   test('a second signal while it drains ends it at once', async (t) => {
     const env = { PETSTORE_DRAIN: '60', PETSTORE_STORAGE: 'memory:' };
-    const server = await start(t, [], { cwd: folder(t), env });
+    const server = await new WorkingFolder(t).start('', env);
     server.child.kill('SIGINT');
     await server.said('draining');
     assert.equal((await server.end('SIGTERM')).code, 143);
   });
 
   test('SIGHUP does not end it while it is still loading itself', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
     // others.
     const hook = `let isSent = false;
@@ -161,33 +160,27 @@ describe('the end', { concurrency: 8 }, () => {
         if (!isSent && context.parentURL?.endsWith('/dist/server.js')) process.kill(process.pid, 'SIGHUP'), (isSent = true);
         return next(specifier, context);
       }`;
-    writeFileSync(join(cwd, 'hook.mjs'), hook);
-    writeFileSync(
-      join(cwd, 'hooks.mjs'),
+    here.write('hook.mjs', hook);
+    here.write(
+      'hooks.mjs',
       "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
     );
-    const env = { NODE_OPTIONS: `--import ${pathToFileURL(join(cwd, 'hooks.mjs')).href}` };
-    const server = await start(t, ['--storage', 'memory:'], { cwd, env });
+    const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('hooks.mjs')).href}` };
+    const server = await here.start('--storage memory:', env);
     assert.equal((await server.get('/healthz')).status, 200);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
     const silent = await silentDatabase(t);
-    const migrating = new Running(
-      process.execPath,
-      [serverFile, 'migrate', '--storage', silent.url],
-      {
-        cwd: folder(t),
-      },
-    );
+    const migrating = new WorkingFolder(t).begin(['migrate', '--storage', silent.url]);
     atEnd(t, () => migrating.end('SIGKILL'));
     await silent.connected;
     assert.equal((await migrating.end('SIGHUP')).signal, 'SIGHUP');
   });
 
   test('SIGHUP never ends it, without a keys file either', async (t) => {
-    const server = await start(t, ['--storage', 'memory:'], { cwd: folder(t) });
+    const server = await new WorkingFolder(t).start('--storage memory:');
     server.child.kill('SIGHUP');
     await server.said('keys read again');
     assert.equal((await server.get('/v1/pets')).status, 200);
@@ -195,12 +188,10 @@ describe('the end', { concurrency: 8 }, () => {
   });
 
   test('a plugin that never closes: ended within 10 s with exit 1, and the log says so', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      'export default (host) => host.onClose(() => new Promise(() => {}));',
-    );
-    const server = await start(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], { cwd });
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': 'export default (host) => host.onClose(() => new Promise(() => {}));',
+    });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     const sentAt = performance.now();
     assert.equal((await server.end()).code, 1);
     // A busy machine may take longer to tell.
@@ -210,12 +201,11 @@ describe('the end', { concurrency: 8 }, () => {
   });
 
   test('a plugin that fails to close is named in the log and keeps nobody from the end', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      'export default (host) => host.onClose(async () => { throw new Error("no end"); });',
-    );
-    const server = await start(t, ['--plugin', './plugin.mjs'], { cwd });
+    const here = new WorkingFolder(t, {
+      'plugin.mjs':
+        'export default (host) => host.onClose(async () => { throw new Error("no end"); });',
+    });
+    const server = await here.start('--plugin ./plugin.mjs');
     assert.equal((await server.end()).code, 0);
     assert.equal(server.log.at(-1)?.['error'], 'no end');
   });

@@ -2,14 +2,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import {
-  copyFileSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,17 +10,9 @@ import { connect } from 'node:tls';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { makeCertificate } from '../support/certificate.js';
 import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  Running,
-  RunningServer,
-  serverFile,
-  start,
-} from '../support/process.js';
+import { apiKey, folder, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 let made = '';
 before(() => {
@@ -74,42 +59,40 @@ async function shows(url: string, name: string): Promise<boolean> {
 
 describe('HTTPS', { concurrency: 4 }, () => {
   test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await start(t, [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start([
+      ...tlsFlags('one.crt', 'one.key'),
+      '--storage',
+      'memory:',
+    ]);
     assert.match(server.url, /^https:/);
     assert.equal(await statusOf(`${server.url}/v1/pets`), 200);
     assert.equal((await server.end()).code, 0);
   });
 
   test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const env = {
       PETSTORE_TLS_CERT: join(made, 'one.crt'),
       PETSTORE_TLS_KEY: join(made, 'one.key'),
       PETSTORE_STORAGE: 'memory:',
     };
-    const server = await start(t, ['--dev'], { cwd, env });
+    const server = await here.start('--dev', env);
     assert.equal(await statusOf(`${server.url}/healthz`), 200);
     const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
-    const { code, stdout } = await new Running('sh', ['-c', line], { cwd }).ended;
+    const { code, stdout } = await new StartedProcess('sh', ['-c', line], { cwd: here.path }).ended;
     assert.equal(code, 0);
     assert.match(stdout, /^\{"id":1,/);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const put = (cert: string, key: string): void => {
-      copyFileSync(join(made, cert), join(cwd, 'cert.pem'));
-      copyFileSync(join(made, key), join(cwd, 'key.pem'));
+      copyFileSync(join(made, cert), here.at('cert.pem'));
+      copyFileSync(join(made, key), here.at('key.pem'));
     };
     put('one.crt', 'one.key');
-    const server = await start(
-      t,
-      ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'],
-      { cwd },
-    );
+    const server = await here.start('--tls-cert cert.pem --tls-key key.pem --storage memory:');
     const shown = (name: string): Promise<boolean> => shows(server.url, name);
     assert.ok(await shown('one'));
     put('two.crt', 'one.key');
@@ -129,14 +112,14 @@ describe('HTTPS', { concurrency: 4 }, () => {
   });
 
   test('SIGHUP while a plugin still opens: the new pair is served', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const put = (name: string): void => {
-      copyFileSync(join(made, `${name}.crt`), join(cwd, 'cert.pem'));
-      copyFileSync(join(made, `${name}.key`), join(cwd, 'key.pem'));
+      copyFileSync(join(made, `${name}.crt`), here.at('cert.pem'));
+      copyFileSync(join(made, `${name}.key`), here.at('key.pem'));
     };
     put('one');
-    writeFileSync(
-      join(cwd, 'slow.mjs'),
+    here.write(
+      'slow.mjs',
       `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
       export default async ({ log }) => {
@@ -155,16 +138,13 @@ describe('HTTPS', { concurrency: 4 }, () => {
       '--plugin',
       './slow.mjs',
     ];
-    const server = new RunningServer(process.execPath, [serverFile, ...args, '--port', '0'], {
-      cwd,
-      env: { PETSTORE_API_KEYS: apiKey },
-    });
+    const server = here.begin([...args, '--port', '0'], { PETSTORE_API_KEYS: apiKey });
     atEnd(t, () => server.end('SIGKILL'));
     await server.said('the plugin opens');
     put('two');
     server.child.kill('SIGHUP');
     await server.said('TLS files read again');
-    writeFileSync(join(cwd, 'go'), '');
+    here.write('go', '');
     const { url } = await server.said('listening');
     assert.ok(await shows(String(url), 'two'));
     assert.equal((await server.end()).code, 0);
@@ -219,13 +199,9 @@ describe('HTTPS', { concurrency: 4 }, () => {
   ];
   for (const [what, flags, line] of refusals) {
     test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      assertRefused(
-        await command(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }),
-        2,
-        line,
-      );
-      assert.deepEqual(readdirSync(cwd), []);
+      const here = new WorkingFolder(t);
+      await here.refuses(flags(t), 2, line, { PORT: '0', PETSTORE_API_KEYS: apiKey });
+      assert.deepEqual(here.names(), []);
     });
   }
 });

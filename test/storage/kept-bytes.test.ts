@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { folder, root, Running } from '../support/process.js';
+import { folder, root, StartedProcess } from '../support/process.js';
 import { writeCatalogue } from '../bench/catalogue.js';
 
 const started = 200_000;
@@ -44,7 +44,8 @@ test('an animal and an idempotency key take at most as much memory as the README
   writeCatalogue(path, started);
   const text = '{"id":1000001,"name":"Animal 1000000","categoryId":39,"status":"available"}';
   const args = ['--expose-gc', '--input-type=module', '-e', script, path];
-  const { code, stdout, stderr } = await new Running(process.execPath, args, { cwd: root }).ended;
+  const { code, stdout, stderr } = await new StartedProcess(process.execPath, args, { cwd: root })
+    .ended;
   assert.equal(code, 0, stderr);
   const { atStart, behind, key } = JSON.parse(stdout);
   const readme = readFileSync(join(root, 'README.md'), 'utf8').replace(/\s+/g, ' ');

@@ -15,14 +15,14 @@ import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { isHeldElsewhere, lockingOn, nodeDisk } from '../../dist/journal/index.js';
 import { fileWith, newPath } from './scene.js';
 import { systemError } from '../support/disk.js';
-import { extension, extensionArgs, root, Running, serverFile } from '../support/process.js';
+import { extension, extensionArgs, root, StartedProcess, serverFile } from '../support/process.js';
 
 const inUse = { name: 'PetstoreError', code: 'storage_in_use' };
 const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
 const writer = join(import.meta.dirname, `writer${extension}`);
 
 /** A process that has the file, or was refused. */
-class Writer extends Running {
+class Writer extends StartedProcess {
   /** The first line that it says. */
   readonly first: Promise<string | undefined>;
 

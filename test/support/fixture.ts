@@ -13,17 +13,8 @@ import {
 } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
 
-/** Runs these tests on PostgreSQL instead of memory; `test/postgres/http.test.ts` does. */
-const beneath = process.env['PETSTORE_TEST_STORAGE'];
-const onPostgres = beneath === undefined ? undefined : await import('../postgres/storages.js');
-/** And through several servers that share it; `test/postgres/servers.test.ts` does. */
-const onServers = beneath === 'servers' ? await import('../postgres/servers.js') : undefined;
-
-/**
- * Why a test of one event loop, or of one connection's end, is skipped where a balancer comes
- * between; else false.
- */
-export const behindBalancer = onServers === undefined ? false : 'a balancer comes between';
+/** Why a test is skipped behind a balancer: nothing is. */
+export const behindBalancer = false;
 
 export const key = 'psk_test';
 
@@ -33,24 +24,15 @@ export interface Running {
   readonly port: number;
 }
 
-/** An empty storage of the kind that this run is about. */
+/** An empty storage. */
 export async function emptyStorage(): Promise<PetStorage> {
-  return onPostgres === undefined ? memoryStorage() : onPostgres.emptyPostgresStorage();
+  return memoryStorage();
 }
 
-/**
- * Changes nothing, but gives a test servers that no other test uses; for pages that are asked for
- * again (`emptyProcesses`).
- */
-export const ofItsOwn: Partial<PetstoreOptions> = { keys: [key] };
+export const ofItsOwn: Partial<PetstoreOptions> = {};
 
 /** Starts a petstore for one test. */
 export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
-  if (onServers !== undefined && options.storage === undefined) {
-    return Object.keys(options).length === 0
-      ? onServers.emptyProcesses(key)
-      : onServers.startWithin(t, { keys: [key], ...options });
-  }
   const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
   const { port } = await petstore.listen({ port: 0 });
   atEnd(t, () => petstore.close());

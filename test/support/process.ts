@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { atEnd } from './at-end.js';
+import { atEnd, type Ending } from './at-end.js';
 import { until } from './waiting.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -25,7 +25,7 @@ export const extensionArgs: readonly string[] =
 export const apiKey = 'test-key';
 
 /** An empty folder that is gone behind the test. */
-export function folder(t: TestContext): string {
+export function folder(t: Ending): string {
   const path = mkdtempSync(join(tmpdir(), 'petstore-'));
   atEnd(t, () => rmSync(path, { recursive: true, force: true }));
   return path;
@@ -47,7 +47,7 @@ export interface Ended {
 }
 
 /** Those that have not ended. */
-const living = new Set<Running>();
+const living = new Set<StartedProcess>();
 
 /** Whether this file is being ended, and must start nothing more. */
 let isEnding = false;
@@ -72,7 +72,7 @@ async function endAll(signal: NodeJS.Signals): Promise<void> {
 }
 
 /** A process that has been started. */
-export class Running {
+export class StartedProcess {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
   stdout = '';
@@ -168,7 +168,7 @@ export class Running {
 }
 
 /** A server that listens. */
-export class RunningServer extends Running {
+export class StartedServer extends StartedProcess {
   /** Its JSON lines so far. */
   get log(): readonly Record<string, unknown>[] {
     return this.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
@@ -204,21 +204,21 @@ export class RunningServer extends Running {
 }
 
 /** Runs the server's program to its end. */
-export function run(args: readonly string[], options: RunOptions): Promise<Ended> {
-  return new Running(process.execPath, [serverFile, ...args], options).ended;
+export function runServer(args: readonly string[], options: RunOptions): Promise<Ended> {
+  return new StartedProcess(process.execPath, [serverFile, ...args], options).ended;
 }
 
 /**
  * Starts a server on a free port, with the key {@link apiKey} unless the environment says
  * otherwise; waits until it listens.
  */
-export async function start(
+export async function startServer(
   t: TestContext,
   args: readonly string[],
   { cwd, env }: RunOptions,
-): Promise<RunningServer> {
+): Promise<StartedServer> {
   const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
-  const server = new RunningServer(process.execPath, [serverFile, ...args], { cwd, env: full });
+  const server = new StartedServer(process.execPath, [serverFile, ...args], { cwd, env: full });
   atEnd(t, async () => server.end('SIGKILL'));
   const ended = server.ended.then(({ code, stderr }) =>
     assert.fail(`ended with ${code}: ${stderr}`),
@@ -236,6 +236,14 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.equal(ended.code, code, ended.stderr);
   assert.match(ended.stderr, /^[^\n]+\n$/);
   assert.match(ended.stderr, line);
+}
+
+/** A port of 127.0.0.1 on which somebody listens until the test ends. */
+export async function takenPort(t: TestContext): Promise<number> {
+  const taken = createServer().listen(0, '127.0.0.1');
+  atEnd(t, () => taken.close());
+  await once(taken, 'listening');
+  return Object(taken.address()).port;
 }
 
 /**
