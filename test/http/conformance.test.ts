@@ -8,8 +8,6 @@ import { fileStorage } from '../../dist/index.js';
 import { key, ofItsOwn, start } from '../support/fixture.js';
 import { newPath } from '../storage/scene.js';
 
-/** Whether these tests run on PostgreSQL, or through servers that share it. */
-const isElsewhere = process.env['PETSTORE_TEST_STORAGE'] !== undefined;
 const gone = Date.UTC(2030, 11, 6);
 let now = gone - 1;
 
@@ -20,13 +18,12 @@ const other = await start(
   {
     clock: () => now,
     baseUrl,
-    ...(!isElsewhere && { storage: await fileStorage(newPath()) }),
+    storage: await fileStorage(newPath()),
   },
 );
 const last = { url: `http://127.0.0.1:${other.port}`, key };
 
-describe('a petstore', () =>
-  testPetstore({ url: `http://127.0.0.1:${port}`, key, slow: !isElsewhere }));
+describe('a petstore', () => testPetstore({ url: `http://127.0.0.1:${port}`, key, slow: true }));
 
 describe('a petstore on a file with a base URL, in the last millisecond of GET /pets/{petId}', () =>
   testPetstore(last));
