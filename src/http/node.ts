@@ -165,8 +165,8 @@ type ClientError = Partial<
 /**
  * The error for the client where Node's parser or clock gave a request up (C18, C42 to C44);
  * undefined where the socket broke.
- * Held by slow: "C44 the suite"; conformance: "C43 a target or a header block"; framing: "C42 what
- * is no HTTP"; pipelining: "C52 an error behind a good request".
+ * Held by conformance: "C44 headers that do not come"; conformance: "C43 a target or a header
+ * block"; framing: "C42 what is no HTTP"; pipelining: "C52 an error behind a good request".
  */
 function failureOf(error: ClientError): PetstoreError | undefined {
   const { code = '', reason = 'malformed' } = error;

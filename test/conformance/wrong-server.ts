@@ -3,11 +3,8 @@
  * requests and answers.
  */
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { createPetstore } from '../../dist/index.js';
 import { atEnd, type Ending } from '../support/at-end.js';
-import '../support/built.js';
-
-export const key = 'psk_wrong';
+import { start } from '../support/fixture.js';
 
 /** What a server does wrong, as a change of the bytes that pass. Each character is a byte. */
 export interface Fault {
@@ -21,30 +18,23 @@ export async function startWrong(
   t: Ending,
   { request = (bytes) => bytes, answer = (bytes) => bytes }: Fault,
 ): Promise<string> {
-  const petstore = createPetstore({ keys: [key] });
-  atEnd(t, () => petstore.close());
-  const { port } = await petstore.listen({ port: 0 });
-
+  const { port } = await start(t);
   const sockets = new Set<Socket>();
   const proxy = createServer({ allowHalfOpen: true }, (client) => {
     const server = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-    for (const socket of [client, server]) {
-      sockets.add(socket.setNoDelay(true));
-      // The other side hears of it by the end or the close that follows.
-      socket.on('error', () => undefined);
-    }
-
     let last = '';
-    client.on('data', (chunk) => {
-      last = chunk.toString('latin1');
-      server.write(changed(last, request(last)), 'latin1');
+    const pass = (from: Socket, to: Socket, change: (bytes: string) => string): void => {
+      sockets.add(from.setNoDelay(true).setEncoding('latin1'));
+      from.on('data', (bytes: string) => to.write(changed(bytes, change(bytes)), 'latin1'));
+      // The other side hears of it by the end or the close that follows.
+      from.on('error', () => undefined).on('end', () => to.end());
+      from.on('close', () => to.destroySoon());
+    };
+    pass(client, server, (bytes) => {
+      last = bytes;
+      return request(bytes);
     });
-    server.on('data', (chunk) => {
-      const bytes = chunk.toString('latin1');
-      client.write(changed(bytes, answer(bytes, last)), 'latin1');
-    });
-    client.on('end', () => server.end()).on('close', () => server.destroy());
-    server.on('end', () => client.end()).on('close', () => client.destroySoon());
+    pass(server, client, (bytes) => answer(bytes, last));
   });
   atEnd(t, () => {
     for (const socket of sockets) socket.destroy();

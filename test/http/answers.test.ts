@@ -135,7 +135,7 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
   const { petstore, port } = await start(t);
   for (let i = 0; i < 3; i++)
     await petstore.storage.insert({ name: 'Rex'.repeat(200), categoryId: 5n });
-  const Link = '</v1/pets?limit=2&after=2>; rel="next"';
+  const next = '</v1/pets?limit=2&after=2>; rel="next"';
   const successor = '</v1/pets>; rel="successor-version"';
   for (const [second, afterMs] of [
     ['00', 500],
@@ -145,8 +145,8 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
   ] as const) {
     const date = `Sat, 21 Nov 2026 12:00:${second} GMT`;
     for (const [request, status, words, link, bytes] of [
-      ['GET /v1/pets?limit=2', 200, {}, Link, 1269],
-      ['HEAD /v1/pets?limit=2', 200, {}, Link, 0],
+      ['GET /v1/pets?limit=2', 200, {}, next, 1269],
+      ['HEAD /v1/pets?limit=2', 200, {}, next, 0],
       ['GET /v1/pets/1', 401, noKey, successor, 98],
     ] as const) {
       const answer = await expectAnswer(port, request, status, words, { Date: date, Link: link });

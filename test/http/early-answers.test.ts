@@ -4,37 +4,30 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { assertError, header } from '../support/client.js';
 import { behindBalancer, bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
-
-const body = '{"name":"a","categoryId":1}';
+import { animal } from '../support/scenes.js';
 
 test('C51 an answer before the body was read is delivered whole, then the connection closes within 1 s or 64 KiB', {
   skip: behindBalancer,
 }, async (t) => {
   const running = await start(t);
-  const length = ['Content-Length: 10000000'];
-  const early = [
-    [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers: length, authorization: null })],
-    [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers: length })],
-    [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers: length })],
-    [413, 'content_too_large', bytesOf('POST', '/v1/pets', { headers: length })],
-    [
-      415,
-      'unsupported_media_type',
-      bytesOf('POST', '/v1/pets', { headers: [...length, 'Content-Type: a/b'] }),
-    ],
-    [417, 'expectation_failed', bytesOf('POST', '/v1/pets', { headers: [...length, 'Expect: x'] })],
-    [400, 'bad_request', `POST /v1/pets HTTP/1.1\r\n${length}\r\n\r\n`],
-    [
-      401,
-      'unauthorized',
-      bytesOf('POST', '/v1/pets', {
-        headers: ['Transfer-Encoding: chunked'],
-        authorization: null,
-      }).concat('f4240\r\n'),
-    ],
-  ] as const;
+  const length = 'Content-Length: 10000000';
+  const post = (...headers: readonly string[]) => bytesOf('POST', '/v1/pets', { headers });
+  const headers = [length];
+  const authorization = null;
+  const streamed = { headers: ['Transfer-Encoding: chunked'], authorization };
   await Promise.all(
-    early.map(async ([status, code, bytes]) => {
+    (
+      [
+        [401, 'unauthorized', bytesOf('POST', '/v1/pets', { headers, authorization })],
+        [404, 'not_found', bytesOf('POST', '/v1/nothing', { headers })],
+        [405, 'method_not_allowed', bytesOf('PUT', '/v1/pets', { headers })],
+        [413, 'content_too_large', post(length)],
+        [415, 'unsupported_media_type', post(length, 'Content-Type: a/b')],
+        [417, 'expectation_failed', post(length, 'Expect: x')],
+        [400, 'bad_request', `POST /v1/pets HTTP/1.1\r\n${length}\r\n\r\n`],
+        [401, 'unauthorized', `${bytesOf('POST', '/v1/pets', streamed)}f4240\r\n`],
+      ] as const
+    ).map(async ([status, code, bytes]) => {
       const waiting = async (): Promise<void> => {
         const client = (await connectTo(t, running)).send(bytes);
         const answer = await client.answer('POST');
@@ -65,12 +58,10 @@ test('C51 an answer before the body was read is delivered whole, then the connec
 
 test('C51 a client that still sends behind its last answer is not reset before it has read it', async (t) => {
   const running = await start(t);
+  const bytes = `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${animal}${animal}`;
   await Promise.all(
     Array.from({ length: 20 }, async () => {
-      const client = await connectTo(t, running);
-      await client.drip(
-        `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${body}${body}`,
-      );
+      const client = await (await connectTo(t, running)).drip(bytes);
       assertError(await client.answer('POST'), 400, 'bad_request');
     }),
   );
@@ -80,10 +71,8 @@ test('C9 the body of a GET that goes on over the limit is answered at once, then
   const client = await connectTo(t, await start(t));
   client.send(bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }));
   const answer = await client.answer();
-  assert.deepEqual(
-    [answer.status, answer.body, header(answer, 'Connection')],
-    [200, '[]', 'close'],
-  );
+  const told = [answer.status, answer.body, header(answer, 'Connection')];
+  assert.deepEqual(told, [200, '[]', 'close']);
   client.send('x'.repeat(80_000));
   assert.ok((await client.closed()) < 900, '64 KiB end it before the second does');
 });

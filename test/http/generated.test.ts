@@ -1,6 +1,6 @@
 /**
  * Thousands of damaged requests: each is answered as a second reading of the contract says (P1 to
- * P5), and nobody's damage touches a neighbour. These are half of the torture's R8, which tries
+ * P5), and nobody's damage touches a neighbour. These are a part of the torture's R8, which tries
  * each in three ways.
  */
 import '../support/unmeasured.js';
@@ -8,7 +8,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Client } from '../support/client.js';
-import { add, ask, bytesOf, key, start, stored } from '../support/fixture.js';
+import { add, bytesOf, key, start, stored } from '../support/fixture.js';
+import { expectAnswer } from '../support/scenes.js';
 import { badInputs } from '../torture/cases.js';
 import { tryCase, ways } from '../torture/inputs.js';
 import { randomOf } from '../torture/random.js';
@@ -31,7 +32,7 @@ test('P1–P5 C42 C52 C53 bad inputs, whole, byte by byte and behind a good requ
   const first = await add(running.port, '{"name":"first","categoryId":1}');
   const added = new Map([['1', first]]);
   const statuses = new Map<string, number>();
-  const some = badInputs(randomOf(42)).filter((_, index) => index % 2 === 0);
+  const some = badInputs(randomOf(42)).filter((_, index) => index % 8 === 0);
   t.diagnostic(`${some.length} cases`);
   await inParallel(some, 24, async (bytes, index) => {
     // Byte by byte takes longest.
@@ -42,46 +43,21 @@ test('P1–P5 C42 C52 C53 bad inputs, whole, byte by byte and behind a good requ
       throw new Error(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}`, { cause: error });
     }
   });
-  assert.ok((statuses.get('400') ?? 0) > 1_000 && (statuses.get('201') ?? 0) > 1_000);
+  assert.ok((statuses.get('400') ?? 0) > 300 && (statuses.get('201') ?? 0) > 300);
   assert.equal((await stored(running)).length, added.size);
-  assert.equal((await ask(running.port, 'GET', '/v1/pets/1')).body, first);
+  await expectAnswer(running.port, 'GET /v1/pets/1', `200 ${first}`);
 });
 
 test('P5 garbage in any mix of HTTP’s own pieces never breaks the server', async (t) => {
   const running = await start(t);
   const piece = fc.oneof(
-    fc.constantFrom(
-      'GET ',
-      'POST ',
-      '/v1/pets',
-      '/v1/pets/1',
-      ' HTTP/1.1\r\n',
-      ' HTTP/1.0\r\n',
-      '\r\n',
-      '\r\n\r\n',
-      'Host: a\r\n',
-      `Authorization: Bearer ${key}\r\n`,
-      'Content-Length: 3\r\n',
-      'Transfer-Encoding: chunked\r\n',
-      'Expect: 100-continue\r\n',
-      'Connection: close\r\n',
-      'Connection: keep-alive\r\n',
-      'Upgrade: x\r\n',
-      '0\r\n\r\n',
-      '3\r\nabc\r\n',
-      'CONNECT a:1',
-      'OPTIONS *',
-      '?limit=1',
-      '%zz',
-      ':',
-      ' ',
-      '\0',
-    ),
+    // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+    fc.constantFrom('GET ', 'POST ', '/v1/pets', '/v1/pets/1', ' HTTP/1.1\r\n', ' HTTP/1.0\r\n', '\r\n', '\r\n\r\n', 'Host: a\r\n', `Authorization: Bearer ${key}\r\n`, 'Content-Length: 3\r\n', 'Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Connection: close\r\n', 'Connection: keep-alive\r\n', 'Upgrade: x\r\n', '0\r\n\r\n', '3\r\nabc\r\n', 'CONNECT a:1', 'OPTIONS *', '?limit=1', '%zz', ':', ' ', '\0'),
     fc.string({ unit: 'binary-ascii', maxLength: 4 }),
     fc.constantFrom(bytesOf('GET', '/v1/pets'), bytesOf('POST', '/v1/pets', { body: '{}' })),
   );
   const texts = fc
-    .sample(fc.array(piece, { minLength: 1, maxLength: 14 }), { numRuns: 1_500, seed: 7 })
+    .sample(fc.array(piece, { minLength: 1, maxLength: 14 }), { numRuns: 750, seed: 7 })
     .map((pieces) => pieces.join(''));
   await inParallel(texts, 24, async (bytes) => {
     const client = (await Client.connect(running.port)).send(bytes).half();
@@ -96,5 +72,5 @@ test('P5 garbage in any mix of HTTP’s own pieces never breaks the server', asy
       client.destroy();
     }
   });
-  assert.equal((await ask(running.port, 'GET', '/v1/pets')).status, 200);
+  await expectAnswer(running.port, 'GET /v1/pets', 200);
 });
