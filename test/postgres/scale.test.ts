@@ -1,92 +1,52 @@
 // Many animals and many servers: pages cost what they show, and no id comes late.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import pg from 'pg';
-import { atEnd } from '../support/at-end.js';
-import {
-  petStatuses,
-  type PetQuery,
-  type PetStorage,
-  type PetTexts,
-  type TextPage,
-} from '../../dist/index.js';
-import { postgresStorage, type PostgresPool } from '../../dist/postgres/index.js';
+import type pg from 'pg';
+import { petStatuses, type PetQuery, type PetStorage, type PetTexts } from '../../dist/index.js';
 import { newDatabase, query, withoutDatabase } from './database.js';
-import { TcpProxy } from './proxy.js';
-
-type PostgresClient = Awaited<ReturnType<PostgresPool['connect']>>;
-type PostgresQuery = Parameters<PostgresClient['query']>[0];
+import { assertInTurn, intercept, open, poolOf, proxied, rex, type Statement } from './scene.js';
 
 const count = 200_000;
 
-/** A pool that remembers what it was asked. */
-function listening(pool: pg.Pool, asked: PostgresQuery[]): PostgresPool {
-  const known = new Map<pg.PoolClient, PostgresClient>();
-  const wrap = (client: pg.PoolClient): PostgresClient => ({
-    query: (one) => {
-      asked.push(one);
-      return client.query(one);
-    },
-    release: (destroy) => client.release(destroy),
-    on: () => undefined,
-    removeListener: () => undefined,
-  });
-  return {
-    connect: async () => {
-      const client = await pool.connect();
-      const wrapped = known.get(client) ?? wrap(client);
-      known.set(client, wrapped);
-      return wrapped;
-    },
-    end: () => pool.end(),
-    on: (event, listener) => pool.on(event, listener),
-    removeListener: (event, listener) => pool.removeListener(event, listener),
-  };
+/** A database of so many animals, whose rest of the text and status are expressions of SQL. */
+async function databaseOf(animals: number, rest: string, status = 'NULL'): Promise<string> {
+  const url = await newDatabase();
+  await query(
+    url,
+    `INSERT INTO petstore_pets SELECT id, status, convert_to('{"id":' || id || ${rest} || '}', 'UTF8')
+     FROM (SELECT id, ${status} AS status FROM generate_series(1, ${animals}) AS id) AS pets`,
+  );
+  return url;
 }
 
-/**
- * What a pool was asked: from when to when each statement was under way, and how many characters
- * its answer had.
- */
-interface Answered {
-  readonly from: number;
-  readonly to: number;
-  readonly length: number;
-}
+/** Long animals of a name of so many letters. */
+const longAnimals = (animals: number, letter: string, letters: number): Promise<string> =>
+  databaseOf(animals, `',"name":"' || repeat('${letter}', ${letters}) || '","categoryId":1'`);
 
-/** A pool that remembers its answers. */
-function measuring(pool: pg.Pool, answers: Answered[]): PostgresPool {
-  return {
-    connect: async () => {
-      const client = await pool.connect();
-      return {
-        query: async (one) => {
-          const from = performance.now();
-          const answer = await client.query(one);
-          answers.push({ from, to: performance.now(), length: JSON.stringify(answer.rows).length });
-          return answer;
-        },
-        release: (destroy) => client.release(destroy),
-        on: () => undefined,
-        removeListener: () => undefined,
-      };
-    },
-    end: () => pool.end(),
-    on: () => undefined,
-    removeListener: () => undefined,
-  };
-}
-
-/** The most of them that were under way at one moment. */
-function mostAtOnce(answers: readonly Answered[]): number {
-  const at = (moment: number): number =>
-    answers.filter(({ from, to }) => from <= moment && moment < to).length;
-  return Math.max(...answers.map(({ from }) => at(from)));
+/** What a pool is asked from now on. */
+function askedOf(pool: pg.Pool): Statement[] {
+  const asked: Statement[] = [];
+  intercept(pool, (statement, send) => (asked.push(statement), send()));
+  return asked;
 }
 
 function textsIn({ texts }: PetStorage): PetTexts {
-  assert.ok(texts !== undefined);
-  return texts;
+  return texts ?? assert.fail('no texts');
+}
+
+/** The texts from page to page, and how many pages there were. */
+async function textsOfPages(
+  texts: PetTexts,
+  limit: number,
+): Promise<{ readonly texts: readonly string[]; readonly pages: number }> {
+  const all: string[] = [];
+  let pages = 0;
+  for (let after: bigint | undefined = 0n; after !== undefined; pages++) {
+    const page: Awaited<ReturnType<PetTexts['list']>> = await texts.list({ limit, after });
+    all.push(...page.texts);
+    after = page.next;
+  }
+  return { texts: all, pages };
 }
 
 interface Plan {
@@ -109,19 +69,21 @@ function nodesOf(plan: Plan): readonly string[] {
 
 describe('at scale', { skip: withoutDatabase() }, () => {
   test('C5, C7 among 200,000 animals a page is read by its index, whatever the planner believes of them', async (t) => {
-    const url = await newDatabase();
     // The unkindest order: all of a status together, few of one, and at the far end.
-    await query(
-      url,
-      `INSERT INTO petstore_pets SELECT id, status, convert_to('{"id":' || id || ',"name":"x","categoryId":1' || COALESCE(',"status":"' || status || '"', '') || '}', 'UTF8')
-       FROM (SELECT id, CASE WHEN id <= 90000 THEN 'available' WHEN id <= 190000 THEN 'sold' WHEN id > 199990 THEN 'pending' END AS status
-         FROM generate_series(1, ${count}) AS id) AS pets`,
+    const url = await databaseOf(
+      count,
+      `',"name":"x","categoryId":1' || COALESCE(',"status":"' || status || '"', '')`,
+      "CASE WHEN id <= 90000 THEN 'available' WHEN id <= 190000 THEN 'sold' WHEN id > 199990 THEN 'pending' END",
     );
-    const pool = new pg.Pool({ connectionString: url });
-    atEnd(t, () => pool.end());
-    const asked: PostgresQuery[] = [];
-    const storage = await postgresStorage(listening(pool, asked));
-    atEnd(t, () => storage.close());
+    const pool = await poolOf(t, { url });
+    const asked = askedOf(pool);
+    const storage = await open(t, pool);
+    /** What the database did for the last statement. */
+    const nodesOfLast = async () => {
+      const { text = '', values = [] } = asked.at(-1) ?? {};
+      const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
+      return nodesOf(rows[0]['QUERY PLAN'][0].Plan);
+    };
     const pages: readonly (readonly [PetQuery, string, number])[] = [
       [{ limit: 20 }, 'petstore_pets_pkey', 1],
       [{ limit: 100, after: 150_000n }, 'petstore_pets_pkey', 150_001],
@@ -136,16 +98,14 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       for (const [page, index, first] of pages) {
         const { texts } = await textsIn(storage).list(page);
         assert.ok(texts[0]?.startsWith(`{"id":${first},`), texts[0]);
-        const { text = '', values = [] } = asked.at(-1) ?? {};
-        const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
-        const nodes = nodesOf(rows[0]['QUERY PLAN'][0].Plan);
+        const nodes = await nodesOfLast();
         const rowsRead = page.limit + 1;
         const wanted = [`Limit: ${rowsRead}`, `Index Scan ${index}: ${rowsRead}`];
         assert.deepEqual(
           // What counts or joins the bytes of a page looks at no more rows than it is given.
           nodes.filter((node) => !/^(Aggregate|Result|WindowAgg|Subquery Scan)/.test(node)),
           wanted,
-          `${text} with ${facts}`,
+          `${JSON.stringify(page.status)} with ${facts}`,
         );
       }
     }
@@ -153,50 +113,45 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       await textsIn(storage).get(123_456n),
       '{"id":123456,"name":"x","categoryId":1,"status":"sold"}',
     );
-    const { text = '', values = [] } = asked.at(-1) ?? {};
-    const { rows } = await pool.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, values);
-    assert.deepEqual(nodesOf(rows[0]['QUERY PLAN'][0].Plan), ['Index Scan petstore_pets_pkey: 1']);
+    assert.deepEqual(await nodesOfLast(), ['Index Scan petstore_pets_pkey: 1']);
   });
 
   test('the statements that are asked most are prepared, whatever pages were asked for before', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase() });
-    atEnd(t, () => pool.end());
-    const asked: PostgresQuery[] = [];
-    const storage = await postgresStorage(listening(pool, asked));
-    atEnd(t, () => storage.close());
+    const pool = await poolOf(t);
+    const asked = askedOf(pool);
+    const storage = await open(t, pool);
+    const assertPrepared = (what: string) => assert.ok(asked.at(-1)?.name !== undefined, what);
     for (let limit = 1; limit <= 100; limit++) await storage.list({ limit });
     for (const limit of [20, 100]) {
       for (const status of [undefined, ...petStatuses]) {
         await storage.list({ limit, ...(status !== undefined && { status }) });
-        assert.ok(asked.at(-1)?.name !== undefined, `${limit} ${status}`);
+        assertPrepared(`${limit} ${status}`);
       }
     }
-    await storage.insert({ name: 'Rex', categoryId: 1n });
-    assert.ok(asked.at(-1)?.name !== undefined);
+    await storage.insert(rex);
+    assertPrepared('an insert');
     await Promise.all([storage.get(1n), storage.get(2n)]);
-    assert.ok(asked.at(-1)?.name !== undefined);
+    assertPrepared('animals');
     const names = new Set(asked.map(({ name }) => name));
     assert.ok(names.size < 20, `${names.size} names`);
   });
 
   test('of long animals an answer has few bytes, and each connection has one under way, however many ask', async (t) => {
-    const url = await newDatabase();
-    await query(
-      url,
-      `INSERT INTO petstore_pets SELECT id, NULL, convert_to('{"id":' || id || ',"name":"' || repeat('x', 60000) || '","categoryId":1}', 'UTF8')
-       FROM generate_series(1, 60) AS id`,
-    );
-    const pool = new pg.Pool({ connectionString: url });
-    atEnd(t, () => pool.end());
-    const answers: Answered[] = [];
-    const storage = await postgresStorage(measuring(pool, answers));
-    atEnd(t, () => storage.close());
-    const { get, list } = textsIn(storage);
+    const pool = await poolOf(t, { url: await longAnimals(60, 'x', 60_000) });
+    let longest = 0;
+    let [now, most] = [0, 0];
+    intercept(pool, async (_statement, send) => {
+      most = Math.max(most, ++now);
+      // The storage tries whether it may add by what is refused.
+      const answer = await send().finally(() => now--);
+      longest = Math.max(longest, JSON.stringify(answer.rows).length);
+      return answer;
+    });
+    const { get, list } = textsIn(await open(t, pool));
     const all = await Promise.all(
       Array.from({ length: 60 }, async (_, index) => get(BigInt(index + 1))),
     );
     assert.ok(all.every((text, index) => text?.startsWith(`{"id":${index + 1},`)));
-    const longest = Math.max(...answers.map(({ length }) => length));
     assert.ok(longest < 2 ** 22, `an answer of ${longest} characters`);
     const pages = await Promise.all(
       Array.from({ length: 10 }, async (_, index) => list({ limit: 50, after: BigInt(index) })),
@@ -205,55 +160,33 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       pages.map(({ texts, next }) => [texts.length, next]),
       pages.map((_, index) => [50, BigInt(index + 50)]),
     );
-    assert.ok(mostAtOnce(answers) <= 10, 'answers at once');
+    assert.ok(most <= 10, `${most} answers at once`);
   });
 
   test('a page that comes slowly ends earlier, and whoever follows has all of it; a byte of a text is sent as one', async (t) => {
-    const url = await newDatabase();
-    await query(
-      url,
-      `INSERT INTO petstore_pets SELECT id, NULL, convert_to('{"id":' || id || ',"name":"' || repeat('é', 30000) || '","categoryId":1}', 'UTF8')
-       FROM generate_series(1, 100) AS id`,
-    );
-    const { hostname, port } = new URL(url);
-    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-    atEnd(t, () => proxy.close());
-    const storage = await postgresStorage(proxy.urlFor(url));
-    atEnd(t, () => storage.close());
+    const { far, proxy } = await proxied(t, await longAnimals(100, 'é', 30_000));
+    const storage = await open(t, far);
     // 6 MB of animals, which take longer than a statement may.
     proxy.bytesPerSecond = 1_500_000;
-    const { list } = textsIn(storage);
-    const texts: string[] = [];
     const before = proxy.bytesAnswered;
-    let pages = 0;
-    for (let after: bigint | undefined = 0n; after !== undefined; pages++) {
-      const page: TextPage = await list({ limit: 100, after });
-      texts.push(...page.texts);
-      after = page.next;
-    }
-    assert.deepEqual(
-      texts.map((text) => text.slice(0, text.indexOf(','))),
-      texts.map((_, index) => `{"id":${index + 1}`),
+    const { texts, pages } = await textsOfPages(textsIn(storage), 100);
+    assertInTurn(
+      texts.map((text) => Number(/^\{"id":(\d+),/.exec(text)?.[1])),
+      100,
     );
-    assert.equal(texts.length, 100);
     assert.ok(pages > 1, 'a page of all of them would be late');
+    const came = proxy.bytesAnswered - before;
     const bytes = texts.join('').length;
-    assert.ok(
-      proxy.bytesAnswered - before < 1.1 * bytes,
-      `${proxy.bytesAnswered - before} bytes came for ${bytes}`,
-    );
+    assert.ok(came < 1.1 * bytes, `${came} bytes came for ${bytes}`);
   });
 
   test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {
     const url = await newDatabase();
     const each = 1_500;
-    const open = async (): Promise<PetStorage> => {
-      const storage = await postgresStorage(url, { maxConnections: 3 });
-      atEnd(t, () => storage.close());
-      return storage;
-    };
-    const servers = await Promise.all([open(), open(), open(), open()]);
-    const pager = await open();
+    const [pager, ...servers] = await Promise.all(
+      Array.from({ length: 5 }, () => open(t, url, { maxConnections: 3 })),
+    );
+    assert.ok(pager !== undefined);
     let isAdding = true;
     const paging = readOn(pager, () => isAdding);
     // It is heard of below, or by whoever reads why the adding failed.
@@ -262,20 +195,19 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       servers.map((server, index) => addInTurns(server, `server ${index}`, each)),
     ).finally(() => (isAdding = false));
     const seen = await paging;
-    const expected = Array.from({ length: servers.length * each }, (_, index) => BigInt(index + 1));
-    const ids = answered.flat().map(({ id }) => id);
-    assert.deepEqual(
-      ids.sort((one, other) => Number(one - other)),
-      expected,
-      'each id is given once, and none is left out',
+    const total = servers.length * each;
+    const ids = answered.flat().map(({ id }) => Number(id));
+    assertInTurn(
+      ids.sort((one, other) => one - other),
+      total,
     );
-    assert.deepEqual(seen.ids, expected, 'whoever pages on sees each, in order');
+    assertInTurn(seen.ids, total);
     assert.ok(seen.pages > 20, `only ${seen.pages} pages while it grew`);
     const rows = await query(
       url,
       'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters',
     );
-    assert.deepEqual(rows, [{ last_id: String(expected.length), pets: String(expected.length) }]);
+    assert.deepEqual(rows, [{ last_id: String(total), pets: String(total) }]);
   });
 });
 
