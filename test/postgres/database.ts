@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import pg from 'pg';
 import { migrations } from '../../dist/postgres/tables.js';
@@ -21,7 +22,9 @@ after(async () => {
       ? []
       : schemas.map((schema) => query(given, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)),
   );
-  await (await cluster)?.remove();
+  const own = await cluster;
+  await own?.remove();
+  assert.ok(own === undefined || !existsSync(own.folder), 'a cluster leaves nothing');
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
 
@@ -47,9 +50,13 @@ export async function adminUrl(): Promise<string> {
   return given ?? ownUrl();
 }
 
-/** The URL of a server of our own, where whatever is done to it harms nobody. */
+/** A server of our own, where whatever is done to it harms nobody. */
+export function ownCluster(): Promise<Cluster> {
+  return (cluster ??= Cluster.start());
+}
+
 export async function ownUrl(): Promise<string> {
-  return (await (cluster ??= Cluster.start())).url;
+  return (await ownCluster()).url;
 }
 
 /** The URL of a new schema of the database, without any table. */

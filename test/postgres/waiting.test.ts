@@ -1,7 +1,6 @@
 // A start while the database is away: it waits and says so, and ends with 3 only for what waiting
 // cannot mend. What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
@@ -10,8 +9,7 @@ import { newCertificate } from '../support/certificate.js';
 import { command } from '../support/command.js';
 import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
 import { apiKey, assertRefused, folder, StartedServer, serverFile } from '../support/process.js';
-import { Cluster } from './cluster.js';
-import { newDatabase, query, withoutServer } from './database.js';
+import { newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
 import { openLogged, poolOf, proxied, unavailable, unusable } from './scene.js';
 import { notes } from '../storage/records.js';
@@ -52,9 +50,9 @@ const fatal = (code: string): Buffer =>
 
 describe('a start while the database is away', { skip: withoutServer() }, () => {
   test('waits for one that is down, and says so each 5 s; serves once it is there', async (t) => {
-    const cluster = await Cluster.start();
-    atEnd(t, () => cluster.remove());
+    const cluster = await ownCluster();
     await migratePostgres(cluster.url);
+    atEnd(t, () => cluster.up());
     await cluster.down('SIGQUIT');
     const server = await starting(t, cluster.url);
     const since = performance.now();
@@ -67,8 +65,6 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     await server.said('listening');
     assert.equal((await server.add('Rex')).status, 201);
     assert.equal((await server.end()).code, 0);
-    await cluster.remove();
-    assert.ok(!existsSync(cluster.folder));
   });
 
   test('waits for one that starts or is full, and for one that hears nothing', async (t) => {
