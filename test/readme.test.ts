@@ -24,7 +24,7 @@ import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
-import { folder, startServer } from './support/process.js';
+import { WorkingFolder } from './support/working-folder.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -167,8 +167,8 @@ function anchorsOf(text: string): readonly string[] {
   );
 }
 
-test('the README has every flag, variable, default and command of the help, and no other flag', async () => {
-  const { stdout: help } = await run(process.execPath, [join(root, 'dist/server.js'), '--help']);
+test('the README has every flag, variable, default and command of the help, and no other flag', async (t) => {
+  const { stdout: help } = await new WorkingFolder(t).command('--help');
   const [, commands = '', options = ''] =
     /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
   const forms = commands
@@ -189,8 +189,8 @@ test('the README has every flag, variable, default and command of the help, and 
 });
 
 test('each row of the README’s quick start names one thing, and that is there after a first start', async (t) => {
-  const cwd = folder(t);
-  const { url } = await startServer(t, ['--dev'], { cwd, env: { PETSTORE_API_KEYS: '' } });
+  const here = new WorkingFolder(t);
+  const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
   const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
   const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
   assert.ok(rows.length >= 7, `${rows.length} rows`);
@@ -198,7 +198,7 @@ test('each row of the README’s quick start names one thing, and that is there 
     const place = /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
     assert.ok(!what.includes(';'), row);
     if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
-    else assert.ok(existsSync(join(cwd, place)), row);
+    else assert.ok(existsSync(here.at(place)), row);
   }
 });
 
@@ -223,7 +223,8 @@ test('a document that names the package’s file names that of this version', ()
   assert.deepEqual([...new Set(named)], [`petstore-${version}.tgz`]);
 });
 
-test('the commands of the documents exist, and take the flags that they are given', async () => {
+test('the commands of the documents exist, and take the flags that they are given', async (t) => {
+  const here = new WorkingFolder(t);
   const lines = names.flatMap((name) => {
     const text = textOf(name);
     const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
@@ -235,17 +236,17 @@ test('the commands of the documents exist, and take the flags that they are give
     return [...blocks, ...inline].flatMap((line) => {
       const [, words] =
         /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
-      return words === undefined ? [] : [{ name, words: words.trim().split(' ') }];
+      return words === undefined ? [] : [{ name, words: words.trim() }];
     });
   });
   assert.ok(lines.length >= 10, `${lines.length}`);
   for (const { name, words } of lines) {
-    const commands = words.slice(0, 1).filter((word) => /^[a-z]/.test(word));
-    const args = [join(root, 'dist/server.js'), ...commands, '--help'];
-    // A word that is no command is refused, which rejects.
-    const { stdout: help } = await run(process.execPath, args);
-    for (const word of words.filter((each) => each.startsWith('--') && each !== '--help'))
-      assert.match(help, new RegExp(`^  ${word} `, 'm'), `${name}: ${words.join(' ')}`);
+    const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
+    // A word that is no command is refused.
+    const { code, stdout: help } = await here.command(`${command} --help`.trim());
+    assert.equal(code, 0, words);
+    for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
+      assert.match(help, new RegExp(`^  ${flag} `, 'm'), `${name}: ${words}`);
   }
 });
 

@@ -28,7 +28,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Node's `clearIncoming` (lib/_http_server.js) adds a listener to each answered request whose
    * stream has not ended; this says that it has.
-   * Held by hooks: "Node lets go of an answered request".
+   * Held by hooks: "whoever observes Node’s responses".
    */
   override readableEnded = false;
 
@@ -45,7 +45,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Node's `parserOnBody` and `parserOnMessageComplete` (lib/_http_common.js) push what the parser
    * has of the body, and null for its end. If this were false, Node would stop reading the socket.
-   * Held by whole: "a body that comes".
+   * Held by hooks: "a body that comes".
    */
   override push(chunk: Buffer | null): boolean {
     if (chunk === null) this.readableEnded = true;
@@ -57,7 +57,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * Node's `resOnFinish` (lib/_http_server.js) calls `_dump` (lib/_http_incoming.js), which has the
    * rest of the stream flow away: here is no stream. From then on Node pushes nothing more. Node 26
    * calls this only where the body has not come whole.
-   * Held by hooks: "Node lets go of an answered request".
+   * Held by hooks: "whoever observes Node’s responses".
    */
   override resume(): this {
     return this;
@@ -87,8 +87,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * the response was marked as the last one (see `SilentResponse`), `destroySoon` of the socket
    * (lib/net.js), which ends it once all has left. `finished` is its `writableEnded`; its
    * `writableFinished` stays false in Node 24 and 26.
-   * Held by whole: "whoever observes Node’s responses"; hooks: "Node lets go of an answered
-   * request".
+   * Held by hooks: "whoever observes Node’s responses".
    */
   finish(): void {
     if (this.response === undefined || this.socket.destroyed) return;

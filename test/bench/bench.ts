@@ -4,8 +4,8 @@
  */
 import { Conditions } from './conditions.js';
 import { openLoad } from './load.js';
-import type { Part, Table } from './part.js';
-import { keep, section } from './report.js';
+import type { Part } from './part.js';
+import { keep, section, type Table } from './report.js';
 import { sessionUntilEnd } from './session.js';
 import { size } from './size.js';
 import { before, speed } from './speed.js';

@@ -1,5 +1,5 @@
 /** Owns the bar chart of the speed, as SVG. */
-import type { Table } from './part.js';
+import type { Table } from './report.js';
 
 const colours = ['#c2410c', '#1d4ed8', '#6b7f99', '#93a5ba', '#b9c6d4', '#0f766e', '#a16207'];
 const width = 760;

@@ -1,7 +1,6 @@
 /** Owns the figures in the documents: where they stand, and whose commit they are of. */
 import { execFileSync } from 'node:child_process';
-import type { Table } from './part.js';
-import { markdownTable, type Results } from './report.js';
+import { markdownTable, type Results, type Table } from './report.js';
 
 /**
  * A document with each `<!-- figures: KEY -->` … `<!-- /figures -->` filled anew.

@@ -1,17 +1,7 @@
 /** What a part of the benchmark is, and what it hands over. Knows no server. */
 import type { Load } from './load.js';
+import type { Table } from './report.js';
 import type { Session } from './session.js';
-
-/** A table as people read it. */
-export interface Table {
-  /** What a document calls it by; absent where it stands in `docs/figures` alone. */
-  readonly key?: string;
-  readonly title: string;
-  /** What must be known to read it: sentences. */
-  readonly note?: string;
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-}
 
 /** What a part works with. */
 export interface Bench {

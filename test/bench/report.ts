@@ -1,6 +1,16 @@
 /** Owns how figures are written, for people and for `make evidence`. Knows no measurement. */
 import { writeFileSync } from 'node:fs';
-import type { Table } from './part.js';
+
+/** A table as people read it. */
+export interface Table {
+  /** What a document calls it by; absent where it stands in `docs/figures` alone. */
+  readonly key?: string;
+  readonly title: string;
+  /** What must be known to read it: sentences. */
+  readonly note?: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
 
 /** What a run has measured on one Node. */
 export interface Results {

@@ -13,8 +13,7 @@ import { until } from '../support/waiting.js';
 import { bare, peers, petstore, stub, type Contestant } from './contestants.js';
 import { apiKey } from './operations.js';
 import { Session } from './session.js';
-import type { Table } from './part.js';
-import { keep, none, section } from './report.js';
+import { keep, none, section, type Table } from './report.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

@@ -8,8 +8,8 @@ import { peersFolder, petstore } from './contestants.js';
 import { interleaved } from './figures.js';
 import { clients } from './load.js';
 import { addingToFile, get, post, reading, type ApiRequest, type Operation } from './operations.js';
-import type { Bench, Part, Table } from './part.js';
-import { decimal, megabytes, whole } from './report.js';
+import type { Bench, Part } from './part.js';
+import { decimal, megabytes, whole, type Table } from './report.js';
 
 export const size: Part = {
   name: 'size',

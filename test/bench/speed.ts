@@ -18,8 +18,8 @@ import {
 import { interleaved, type Figures } from './figures.js';
 import { clients, type Client } from './load.js';
 import { adding, addingToFile, reading, type Operation } from './operations.js';
-import type { Bench, Part, Table } from './part.js';
-import { decimal, none, whole } from './report.js';
+import type { Bench, Part } from './part.js';
+import { decimal, none, whole, type Table } from './report.js';
 
 const { one, list20, list100, byStatus, noKey, notFound } = reading;
 

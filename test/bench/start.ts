@@ -6,8 +6,8 @@ import { ask, WrongAnswer } from './answers.js';
 import { onServerCore } from './cores.js';
 import { median } from './figures.js';
 import { get } from './operations.js';
-import type { Bench, Part, Table } from './part.js';
-import { decimal, megabytes, none, whole } from './report.js';
+import type { Bench, Part } from './part.js';
+import { decimal, megabytes, none, whole, type Table } from './report.js';
 import type { Server } from './session.js';
 
 export const start: Part = {

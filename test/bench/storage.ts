@@ -9,8 +9,8 @@ import { peer, petstore, sqlite } from './contestants.js';
 import { interleaved, median } from './figures.js';
 import { clients, preload, type Client } from './load.js';
 import { adding, get, type Operation } from './operations.js';
-import type { Bench, Part, Table } from './part.js';
-import { decimal, whole } from './report.js';
+import type { Bench, Part } from './part.js';
+import { decimal, whole, type Table } from './report.js';
 import type { Server } from './session.js';
 
 export const storage: Part = {

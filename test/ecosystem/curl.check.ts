@@ -19,11 +19,7 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
       t,
       cwd,
       'curl',
-      '--silent',
-      '--show-error',
-      '--max-time',
-      '10',
-      '--header',
+      ...'--silent --show-error --max-time 10 -H'.split(' '),
       authorization,
       ...args,
     );
@@ -31,27 +27,16 @@ test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, h
   writeFileSync(join(cwd, 'animal.json'), animal);
   const stored = (id: number): string => `{"id":${id},${animal.slice(1)}`;
 
-  assert.equal(await curl('--fail', '-H', json, '-d', animal, pets), stored(1));
-  assert.equal(await curl('--fail', '-H', json, '-d', '@animal.json', pets), stored(2));
-  assert.equal(
-    await curl(
-      '--fail',
-      '-H',
-      json,
-      '-H',
-      'Transfer-Encoding: chunked',
-      '-d',
-      '@animal.json',
-      pets,
-    ),
-    stored(3),
-  );
-  assert.equal(
-    await curl('--fail', '-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json', pets),
-    stored(4),
-  );
-  assert.equal(await curl('--fail', '-X', 'POST', '-T', 'animal.json', pets), stored(5));
-  assert.equal(await curl('--fail', '--json', '@animal.json', pets), stored(6));
+  const ways = [
+    ['-H', json, '-d', animal],
+    ['-H', json, '-d', '@animal.json'],
+    ['-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@animal.json'],
+    ['-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json'],
+    ['-X', 'POST', '-T', 'animal.json'],
+    ['--json', '@animal.json'],
+  ];
+  for (const [index, words] of ways.entries())
+    assert.equal(await curl('--fail', ...words, pets), stored(index + 1), words.join(' '));
   // Without a Content-Type of its own curl says that it sends a form.
   assert.match(await curl('-d', animal, pets), /"code":"unsupported_media_type"/);
 

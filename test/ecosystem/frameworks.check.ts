@@ -6,52 +6,14 @@ import express from 'express';
 import fastify from 'fastify';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
-import { key, petstoreOf } from './scene.js';
+import { petstoreOf, useMounted } from './scene.js';
 
-const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-const animal = { name: 'Rex 🐕', categoryId: 5 };
-
-/** Adds, lists, fetches and errs, and leaves the host's own routes alone. */
+/** The petstore leaves the host's own route alone. */
 async function session(origin: string, mounted: string): Promise<void> {
-  const home = origin + mounted;
-  const added = await fetch(`${home}/v1/pets`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(animal),
-  });
-  assert.deepEqual([added.status, await added.json()], [201, { id: 1, ...animal }]);
-  assert.equal(added.headers.get('Location'), `${mounted}/v1/pets/1`);
-  const listed = await fetch(`${home}/v1/pets?limit=1`, { headers });
-  assert.deepEqual(await listed.json(), [{ id: 1, ...animal }]);
-  assert.equal(listed.headers.get('Cache-Control'), 'no-store');
-  assert.equal((await fetch(`${home}/v1/pets/1`, { method: 'HEAD', headers })).status, 200);
-  assert.equal((await fetch(`${home}/healthz`)).status, 200);
-
-  const codes: unknown[] = [];
-  for (const [path, init] of [
-    ['/v1/pets', { headers: {} }],
-    ['/v1/pets/2', { headers }],
-    ['/v1/pets', { method: 'DELETE', headers }],
-    ['/v1/pets', { method: 'POST', headers, body: '{"name":' }],
-    ['/v1/pets', { method: 'POST', headers, body: 'x'.repeat(70_000) }],
-  ] as const) {
-    const { code, status } = Object(await (await fetch(home + path, init)).json());
-    codes.push([status, code]);
-  }
-  assert.deepEqual(codes, [
-    [401, 'unauthorized'],
-    [404, 'not_found'],
-    [405, 'method_not_allowed'],
-    [400, 'invalid_json'],
-    [413, 'content_too_large'],
-  ]);
-
-  const own = await fetch(`${origin}/own`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(animal),
-  });
-  assert.deepEqual(await own.json(), { own: animal });
+  await useMounted(origin, mounted);
+  const [headers, body] = [{ 'Content-Type': 'application/json' }, '{"name":"Rex"}'];
+  const own = await fetch(`${origin}/own`, { method: 'POST', headers, body });
+  assert.equal(await own.text(), `{"own":${body}}`);
 }
 
 for (const mounted of ['', '/shop']) {

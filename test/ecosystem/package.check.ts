@@ -28,17 +28,9 @@ interface Packed {
 /** Packs what a clone has, in a folder of its own: packing builds anew, and dist is in use. */
 async function pack(t: TestContext): Promise<Packed> {
   const clone = folder(t);
-  for (const name of [
-    'src',
-    'package.json',
-    'tsconfig.json',
-    'README.md',
-    'LICENSE',
-    'Makefile',
-    'data/animals.jsonl',
-  ]) {
+  const names = 'src package.json tsconfig.json README.md LICENSE Makefile data/animals.jsonl';
+  for (const name of names.split(' '))
     cpSync(join(root, name), join(clone, name), { recursive: true });
-  }
   symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
   await run(t, clone, 'npm', 'pack', '--silent');
   const file = join(clone, `petstore-${manifest.version}.tgz`);
@@ -211,11 +203,7 @@ test('the package has what belongs, and serves a stranger who imports, requires,
       t,
       home,
       'npm',
-      'install',
-      '--ignore-scripts',
-      '--omit=peer',
-      '--no-fund',
-      '--no-audit',
+      ...'install --ignore-scripts --omit=peer --no-fund --no-audit'.split(' '),
       ...names,
     );
   writeFileSync(join(home, 'package.json'), '{ "private": true }');

@@ -5,7 +5,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { assertRefused, folder, root, serverFile } from '../support/process.js';
-import { key, program } from './scene.js';
+import { key, program, useMounted } from './scene.js';
 
 const runtimes = { bun: ['run'], deno: ['run', '--allow-all'] } as const;
 
@@ -31,42 +31,7 @@ for (const [name, args] of Object.entries(runtimes)) {
       'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve';
     assert.equal(server.lines[0], `TypeError: ${line}`);
 
-    const pets = `http://127.0.0.1:${port}/v1/pets`;
-    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-    const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
-    const stored = `{"id":1,${animal.slice(1)}`;
-    const added = await fetch(pets, { method: 'POST', headers, body: animal });
-    assert.deepEqual([added.status, added.headers.get('Location')], [201, '/v1/pets/1']);
-    assert.equal(await added.text(), stored);
-    assert.equal(await (await fetch(`${pets}/1`, { headers })).text(), stored);
-    const listed = await fetch(`${pets}?limit=1`, { headers });
-    assert.deepEqual(
-      [await listed.text(), listed.headers.get('Cache-Control')],
-      [`[${stored}]`, 'no-store'],
-    );
-    const head = await fetch(`${pets}/1`, { method: 'HEAD', headers });
-    assert.deepEqual([head.status, await head.text()], [200, '']);
-
-    const errors: unknown[] = [];
-    for (const [url, init] of [
-      [`${pets}/2`, { headers }],
-      [pets, {}],
-      [pets, { method: 'POST', headers, body: '{"name":' }],
-      [pets, { method: 'POST', headers, body: 'x'.repeat(70_000) }],
-      [pets, { method: 'DELETE', headers }],
-    ] as const) {
-      const answer = await fetch(url, init);
-      const { code, status } = Object(await answer.json());
-      assert.equal(answer.status, status);
-      errors.push(code);
-    }
-    assert.deepEqual(errors, [
-      'not_found',
-      'unauthorized',
-      'invalid_json',
-      'content_too_large',
-      'method_not_allowed',
-    ]);
+    await useMounted(`http://127.0.0.1:${port}`);
   });
 
   test(`${name}: the command line refuses to serve in one line, and makes no file`, async (t) => {

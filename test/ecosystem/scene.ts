@@ -7,9 +7,10 @@ import type { TestContext } from 'node:test';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd } from '../support/at-end.js';
+import { key } from '../support/fixture.js';
 import { folder, StartedProcess } from '../support/process.js';
 
-export const key = 'psk_test';
+export { key };
 
 /** What comes by npx, pinned. */
 export const programs = {
@@ -78,4 +79,41 @@ export function npxArgs(
   ...args: readonly string[]
 ): readonly string[] {
   return ['--yes', `--package=${programs[name]}`, '--', name, ...args];
+}
+
+/**
+ * Adds, lists, fetches and errs over HTTP, at an address of a petstore without animals that a host
+ * has mounted under a path.
+ */
+export async function useMounted(origin: string, mounted = ''): Promise<void> {
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  const pets = `${origin}${mounted}/v1/pets`;
+  const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
+  const stored = `{"id":1,${animal.slice(1)}`;
+  const added = await fetch(pets, { method: 'POST', headers, body: animal });
+  assert.deepEqual(
+    [added.status, added.headers.get('Location'), await added.text()],
+    [201, `${mounted}/v1/pets/1`, stored],
+  );
+  assert.equal(await (await fetch(`${pets}/1`, { headers })).text(), stored);
+  const listed = await fetch(`${pets}?limit=1`, { headers });
+  assert.deepEqual(
+    [await listed.text(), listed.headers.get('Cache-Control')],
+    [`[${stored}]`, 'no-store'],
+  );
+  const head = await fetch(`${pets}/1`, { method: 'HEAD', headers });
+  assert.deepEqual([head.status, await head.text()], [200, '']);
+  assert.equal((await fetch(`${origin}${mounted}/healthz`)).status, 200);
+
+  for (const [status, code, path, init] of [
+    [401, 'unauthorized', '', {}],
+    [404, 'not_found', '/2', { headers }],
+    [405, 'method_not_allowed', '', { method: 'DELETE', headers }],
+    [400, 'invalid_json', '', { method: 'POST', headers, body: '{"name":' }],
+    [413, 'content_too_large', '', { method: 'POST', headers, body: 'x'.repeat(70_000) }],
+  ] as const) {
+    const answer = await fetch(pets + path, init);
+    const error = Object(await answer.json());
+    assert.deepEqual([answer.status, error.status, error.code], [status, status, code]);
+  }
 }

@@ -1,4 +1,7 @@
-/** The inner hooks of Node that `http/node` lists: its list, and those that no other test sees. */
+/**
+ * The inner hooks of Node that `http/node` lists: its list, and those that no other test sees. What
+ * a request is kept from being, a stream, is seen by no client.
+ */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -8,11 +11,23 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
-import { ask, behindBalancer, bytesOf, connectTo, key, start } from '../support/fixture.js';
+import { assertError } from '../support/client.js';
+import {
+  ask,
+  behindBalancer,
+  bytesOf,
+  connectTo,
+  exchange,
+  key,
+  start,
+} from '../support/fixture.js';
+import { animal, expectAnswers, firstAnimal, heldKeys } from '../support/scenes.js';
 import { ruleNames } from './rule-names.js';
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const list = bytesOf('GET', '/v1/pets');
+const ofOneServer = { skip: behindBalancer };
 
 /** What Node says of its own requests as this test goes on. */
 function observed(t: Ending, moment: 'request.start' | 'response.finish') {
@@ -38,59 +53,112 @@ test('http/node says of each hook which test holds it', () => {
   }
 });
 
-test('Node lets go of an answered request, and begins no stream', {
-  skip: behindBalancer,
-}, async (t) => {
+test(
+  'whoever observes Node’s responses sees the status of each, that its request is let go of, and that no stream was begun',
+  ofOneServer,
+  async (t) => {
+    const { port } = await start(t);
+    const answered = observed(t, 'response.finish');
+    await expectAnswers(port, [
+      ['GET /v1/pets', 200],
+      ['POST /v1/pets', 201, { body: animal }],
+      ['GET /v1/pets/9', 404],
+    ]);
+    // Each time two: `ask` tries whether the connection goes on.
+    assert.deepEqual(
+      answered.map(({ response }) => response.statusCode),
+      [200, 200, 201, 200, 404, 200],
+    );
+    for (const { request, response } of answered) {
+      assert.equal(request.listenerCount('end'), 0);
+      assert.equal(request.readableFlowing, null);
+      assert.equal(response.writableEnded, true);
+    }
+  },
+);
+
+for (const [when, body, cut] of [
+  ['whole before anybody wants it', animal, animal.length],
+  ['in part before anybody wants it', animal, 9],
+  ['only once somebody wants it', animal, 0],
+  ['as an empty one, and ends before anybody wants it', '', 0],
+] as const) {
+  test(`a body that comes ${when} is read whole`, ofOneServer, async (t) => {
+    const { keys, letIn, asked } = heldKeys();
+    const { port } = await start(t, { keys });
+    const client = await connectTo(t, { port });
+    const bytes = bytesOf('POST', '/v1/pets', { body });
+    const cutAt = bytes.length - body.length + cut;
+    client.send(bytes.slice(0, cutAt));
+    await asked;
+    // Another request's answer says that the server has read what came so far.
+    await ask(port, 'GET', '/healthz');
+    letIn();
+    await nextTurn();
+    client.send(bytes.slice(cutAt));
+    const answer = await client.answer('POST');
+    if (body === '') assertError(answer, 400, 'invalid_json');
+    else assert.equal(answer.body, firstAnimal);
+    // And the connection goes on behind it.
+    client.send(list);
+    assert.equal((await client.answer()).body, body === '' ? '[]' : `[${firstAnimal}]`);
+  });
+}
+
+test('an empty body is no JSON, and the connection goes on', async (t) => {
   const { port } = await start(t);
-  const answered = observed(t, 'response.finish');
-  await ask(port, 'GET', '/v1/pets');
-  await ask(port, 'POST', '/v1/pets', { body: '{"name":"Rex","categoryId":5}' });
-
-  // Each time two: `ask` tries whether the connection goes on.
-  assert.equal(answered.length, 4);
-  for (const { request, response } of answered) {
-    assert.equal(request.listenerCount('end'), 0);
-    assert.equal(request.readableFlowing, null);
-    assert.equal(response.writableEnded, true);
+  const chunked = { headers: ['Transfer-Encoding: chunked'] };
+  for (const bytes of [
+    bytesOf('POST', '/v1/pets', { body: '' }),
+    bytesOf('POST', '/v1/pets'),
+    `${bytesOf('POST', '/v1/pets', chunked)}0\r\n\r\n`,
+  ]) {
+    const answer = await exchange(port, bytes, 'POST');
+    assertError(answer, 400, 'invalid_json');
+    assert.ok(answer.kept);
   }
 });
 
-test('C52 while a request waits for the answer to the one before it, no more is read', {
-  skip: behindBalancer,
-}, async (t) => {
-  let open = (): void => undefined;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  const running = await start(t, { keys: () => opened.then(() => 'me') });
-  const begun = observed(t, 'request.start');
-  const client = await connectTo(t, running);
-  for (let sent = 0; sent < 10; sent++) {
-    client.send(bytesOf('GET', '/v1/pets'));
-    await sleep(5);
-  }
-  assert.equal(begun.length, 2);
-  open();
-  for (let answers = 0; answers < 10; answers++) assert.equal((await client.answer()).status, 200);
-});
+test(
+  'C52 while a request waits for the answer to the one before it, no more is read',
+  ofOneServer,
+  async (t) => {
+    const { keys, letIn } = heldKeys();
+    const running = await start(t, { keys });
+    const begun = observed(t, 'request.start');
+    const client = await connectTo(t, running);
+    for (let sent = 0; sent < 10; sent++) {
+      client.send(list);
+      await sleep(5);
+    }
+    assert.equal(begun.length, 2);
+    letIn();
+    for (let answers = 0; answers < 10; answers++)
+      assert.equal((await client.answer()).status, 200);
+  },
+);
 
-test('C52 nothing is parsed behind the request for which a connection is destroyed', {
-  skip: behindBalancer,
-}, async (t) => {
-  const running = await start(t, { keys: () => new Promise(() => undefined) });
-  const begun = observed(t, 'request.start');
-  const client = await connectTo(t, running);
-  client.send(bytesOf('GET', '/v1/pets').repeat(500));
-  await client.closed();
-  // One under way, 256 that wait, and the one too many.
-  assert.equal(begun.length, 258);
-});
+test(
+  'C52 nothing is parsed behind the request for which a connection is destroyed',
+  ofOneServer,
+  async (t) => {
+    const { keys, letIn } = heldKeys();
+    const running = await start(t, { keys });
+    const begun = observed(t, 'request.start');
+    await (await connectTo(t, running)).send(list.repeat(500)).closed();
+    // One under way, 256 that wait, and the one too many.
+    assert.equal(begun.length, 258);
+    letIn();
+  },
+);
 
-test('C51 nothing is parsed behind an answer that closes', { skip: behindBalancer }, async (t) => {
+test('C51 nothing is parsed behind an answer that closes', ofOneServer, async (t) => {
   const running = await start(t);
   const begun = observed(t, 'request.start');
   const client = await connectTo(t, running);
   client.send('GET /v1/pets HTTP/1.1\r\n\r\n');
-  assert.equal((await client.answer()).status, 400);
-  client.send(bytesOf('GET', '/v1/pets'));
+  assertError(await client.answer(), 400, 'bad_request');
+  client.send(list);
   // Another request's answer says that the server has read what came so far.
   await ask(running.port, 'GET', '/healthz', { headers: ['Connection: close'] });
   assert.equal(begun.length, 2);

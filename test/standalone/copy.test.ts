@@ -1,19 +1,10 @@
 // copy between files: the same animals under the same ids, whatever cuts it off; and what is
 // refused.
 import assert from 'node:assert/strict';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
 import {
   copyPets,
   fileStorage,
@@ -23,18 +14,11 @@ import {
   type TextTarget,
   toByteString,
 } from '../../dist/index.js';
-import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from './copy.js';
+import { animalsIn, digestOf, hardAnimals, someAnimals, filesOf, writeAnimals } from './copy.js';
 import { commitOf } from '../storage/commit-line.js';
-import {
-  assertRefused,
-  folder,
-  runServer,
-  StartedProcess,
-  serverFile,
-  startServer,
-  type Ended,
-} from '../support/process.js';
+import { folder, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 /** Refused, though what came before is said to be done. */
 function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
@@ -42,144 +26,116 @@ function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
   assert.match(stderr, line);
 }
 
-const copying = ['copy', '--from', 'file:a', '--to', 'file:b'];
+const copying = 'copy --from file:a --to file:b';
 
 describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   test('animals keep ids and bytes; a second time finds them all there and changes nothing', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), hardAnimals);
-    const first = await runServer(copying, { cwd });
+    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
     const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-    assert.deepEqual(
-      [first.code, first.stdout, first.stderr],
-      [0, `6 animals of file:a copied to file:b; ${sum}`, ''],
-    );
-    assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
-    const bytes = readFileSync(join(cwd, 'b'));
-    assert.equal(
-      (await runServer(copying, { cwd })).stdout,
-      `6 animals of file:a copied to file:b, 6 of them before; ${sum}`,
-    );
-    assert.deepEqual(readFileSync(join(cwd, 'b')), bytes);
-    assert.match(
-      (await runServer(['check', 'b'], { cwd })).stdout,
-      /^b is sound\n {2}animals {2}6 /,
-    );
+    await here.prints(copying, `6 animals of file:a copied to file:b; ${sum}`);
+    assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+    const bytes = here.bytes('b');
+    await here.prints(copying, `6 animals of file:a copied to file:b, 6 of them before; ${sum}`);
+    assert.deepEqual(here.bytes('b'), bytes);
+    await here.prints('check b', /^b is sound\n {2}animals {2}6 /);
   });
 
   test('what is new is copied to what was copied before, and a server goes on behind it', async (t) => {
-    const cwd = folder(t);
     const animals = someAnimals(1_300);
-    writeAnimals(join(cwd, 'a'), animals);
-    writeAnimals(join(cwd, 'b'), animals.slice(0, 777));
-    assert.match(
-      (await command(copying, { cwd })).stdout,
-      /^1300 animals of file:a copied to file:b, 777 of them before; /,
-    );
-    assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
-    const server = await startServer(t, ['--storage', 'file:b'], { cwd });
+    const here = new WorkingFolder(t, filesOf({ a: animals, b: animals.slice(0, 777) }));
+    await here.prints(copying, /^1300 animals of file:a copied to file:b, 777 of them before; /);
+    assert.deepEqual(animalsIn(here.at('b')), animals);
+    const server = await here.start('--storage file:b');
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
   });
 
   test('a copy of a copy is the same file, byte for byte', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(1_300));
-    await command(copying, { cwd });
-    assert.equal((await command(['copy', '--from', 'file:b', '--to', 'file:c'], { cwd })).code, 0);
-    assert.deepEqual(readFileSync(join(cwd, 'c')), readFileSync(join(cwd, 'b')));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1_300) }));
+    await here.command(copying);
+    assert.equal((await here.command('copy --from file:b --to file:c')).code, 0);
+    assert.deepEqual(here.bytes('c'), here.bytes('b'));
   });
 
   test('idempotency keys stay behind, their animals do not', async (t) => {
-    const cwd = folder(t);
-    const [first = '', ...others] = someAnimals(3);
     const digest = digestOf(['a']);
-    writeAnimals(join(cwd, 'a'), [
-      `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
-      first,
-      ...others,
-    ]);
-    assert.equal(
-      (await command(copying, { cwd })).stdout,
+    const here = new WorkingFolder(
+      t,
+      filesOf({
+        a: [
+          `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
+          ...someAnimals(3),
+        ],
+      }),
+    );
+    await here.prints(
+      copying,
       `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
     );
-    assert.deepEqual(animalsIn(join(cwd, 'b')), someAnimals(3));
-    assert.ok(!readFileSync(join(cwd, 'b'), 'utf8').includes('idempotency'));
+    assert.deepEqual(animalsIn(here.at('b')), someAnimals(3));
+    assert.ok(!here.read('b').includes('idempotency'));
   });
 
   test('no animals are copied too', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), []);
-    assert.match(
-      (await command(copying, { cwd })).stdout,
-      /^0 animals of file:a copied to file:b; /,
-    );
-    assert.equal(statSync(join(cwd, 'b')).size, 0);
+    const here = new WorkingFolder(t, filesOf({ a: [] }));
+    await here.prints(copying, /^0 animals of file:a copied to file:b; /);
+    assert.equal(here.size('b'), 0);
   });
 
   test('killed in the middle it goes on where it was', async (t) => {
-    const cwd = folder(t);
     const animals = someAnimals(60_000);
-    writeAnimals(join(cwd, 'a'), animals);
+    const here = new WorkingFolder(t, filesOf({ a: animals }));
     for (const least of [1, 1_000_000]) {
-      const cut = new StartedProcess(process.execPath, [serverFile, ...copying], { cwd });
-      await until(
-        'a part of it',
-        () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > least,
-      );
+      const cut = here.begin(copying);
+      await until('a part of it', () => here.size('b') > least);
       assert.equal((await cut.end('SIGKILL')).signal, 'SIGKILL');
     }
-    const present = animalsIn(join(cwd, 'b')).length;
+    const present = animalsIn(here.at('b')).length;
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    assert.match(
-      (await runServer(copying, { cwd })).stdout,
-      new RegExp(
-        `^60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n$`,
-      ),
+    await here.prints(
+      copying,
+      `60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n`,
     );
-    assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+    assert.deepEqual(animalsIn(here.at('b')), animals);
   });
 
   test('what plugins keep is copied too, and of what only looks like it is told', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(3));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(3) }));
     const orders = [
       '{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}',
       '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}',
     ];
-    writeAnimals(join(cwd, 'a.orders'), orders);
-    writeAnimals(join(cwd, 'a.notes'), ['{"id":1,"text":"Ünï"}']);
-    writeAnimals(join(cwd, 'a.bak'), someAnimals(2));
-    writeAnimals(join(cwd, 'a.txt'), ['a text']);
-    writeAnimals(join(cwd, 'a.empty'), []);
-    mkdirSync(join(cwd, 'a.folder'));
-    const { code, stdout, stderr } = await command(copying, { cwd });
+    writeAnimals(here.at('a.orders'), orders);
+    writeAnimals(here.at('a.notes'), ['{"id":1,"text":"Ünï"}']);
+    writeAnimals(here.at('a.bak'), someAnimals(2));
+    writeAnimals(here.at('a.txt'), ['a text']);
+    writeAnimals(here.at('a.empty'), []);
+    mkdirSync(here.at('a.folder'));
+    const { code, stdout, stderr } = await here.command(copying);
     const said = [
       `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
       `1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
       `2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}`,
     ];
     assert.deepEqual([code, stdout], [0, `${said.join('\n')}\n`]);
-    const told = stderr.trimEnd().split('\n');
-    assert.equal(told.length, 2, 'neither of an empty file nor of a folder');
-    assert.match(told[0] ?? '', /"level":"warn".*not taken for the records of a plugin.*\/a\.bak"/);
-    assert.match(told[1] ?? '', /"level":"warn".*not taken for the records of a plugin.*\/a\.txt"/);
+    // It tells neither of an empty file nor of a folder.
+    const warning = '.*"level":"warn".*not taken for the records of a plugin';
+    assert.match(stderr, new RegExp(`^${warning}.*/a\\.bak".*\n${warning}.*/a\\.txt".*\n$`));
     assert.deepEqual(
-      readdirSync(cwd).filter((name) => name.startsWith('b')),
+      here.names().filter((name) => name.startsWith('b')),
       ['b', 'b.notes', 'b.orders'],
     );
-    assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
-    writeAnimals(join(cwd, 'b.orders'), [orders[1] ?? '']);
+    assert.deepEqual(animalsIn(here.at('b.orders')), orders);
+    writeAnimals(here.at('b.orders'), [orders[1] ?? '']);
     assertRefusedBehind(
-      await command(copying, { cwd }),
+      await here.command(copying),
       /\nthe storage to copy to holds orders that are not those to be copied/,
     );
-    const server = await startServer(t, ['--storage', 'file:b', '--plugin', 'orders'], { cwd });
+    const server = await here.start('--storage file:b --plugin orders');
     assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
   });
 
   test('damaged records of a plugin end a copy with 3, whatever is left of their first line', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const orders = [1, 2].map(
       (id) =>
         `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
@@ -187,17 +143,13 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const body = Buffer.from(`${orders.join('\n')}\n`);
     const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
     for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
-      writeFileSync(join(cwd, 'a.orders'), damaged.join(''));
-      assertRefusedBehind(
-        await command(copying, { cwd }),
-        /a\.orders line \d, byte \d+: a commit /,
-      );
+      here.write('a.orders', damaged.join(''));
+      assertRefusedBehind(await here.command(copying), /a\.orders line \d, byte \d+: a commit /);
     }
   });
 
   test('orders that a person edited are copied as the server reads them', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
     const edited = [
       '',
@@ -206,10 +158,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       `{"id":3,"petId":2,${behind}`,
       '{"id":4,"name":"\\u0052ex", "categoryId":3}',
     ];
-    writeAnimals(join(cwd, 'a.orders'), edited);
+    writeAnimals(here.at('a.orders'), edited);
     const orders = [1, 2, 3].map((id) => `{"id":${id},"petId":2,${behind}`).concat(edited.slice(4));
     for (const again of ['', ', 4 of them before']) {
-      const { code, stdout, stderr } = await command(copying, { cwd });
+      const { code, stdout, stderr } = await here.command(copying);
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(
         stdout.endsWith(
@@ -218,30 +170,31 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
         stdout,
       );
     }
-    assert.deepEqual(animalsIn(join(cwd, 'b.orders')), orders);
+    assert.deepEqual(animalsIn(here.at('b.orders')), orders);
   });
 
   test('records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(1));
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
     const orders = ['{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2,"quantity":1}'];
     const commit = '{"commit":{"from":0,"crc32":"00000000"}}';
-    writeAnimals(join(cwd, 'a.orders'), [commit, '', ...orders]);
-    writeAnimals(join(cwd, 'a.empty'), [commit]);
-    const { code, stdout, stderr } = await command(copying, { cwd });
+    writeAnimals(here.at('a.orders'), [commit, '', ...orders]);
+    writeAnimals(here.at('a.empty'), [commit]);
+    const { code, stdout, stderr } = await here.command(copying);
     assert.deepEqual([code, stderr], [0, '']);
     assert.match(stdout, /^1 animal .*\n2 orders .*\n$/);
   });
 
   test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(1));
-    writeAnimals(join(cwd, 'a.staff'), ['{"id":1,"name":"bob","categoryId":3,"since":2020}']);
-    writeAnimals(join(cwd, 'a.vets'), ['{"id":1,"name":"bob","categoryId":3}']);
-    writeAnimals(join(cwd, 'a.old'), [
-      '{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}',
-    ]);
-    const { code, stdout, stderr } = await command(copying, { cwd });
+    const here = new WorkingFolder(
+      t,
+      filesOf({
+        a: someAnimals(1),
+        'a.staff': ['{"id":1,"name":"bob","categoryId":3,"since":2020}'],
+        'a.vets': ['{"id":1,"name":"bob","categoryId":3}'],
+        'a.old': ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}'],
+      }),
+    );
+    const { code, stdout, stderr } = await here.command(copying);
     assert.equal(code, 0);
     assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
     assert.match(
@@ -264,91 +217,68 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   ];
   for (const [what, animals] of others) {
     test(`a storage with ${what} is left as it is, exit 3`, async (t) => {
-      const cwd = folder(t);
-      writeAnimals(join(cwd, 'a'), hardAnimals);
-      writeAnimals(join(cwd, 'b'), animals);
-      assertRefused(
-        await command(copying, { cwd }),
+      const here = new WorkingFolder(t, filesOf({ a: hardAnimals, b: animals }));
+      await here.refuses(
+        copying,
         3,
         /^the storage to copy to holds animals that are not those to be copied; copy to an empty storage\n$/,
       );
-      assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+      assert.deepEqual(animalsIn(here.at('b')), animals);
     });
   }
 
-  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
-    ['nothing named', ['copy'], /needs --from STORAGE and --to STORAGE/],
-    ['no target', ['copy', '--from', 'file:a'], /needs --from STORAGE and --to STORAGE/],
-    ['an operand', [...copying, 'x'], /needs --from STORAGE and --to STORAGE/],
+  testRefusals(
     [
-      'to memory',
-      ['copy', '--from', 'file:a', '--to', 'memory:'],
-      /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ['nothing named', 'copy', /needs --from STORAGE and --to STORAGE/],
+      ['no target', 'copy --from file:a', /needs --from STORAGE and --to STORAGE/],
+      ['an operand', `${copying} x`, /needs --from STORAGE and --to STORAGE/],
+      [
+        'to memory',
+        'copy --from file:a --to memory:',
+        /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ],
+      [
+        'from memory',
+        'copy --from memory: --to file:b',
+        /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      ],
+      ['from nowhere', 'copy --from file:c --to file:b', /^--from file:c is not there/],
+      ['from what is no storage', 'copy --from a --to file:b', /^--from must be file:PATH/],
+      [
+        'to itself',
+        'copy --from file:a --to file:./a',
+        /^--from file:a and --to file:\.\/a are the same/,
+      ],
+      ['another option', `${copying} --storage file:a`, /--storage is not for copy/],
     ],
-    [
-      'from memory',
-      ['copy', '--from', 'memory:', '--to', 'file:b'],
-      /needs --from STORAGE and --to STORAGE, .*not memory:/,
-    ],
-    ['from nowhere', ['copy', '--from', 'file:c', '--to', 'file:b'], /^--from file:c is not there/],
-    [
-      'from what is no storage',
-      ['copy', '--from', 'a', '--to', 'file:b'],
-      /^--from must be file:PATH/,
-    ],
-    [
-      'to itself',
-      ['copy', '--from', 'file:a', '--to', 'file:./a'],
-      /^--from file:a and --to file:\.\/a are the same/,
-    ],
-    ['to itself by a link', ['copy', '--from', 'file:a', '--to', 'file:link'], /are the same/],
-    ['another option', [...copying, '--storage', 'file:a'], /--storage is not for copy/],
-  ];
-  for (const [what, args, line] of refusals) {
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      writeAnimals(join(cwd, 'a'), hardAnimals);
-      symlinkSync('a', join(cwd, 'link'));
-      const before = readFileSync(join(cwd, 'a'));
-      assertRefused(await command(args, { cwd }), 2, line);
-      assert.deepEqual(readdirSync(cwd), ['a', 'link']);
-      assert.deepEqual(readFileSync(join(cwd, 'a')), before);
-    });
-  }
+    filesOf({ a: hardAnimals }),
+  );
+  test('a copy to itself by a link is refused with exit 2', async (t) => {
+    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
+    symlinkSync('a', here.at('link'));
+    await here.refuses('copy --from file:a --to file:link', 2, /are the same/);
+    assert.deepEqual(animalsIn(here.at('a')), hardAnimals);
+  });
 
   test('a storage that a server has, or that cannot be used, is refused with exit 3, on either side', async (t) => {
-    const cwd = folder(t);
-    await startServer(t, ['--storage', 'file:b'], { cwd });
-    mkdirSync(join(cwd, 'c'));
-    writeAnimals(join(cwd, 'a'), hardAnimals);
-    assertRefused(await command(copying, { cwd }), 3, /^\S+\/b is in use by process \d+/);
-    assertRefused(
-      await command(['copy', '--from', 'file:b', '--to', 'file:d'], { cwd }),
-      3,
-      /^\S+\/b is in use by process \d+/,
-    );
-    assertRefused(
-      await command(['copy', '--from', 'file:a', '--to', 'file:c'], { cwd }),
-      3,
-      /folder/,
-    );
-    assert.ok(!existsSync(join(cwd, 'd')));
+    const here = new WorkingFolder(t);
+    await here.start('--storage file:b');
+    mkdirSync(here.at('c'));
+    writeAnimals(here.at('a'), hardAnimals);
+    await here.refuses(copying, 3, /^\S+\/b is in use by process \d+/);
+    await here.refuses('copy --from file:b --to file:d', 3, /^\S+\/b is in use by process \d+/);
+    await here.refuses('copy --from file:a --to file:c', 3, /folder/);
+    assert.ok(!existsSync(here.at('d')));
   });
 
   test('a running count is drawn on a terminal', {
     skip: !existsSync('/usr/bin/script'),
   }, async (t) => {
-    const cwd = folder(t);
-    writeAnimals(join(cwd, 'a'), someAnimals(2_000));
-    const command = `"${process.execPath}" "${serverFile}" ${copying.join(' ')} >count`;
-    const { stdout } = await new StartedProcess('script', ['-qec', command, '/dev/null'], { cwd })
-      .ended;
+    const here = new WorkingFolder(t, filesOf({ a: someAnimals(2_000) }));
+    const { stdout } = await here.onTerminal(`${copying} >count`).ended;
     assert.match(stdout, /\rcopying \d+ animals/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
-    assert.match(
-      readFileSync(join(cwd, 'count'), 'utf8'),
-      /^2000 animals of file:a copied to file:b; /,
-    );
+    assert.match(here.read('count'), /^2000 animals of file:a copied to file:b; /);
   });
 });
 
@@ -389,13 +319,9 @@ describe('copyPets', () => {
         const target = await fileTarget(path);
         return { adopt: faulty(target), close: () => target.close() };
       };
-      await assert.rejects(
-        copyPets(await filled(), { open: () => fileStorage(path), openTarget }),
-        {
-          code: 'storage_damaged',
-          message: /not the same: [23] of SHA-256/,
-        },
-      );
+      const copying = copyPets(await filled(), { open: () => fileStorage(path), openTarget });
+      const message = /not the same: [23] of SHA-256/;
+      await assert.rejects(copying, { code: 'storage_damaged', message });
     });
   }
 
@@ -420,12 +346,8 @@ describe('copyPets', () => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
     atEnd(t, () => target.close());
-    await target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]);
-    await assert.rejects(
-      target.adopt([{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }]),
-      {
-        code: 'storage_unusable',
-      },
-    );
+    const pets = [{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }];
+    await target.adopt(pets);
+    await assert.rejects(target.adopt(pets), { code: 'storage_unusable' });
   });
 });

@@ -21,9 +21,19 @@ export const hardAnimals: readonly string[] = [
   '{"id":9223372036854775807,"name":"last","categoryId":1}',
 ];
 
+/** The text of these lines. */
+const textOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
+
 /** Writes a storage file as a person may: animals alone, without a commit. */
 export function writeAnimals(path: string, animals: readonly string[]): void {
-  writeFileSync(path, animals.map((line) => `${line}\n`).join(''));
+  writeFileSync(path, textOf(animals));
+}
+
+/** Such files, for a folder that begins with them. */
+export function filesOf(
+  animals: Readonly<Record<string, readonly string[]>>,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(animals).map(([name, lines]) => [name, textOf(lines)]));
 }
 
 /** So many animals. */
@@ -45,5 +55,5 @@ export function animalsIn(path: string): readonly string[] {
 
 /** What `copy` says of animals. */
 export function digestOf(animals: readonly string[]): string {
-  return hash('sha256', animals.map((line) => `${line}\n`).join(''));
+  return hash('sha256', textOf(animals));
 }

@@ -1,21 +1,14 @@
 // The storage file seen from outside: kill -9, a second process, torn tails and damage (F1 to F4).
 import assert from 'node:assert/strict';
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { appendFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  root,
-  runServer,
-  startServer,
-  type StartedServer,
-} from '../support/process.js';
+import { apiKey, type StartedServer } from '../support/process.js';
+import { animalsIn } from './copy.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 const authorization = `Bearer ${apiKey}`;
@@ -37,22 +30,22 @@ async function addUntilGone(server: StartedServer, prefix: string): Promise<read
   };
   const adders = Array.from({ length: 16 }, (_, index) => adder(`${prefix}-${index}`));
   await until('some animals', () => bodies.length > 40);
-  server.child.kill('SIGKILL');
+  server.signal('SIGKILL');
   await Promise.all(adders);
   return bodies;
 }
 
 describe('the storage file from outside', { concurrency: 4 }, () => {
   test('F1: after kill -9 in the middle of adding, every animal that was answered 201 is there, byte for byte', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const bodies: string[] = [];
-    for (let round = 0; round < 4; round++) {
-      const server = await startServer(t, [], { cwd, env: killed });
+    for (let round = 0; round < 3; round++) {
+      const server = await here.start('', killed);
       assert.ok(Number((await server.said('listening'))['pets']) >= bodies.length);
       bodies.push(...(await addUntilGone(server, `round${round}`)));
     }
-    const server = await startServer(t, [], { cwd });
-    const lines = new Set(readFileSync(join(cwd, pets), 'utf8').split('\n'));
+    const server = await here.start();
+    const lines = new Set(here.read(pets).split('\n'));
     for (const body of bodies) assert.ok(lines.has(body), body);
     const ids = bodies.map((body) => JSON.parse(body).id);
     assert.equal(new Set(ids).size, ids.length);
@@ -61,7 +54,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
   });
 
   test('F1: kill -9 among many retries leaves each idempotency key with exactly one animal, across restarts', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const keys = Array.from({ length: 100 }, (_, index) => `order-${index}`);
     const bodies = new Map<string, string>();
     const tally = { repeats: 0, inFlight: 0 };
@@ -90,97 +83,77 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       caller.end();
     };
     for (let round = 1; round <= 4; round++) {
-      const server = await startServer(t, [], { cwd, env: killed });
+      const server = await here.start('', killed);
       const retrying = Promise.all(Array.from({ length: 6 }, () => retrier(server)));
       if (round < 4) {
         await until('some more keys', () => bodies.size > round * 20);
-        server.child.kill('SIGKILL');
+        server.signal('SIGKILL');
       }
       await retrying;
       await server.end();
     }
     assert.ok(tally.repeats > keys.length && tally.inFlight > 0, JSON.stringify(tally));
     assert.equal(bodies.size, keys.length);
-    const { stdout } = await runServer(['check', pets], { cwd });
-    assert.match(stdout, /is sound\n {2}animals {2}100 .*\n {2}keys {5}100 idempotency keys\n/);
-    const lines = readFileSync(join(cwd, pets), 'utf8')
-      .split('\n')
-      .filter((line) => line.startsWith('{"id"'));
-    assert.deepEqual(lines.toSorted(), [...bodies.values()].toSorted());
+    await here.prints(
+      `check ${pets}`,
+      /is sound\n {2}animals {2}100 .*\n(.*\n)* {2}keys {5}100 idempotency keys\n/,
+    );
+    assert.deepEqual(animalsIn(here.at(pets)).toSorted(), [...bodies.values()].toSorted());
   });
 
   test('F1: a batch is lines as they are answered, then a commit with its offset and CRC-32', async (t) => {
-    const cwd = folder(t);
-    const server = await startServer(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     const body = await (await server.add('Señor Patas')).text();
     await server.end();
     const crc = crc32(`${body}\n`).toString(16).padStart(8, '0');
-    assert.equal(
-      readFileSync(join(cwd, pets), 'utf8'),
-      `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`,
-    );
+    assert.equal(here.read(pets), `${body}\n{"commit":{"from":0,"crc32":"${crc}"}}\n`);
   });
 
   test('F2: a torn tail is cut, kept beside the file and said in the log', async (t) => {
-    const cwd = folder(t);
-    const first = await startServer(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const first = await here.start();
     await first.add('Rex');
     await first.end();
-    appendFileSync(join(cwd, pets), '{"id":2,"na');
-    const second = await startServer(t, [], { cwd });
+    appendFileSync(here.at(pets), '{"id":2,"na');
+    const second = await here.start();
     assert.equal((await second.said('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
-    const torn =
-      readdirSync(join(cwd, 'data')).find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
-    assert.equal(readFileSync(join(cwd, 'data', torn), 'utf8'), '{"id":2,"na');
+    const torn = here.names('data').find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
+    assert.equal(here.read(`data/${torn}`), '{"id":2,"na');
     assert.match(await (await second.add('Tom')).text(), /"id":2,/);
   });
 
   test('F3: damage is refused with exit 3 and file, line and byte, names check, and changes nothing', async (t) => {
-    const cwd = folder(t);
-    const server = await startServer(t, [], { cwd });
+    const here = new WorkingFolder(t);
+    const server = await here.start();
     await server.add('Rex');
     await server.end();
-    const path = join(cwd, pets);
-    const damaged = readFileSync(path, 'utf8').replace('Rex', 'Rox');
-    writeFileSync(path, damaged);
-    const ended = await runServer([], { cwd, env });
+    const damaged = here.read(pets).replace('Rex', 'Rox');
+    here.write(pets, damaged);
     const mend =
       /pets\.jsonl line 2, byte 37: .*: see `node dist\/server\.js check data\/pets\.jsonl`$/m;
-    assertRefused(ended, 3, mend);
-    writeFileSync(join(cwd, 'empty'), '');
-    for (const args of [
-      ['import', join(root, 'data/animals.jsonl')],
-      ['copy', '--from', `file:${pets}`, '--to', 'file:copy'],
-      ['copy', '--from', 'file:empty', '--to', `file:${pets}`],
+    here.write('empty', '');
+    for (const line of [
+      '',
+      'import empty',
+      `copy --from file:${pets} --to file:copy`,
+      `copy --from file:empty --to file:${pets}`,
     ])
-      assertRefused(await runServer(args, { cwd }), 3, mend);
-    assert.equal(ended.stdout, '');
-    assert.equal(readFileSync(path, 'utf8'), damaged);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['pets.jsonl']);
+      await here.refuses(line, 3, mend, env);
+    assert.equal(here.read(pets), damaged);
+    assert.deepEqual(here.names('data'), ['pets.jsonl']);
   });
 
-  test('F4: a second process is refused at once with exit 3 and the pid of the owner; kill -9 frees the file', async (t) => {
-    const cwd = folder(t);
-    const owner = await startServer(t, [], { cwd });
-    const second = await runServer([], { cwd, env });
-    assertRefused(second, 3, new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`));
-    writeFileSync(join(cwd, 'more.jsonl'), '{"name":"x","categoryId":1}\n');
-    assertRefused(
-      await runServer(['import', 'more.jsonl'], { cwd }),
-      3,
-      new RegExp(`in use by process ${owner.child.pid}\\b`),
-    );
+  test('F4 F7: a second process is refused at once with exit 3 and the pid of the owner, before a port in use; kill -9 frees the file', async (t) => {
+    const here = new WorkingFolder(t, { 'more.jsonl': '{"name":"x","categoryId":1}\n' });
+    const owner = await here.start();
+    const told = new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`);
+    for (const line of ['', 'import more.jsonl', `--port ${owner.port}`])
+      await here.refuses(line, 3, told, env);
     assert.equal((await owner.add('Rex')).status, 201);
     await owner.end('SIGKILL');
-    const next = await startServer(t, [], { cwd });
+    const next = await here.start();
     assert.equal((await next.said('listening'))['pets'], 1);
-  });
-
-  test('F7: exit 3 comes before a port in use, so that two of one file say what is wrong', async (t) => {
-    const cwd = folder(t);
-    const owner = await startServer(t, [], { cwd });
-    const second = await runServer(['--port', String(owner.port)], { cwd, env });
-    assertRefused(second, 3, /in use by process/);
   });
 });

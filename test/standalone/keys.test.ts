@@ -1,90 +1,68 @@
 // Keys: made, listed, revoked, expired, and changed under a running server (C40, C41).
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import {
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { Agent, get } from 'node:http';
-import { join } from 'node:path';
+import { hash } from 'node:crypto';
+import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  runServer,
-  StartedProcess,
-  serverFile,
-  startServer,
-} from '../support/process.js';
+import type { StartedServer } from '../support/process.js';
+import { Caller } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 const memory = { PETSTORE_STORAGE: 'memory:' };
 const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
 
-async function addKey(cwd: string, name: string, ...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await command(['keys', 'add', name, ...args], { cwd });
+async function addKey(
+  here: WorkingFolder,
+  name: string,
+  ...args: readonly string[]
+): Promise<string> {
+  const { code, stdout, stderr } = await here.command(['keys', 'add', name, ...args]);
   assert.equal(code, 0, stderr);
   return stdout.trim();
 }
 
-function entry(name: string, key: string, more: object = {}): object {
-  return {
-    name,
-    sha256: createHash('sha256').update(key).digest('hex'),
-    created: '2026-11-20T08:00:00Z',
-    ...more,
-  };
-}
+/** A key of a keys file, with what is changed of it. */
+const entry = (name: string, key: string, more: object = {}): object => ({
+  name,
+  sha256: hash('sha256', key),
+  created: '2026-11-20T08:00:00Z',
+  ...more,
+});
+const textOf = (...keys: readonly object[]): string => JSON.stringify({ keys });
 
-function keysFile(cwd: string, ...keys: readonly object[]): string {
-  mkdirSync(join(cwd, 'data'), { recursive: true });
-  const path = join(cwd, 'data/keys.json');
-  writeFileSync(path, JSON.stringify({ keys }));
-  return path;
-}
+const file = 'data/keys.json';
+const keysIn = (here: WorkingFolder, path = file) => JSON.parse(here.read(path)).keys;
+const namesIn = (here: WorkingFolder, path = file): readonly string[] =>
+  keysIn(here, path).map(({ name }: { readonly name: string }) => name);
 
 describe('the keys command', { concurrency: 4 }, () => {
   test('C40: keys add prints psk_ and 43 base64url characters once, and stores its digest, mode 600 in a folder of mode 700', async (t) => {
-    const cwd = folder(t);
-    const { code, stdout, stderr } = await runServer(['keys', 'add', 'alice'], { cwd });
+    const here = new WorkingFolder(t);
+    const { code, stdout, stderr } = await here.command('keys add alice');
     assert.equal(code, 0);
     assert.match(stdout, /^psk_[A-Za-z0-9_-]{43}\n$/);
     assert.match(stderr, /data\/keys\.json/);
-    const text = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
-    assert.ok(!text.includes(stdout.trim()));
-    assert.equal(
-      JSON.parse(text).keys[0].sha256,
-      createHash('sha256').update(stdout.trim()).digest('hex'),
-    );
-    assert.equal(statSync(join(cwd, 'data/keys.json')).mode & 0o777, 0o600);
-    assert.equal(statSync(join(cwd, 'data')).mode & 0o777, 0o700);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    assert.ok(!here.read(file).includes(stdout.trim()));
+    assert.equal(keysIn(here)[0].sha256, hash('sha256', stdout.trim()));
+    assert.deepEqual([here.mode(file), here.mode('data')], [0o600, 0o700]);
+    assert.deepEqual(here.names('data'), ['keys.json']);
   });
 
   test('keys list prints names and times, never a key or a digest; keys revoke takes one out', async (t) => {
-    const cwd = folder(t);
-    const key = await addKey(cwd, 'alice');
-    await addKey(cwd, 'bob the builder', '--expires', '90d');
-    const { stdout } = await command(['keys', 'list'], { cwd });
+    const here = new WorkingFolder(t);
+    const key = await addKey(here, 'alice');
+    await addKey(here, 'bob the builder', '--expires', '90d');
+    const { stdout } = await here.command('keys list');
     assert.match(
       stdout,
       /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/,
     );
     assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
-    const { code } = await command(['keys', 'revoke', 'alice'], { cwd });
-    assert.equal(code, 0);
-    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^bob the builder [^\n]*\n$/);
+    assert.equal((await here.command('keys revoke alice')).code, 0);
+    await here.prints('keys list', /^bob the builder [^\n]*\n$/);
   });
 
   for (const [text, ms] of [
@@ -92,178 +70,127 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['12h', 43_200_000],
     ['30m', 1_800_000],
     ['60s', 60_000],
-  ] as const) {
+  ] as const)
     test(`--expires ${text} ends a key after that time`, async (t) => {
-      const cwd = folder(t);
-      await addKey(cwd, 'alice', `--expires=${text}`);
-      const [{ created, expires }] = JSON.parse(
-        readFileSync(join(cwd, 'data/keys.json'), 'utf8'),
-      ).keys;
+      const here = new WorkingFolder(t);
+      await addKey(here, 'alice', `--expires=${text}`);
+      const [{ created, expires }] = keysIn(here);
       assert.equal(Date.parse(expires) - Date.parse(created), ms);
     });
-  }
 
-  test('an expired key is listed as expired', async (t) => {
-    const cwd = folder(t);
-    keysFile(cwd, entry('old', 'x', { expires: '2020-01-01T00:00:00Z' }));
-    assert.match(
-      (await command(['keys', 'list'], { cwd })).stdout,
-      /^old .* expired 2020-01-01T00:00:00Z\n$/,
-    );
-  });
+  for (const [what, expires, told] of [
+    ['that is over is listed as expired', '2020-01-01T00:00:00Z', 'expired'],
+    ['in a zone where it is the day before is a time', '2028-02-29T23:30:00-05:00', 'expires'],
+    ['in a zone where it is the day after is a time', '2028-03-01T00:30:00+05:00', 'expires'],
+    ['of the last day of a leap February is a time', '2028-02-29', 'expires'],
+  ] as const)
+    test(`an expiry ${what}`, async (t) => {
+      const here = new WorkingFolder(t, { [file]: textOf(entry('a', 'x', { expires })) });
+      const { stdout } = await here.command('keys list');
+      assert.ok(stdout.includes(` ${told} ${expires.slice(0, 4)}`), stdout);
+    });
 
-  test('an expiry in a zone where it is another day than in UTC is a time, and so is the last day of a leap February', async (t) => {
-    const cwd = folder(t);
-    keysFile(
-      cwd,
-      entry('a', 'x', { expires: '2028-02-29T23:30:00-05:00' }),
-      entry('b', 'y', { expires: '2028-03-01T00:30:00+05:00' }),
-      entry('c', 'z', { expires: '2028-02-29' }),
-    );
-    assert.equal(
-      (await command(['keys', 'list'], { cwd })).stdout.match(/ expires 2028/g)?.length,
-      3,
-    );
-  });
-
-  const refusals: readonly (readonly [string, readonly string[], RegExp])[] = [
-    ['nothing to do', ['keys'], /add NAME, list, revoke NAME/],
-    ['an unknown action', ['keys', 'remove', 'x'], /add NAME, list, revoke NAME/],
-    ['no name', ['keys', 'add'], /NAME/],
-    ['two names', ['keys', 'add', 'a', 'b'], /one NAME/],
+  testRefusals([
+    ['nothing to do', 'keys', /add NAME, list, revoke NAME/],
+    ['an unknown action', 'keys remove x', /add NAME, list, revoke NAME/],
+    ['no name', 'keys add', /NAME/],
+    ['two names', 'keys add a b', /one NAME/],
     ['an empty name', ['keys', 'add', ''], /1 to 100/],
     ['a name of two lines', ['keys', 'add', 'a\nb'], /1 to 100/],
-    ...['dev', 'env-1', 'env-20'].map(
-      (name) =>
-        [
-          `the reserved name ${name}`,
-          ['keys', 'add', name],
-          /is reserved .*--dev .*PETSTORE_API_KEYS.*another/,
-        ] as const,
-    ),
-    ['a name for the list', ['keys', 'list', 'a'], /no name/],
-    ['revoking an unknown name', ['keys', 'revoke', 'nobody'], /no key named nobody/],
-    ...['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'].map(
-      (time) =>
-        [
-          `the time ${time}`,
-          ['keys', 'add', 'a', `--expires=${time}`],
-          /^--expires must be a time such as 90d/,
-        ] as const,
-    ),
-    ['--expires for the list', ['keys', 'list', '--expires', '1d'], /--expires/],
+    ['a name for the list', 'keys list a', /no name/],
+    ['revoking an unknown name', 'keys revoke nobody', /no key named nobody/],
+    ['--expires for the list', 'keys list --expires 1d', /--expires/],
     [
       'a file that cannot be made',
-      ['keys', 'add', 'a', '--keys-file', '/proc/keys.json'],
+      'keys add a --keys-file /proc/keys.json',
       /\/proc\/keys\.json.*--keys-file/,
     ],
     [
       'a folder that cannot be made, below which Node’s recursive mkdir never ends',
-      ['keys', 'add', 'a', '--keys-file', '/proc/foo/bar/keys.json'],
+      'keys add a --keys-file /proc/foo/bar/keys.json',
       /ENOENT.*--keys-file/,
     ],
     [
       'a device, which never ends',
-      ['keys', 'add', 'a', '--keys-file', '/dev/zero'],
+      'keys add a --keys-file /dev/zero',
       /\/dev\/zero.*no regular file/,
     ],
-  ];
-  for (const [what, args, line] of refusals) {
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      assertRefused(await command(args, { cwd }), 2, line);
-      assert.deepEqual(readdirSync(cwd), []);
-    });
-  }
-
-  test('a name that is taken is refused with exit 2 and the file stays', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice');
-    const before = readFileSync(join(cwd, 'data/keys.json'), 'utf8');
-    assertRefused(await command(['keys', 'add', 'alice'], { cwd }), 2, /named alice/);
-    assertRefused(await command(['keys', 'revoke', 'bob'], { cwd }), 2, /no key named bob/);
-    assert.equal(readFileSync(join(cwd, 'data/keys.json'), 'utf8'), before);
-  });
+  ]);
+  for (const name of ['dev', 'env-1', 'env-20'])
+    testRefusals([
+      [
+        `the reserved name ${name}`,
+        `keys add ${name}`,
+        /is reserved .*--dev .*PETSTORE_API_KEYS.*another/,
+      ],
+    ]);
+  for (const time of ['90', 'd', '0d', '1.5h', '-1d', '1w', '90D', '99999999d'])
+    testRefusals([
+      [`the time ${time}`, `keys add a --expires=${time}`, /^--expires must be a time such as 90d/],
+    ]);
+  testRefusals(
+    [
+      ['a name that is taken', 'keys add alice', /named alice/],
+      ['revoking a name that others do not have', 'keys revoke bob', /no key named bob/],
+    ],
+    { [file]: textOf(entry('alice', 'x')) },
+  );
 
   test('behind -- all is a name, and a flag may stand anywhere before', async (t) => {
-    const cwd = folder(t);
-    assert.equal(
-      (await command(['--expires', '1d', 'keys', 'add', '--', '--alice'], { cwd })).code,
-      0,
-    );
-    assert.match((await command(['keys', 'list'], { cwd })).stdout, /^--alice .* expires/);
+    const here = new WorkingFolder(t);
+    assert.equal((await here.command('--expires 1d keys add -- --alice')).code, 0);
+    await here.prints('keys list', /^--alice .* expires/);
   });
 
   test('--keys-file and PETSTORE_KEYS_FILE name another file', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice', '--keys-file', 'one.json');
-    await command(['keys', 'add', 'bob'], { cwd, env: { PETSTORE_KEYS_FILE: 'one.json' } });
-    assert.deepEqual(readdirSync(cwd), ['one.json']);
-    assert.equal(
-      (await command(['keys', 'list', '--keys-file=one.json'], { cwd })).stdout.split('\n').length,
-      3,
-    );
+    const here = new WorkingFolder(t);
+    await addKey(here, 'alice', '--keys-file', 'one.json');
+    await here.command('keys add bob', { PETSTORE_KEYS_FILE: 'one.json' });
+    assert.deepEqual(here.names(), ['one.json']);
+    await here.prints('keys list --keys-file=one.json', /^alice .*\nbob .*\n$/);
   });
 
   test('of many keys added at once none is lost', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const names = Array.from({ length: 12 }, (_, index) => `key${index}`);
-    const made = await Promise.all(names.map((name) => addKey(cwd, name)));
+    const made = await Promise.all(names.map((name) => addKey(here, name)));
     assert.equal(new Set(made).size, names.length);
-    const { keys } = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8'));
-    assert.deepEqual(keys.map(({ name }: { name: string }) => name).sort(), [...names].sort());
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+    assert.deepEqual(namesIn(here).toSorted(), names.toSorted());
+    assert.deepEqual(here.names('data'), ['keys.json']);
   });
 
   test('a link under the name of a temporary file is not followed', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'data'));
-    writeFileSync(join(cwd, 'victim'), 'as it was');
-    const shell = 'ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
-    const { code, stderr } = await new StartedProcess(
-      'sh',
-      ['-c', shell, process.execPath, serverFile],
-      {
-        cwd,
-      },
-    ).ended;
+    const here = new WorkingFolder(t);
+    here.write('victim', 'as it was');
+    const line =
+      'mkdir data; ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
+    const { code, stderr } = await here.shell(line).ended;
     assert.equal(code, 0, stderr);
-    assert.equal(readFileSync(join(cwd, 'victim'), 'utf8'), 'as it was');
-    assert.ok(lstatSync(join(cwd, 'data/keys.json')).isFile());
+    assert.equal(here.read('victim'), 'as it was');
+    assert.ok(lstatSync(here.at(file)).isFile());
   });
 
   test('behind a link the file is changed that it leads to, and the link stays; a link to nothing is refused', async (t) => {
-    const cwd = folder(t);
-    mkdirSync(join(cwd, 'real'));
-    symlinkSync('real', join(cwd, 'folder'));
-    await addKey(cwd, 'carol', '--keys-file', 'folder/keys.json');
-    symlinkSync('../folder/keys.json', join(cwd, 'real/other.json'));
-    symlinkSync('folder/other.json', join(cwd, 'link.json'));
-    for (const name of ['alice', 'bob']) await addKey(cwd, name, '--keys-file', 'link.json');
-    const { code, stderr } = await command(
-      ['keys', 'revoke', 'alice', '--keys-file', 'link.json'],
-      { cwd },
-    );
+    const here = new WorkingFolder(t);
+    mkdirSync(here.at('real'));
+    symlinkSync('real', here.at('folder'));
+    await addKey(here, 'carol', '--keys-file', 'folder/keys.json');
+    symlinkSync('../folder/keys.json', here.at('real/other.json'));
+    symlinkSync('folder/other.json', here.at('link.json'));
+    for (const name of ['alice', 'bob']) await addKey(here, name, '--keys-file', 'link.json');
+    const { code, stderr } = await here.command('keys revoke alice --keys-file link.json');
     assert.equal(code, 0, stderr);
-    const { keys } = JSON.parse(readFileSync(join(cwd, 'real/keys.json'), 'utf8'));
-    assert.deepEqual(
-      keys.map(({ name }: { name: string }) => name),
-      ['carol', 'bob'],
-    );
-    assert.deepEqual(readdirSync(join(cwd, 'real')).sort(), ['keys.json', 'other.json']);
+    assert.deepEqual(namesIn(here, 'real/keys.json'), ['carol', 'bob']);
+    assert.deepEqual(here.names('real'), ['keys.json', 'other.json']);
     for (const link of ['link.json', 'real/other.json'])
-      assert.ok(lstatSync(join(cwd, link)).isSymbolicLink(), link);
-    assertRefused(
-      await command(['keys', 'add', 'bob', '--keys-file', 'link.json'], { cwd }),
-      2,
-      /named bob in link\.json/,
-    );
-    symlinkSync('loop.json', join(cwd, 'loop.json'));
-    symlinkSync('nowhere.json', join(cwd, 'dangling.json'));
-    for (const file of ['loop.json', 'dangling.json']) {
-      const ended = await command(['keys', 'add', 'bob', '--keys-file', file], { cwd });
-      assertRefused(ended, 2, new RegExp(`^keys file ${file} cannot be written .*--keys-file`));
-      assert.ok(lstatSync(join(cwd, file)).isSymbolicLink(), file);
+      assert.ok(lstatSync(here.at(link)).isSymbolicLink(), link);
+    await here.refuses('keys add bob --keys-file link.json', 2, /named bob in link\.json/);
+    symlinkSync('loop.json', here.at('loop.json'));
+    symlinkSync('nowhere.json', here.at('dangling.json'));
+    for (const link of ['loop.json', 'dangling.json']) {
+      const told = new RegExp(`^keys file ${link} cannot be written .*--keys-file`);
+      await here.refuses(`keys add bob --keys-file ${link}`, 2, told);
+      assert.ok(lstatSync(here.at(link)).isSymbolicLink(), link);
     }
   });
 
@@ -274,182 +201,125 @@ describe('the keys command', { concurrency: 4 }, () => {
     ['keys that are no array', '{"keys":{}}'],
     ['an unknown member', '{"keys":[],"version":1}'],
     ['a key that is no object', '{"keys":["psk_x"]}'],
-    ['no name', JSON.stringify({ keys: [{ ...entry('a', 'x'), name: undefined }] })],
-    ['a short digest', JSON.stringify({ keys: [entry('a', 'x', { sha256: 'abc' })] })],
-    ['no creation time', JSON.stringify({ keys: [entry('a', 'x', { created: undefined })] })],
-    [
-      'an expiry that is no time',
-      JSON.stringify({ keys: [entry('a', 'x', { expires: 'tomorrow' })] }),
-    ],
+    ['no name', textOf(entry('a', 'x', { name: undefined }))],
+    ['a short digest', textOf(entry('a', 'x', { sha256: 'abc' }))],
+    ['no creation time', textOf(entry('a', 'x', { created: undefined }))],
+    ['an expiry that is no time', textOf(entry('a', 'x', { expires: 'tomorrow' }))],
     [
       'an expiry that is no day of the calendar',
-      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-13-01' })] }),
+      textOf(entry('a', 'x', { expires: '2027-13-01' })),
     ],
-    [
-      'an expiry on 31 February',
-      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-31' })] }),
-    ],
+    ['an expiry on 31 February', textOf(entry('a', 'x', { expires: '2027-02-31' }))],
     [
       'an expiry on 29 February of no leap year',
-      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-02-29T23:30:00-05:00' })] }),
+      textOf(entry('a', 'x', { expires: '2027-02-29T23:30:00-05:00' })),
     ],
-    [
-      'an expiry without a zone',
-      JSON.stringify({ keys: [entry('a', 'x', { expires: '2027-01-01T00:00:00' })] }),
-    ],
-    [
-      'a misspelt expiry',
-      JSON.stringify({ keys: [entry('a', 'x', { expire: '2027-01-01T00:00:00Z' })] }),
-    ],
-    ['the name of the key of --dev', JSON.stringify({ keys: [entry('dev', 'x')] })],
-    ['the name of a key of PETSTORE_API_KEYS', JSON.stringify({ keys: [entry('env-1', 'x')] })],
-    [
-      'a member twice',
-      JSON.stringify({ keys: [entry('a', 'x')] }).replace('"name"', '"name":"b","name"'),
-    ],
-    ['a name twice', JSON.stringify({ keys: [entry('a', 'x'), entry('a', 'y')] })],
+    ['an expiry without a zone', textOf(entry('a', 'x', { expires: '2027-01-01T00:00:00' }))],
+    ['a misspelt expiry', textOf(entry('a', 'x', { expire: '2027-01-01T00:00:00Z' }))],
+    ['the name of the key of --dev', textOf(entry('dev', 'x'))],
+    ['the name of a key of PETSTORE_API_KEYS', textOf(entry('env-1', 'x'))],
+    ['a member twice', textOf(entry('a', 'x')).replace('"name"', '"name":"b","name"')],
+    ['a name twice', textOf(entry('a', 'x'), entry('a', 'y'))],
   ];
-  for (const [what, text] of badFiles) {
-    test(`a keys file with ${what} is refused with exit 2 and left as it is`, async (t) => {
-      const cwd = folder(t);
-      const path = keysFile(cwd);
-      writeFileSync(path, text);
-      assertRefused(
-        await command(['keys', 'add', 'new'], { cwd }),
-        2,
-        /keys file data\/keys\.json/,
-      );
-      assert.equal(readFileSync(path, 'utf8'), text);
-      assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  for (const [what, text] of badFiles)
+    testRefusals([[`a keys file with ${what}`, 'keys add new', /keys file data\/keys\.json/]], {
+      [file]: text,
     });
-  }
-
-  test('a start is refused with exit 2 by a bad keys file as well, which both read alike', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(keysFile(cwd), '{');
-    const ended = await runServer([], { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } });
-    assertRefused(ended, 2, /keys file data\/keys\.json/);
-    assert.deepEqual(readdirSync(join(cwd, 'data')), ['keys.json']);
+  // Both read it alike.
+  testRefusals([['a start with a bad keys file', '', /keys file data\/keys\.json/]], {
+    [file]: '{',
   });
-
-  test('a missing member of a keys file is told as missing', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      keysFile(cwd),
-      JSON.stringify({ keys: [entry('a', 'x', { sha256: undefined })] }),
-    );
-    const line =
-      /^keys file data\/keys\.json cannot be used: key 1: "sha256" is missing; it must be 64 hexadecimal digits/;
-    assertRefused(await command(['keys', 'list'], { cwd }), 2, line);
-  });
+  testRefusals(
+    [
+      [
+        'a missing member of a keys file, told as missing',
+        'keys list',
+        /^keys file data\/keys\.json cannot be used: key 1: "sha256" is missing; it must be 64 hexadecimal digits/,
+      ],
+    ],
+    { [file]: textOf(entry('a', 'x', { sha256: undefined })) },
+  );
 });
 
 describe('keys of a running server', { concurrency: 4 }, () => {
-  test('C40: any active key of the environment and the file is accepted', async (t) => {
-    const cwd = folder(t);
-    const alice = await addKey(cwd, 'alice');
-    const server = await startServer(t, [], {
-      cwd,
-      env: { ...memory, PETSTORE_API_KEYS: ' one ,, two,' },
-    });
-    for (const key of [alice, 'one', 'two'])
-      assert.equal((await server.get('/v1/pets', key)).status, 200, key);
-    const [{ sha256 }] = JSON.parse(readFileSync(join(cwd, 'data/keys.json'), 'utf8')).keys;
-    for (const key of ['alice', 'three', 'one,', sha256])
-      assert.equal((await server.get('/v1/pets', key)).status, 401);
-  });
+  test('C40 C41: any active key of the environment and the file is accepted; outside /v1 none is needed', async (t) => {
+    const here = new WorkingFolder(t);
+    const alice = await addKey(here, 'alice');
+    const server = await here.start('', { ...memory, PETSTORE_API_KEYS: ' one ,, two,' });
+    for (const key of [alice, 'one', 'two']) assert.equal(await statusOf(server, key), 200, key);
+    for (const key of ['alice', 'three', 'one,', keysIn(here)[0].sha256])
+      assert.equal(await statusOf(server, key), 401);
 
-  test('C41: outside /v1 no key is needed', async (t) => {
-    const server = await startServer(t, [], { cwd: folder(t), env: memory });
     for (const path of ['/openapi.json', '/healthz', '/readyz'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
     assert.equal((await fetch(`${server.url}/v1/pets`)).status, 401);
   });
 
   test('a key ends when it expires; a start with expired keys alone is refused', async (t) => {
-    const cwd = folder(t);
-    const key = await addKey(cwd, 'alice', '--expires', '1h');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    assert.equal((await server.get('/v1/pets', key)).status, 200);
+    const here = new WorkingFolder(t);
+    const key = await addKey(here, 'alice', '--expires', '1h');
+    const server = await here.start('', unkeyed);
+    assert.equal(await statusOf(server, key), 200);
     // Set to end only now: a busy machine takes its time to start a server.
-    const path = join(cwd, 'data/keys.json');
-    const { keys } = JSON.parse(readFileSync(path, 'utf8'));
     const expires = new Date(Date.now() + 1_000).toISOString();
-    writeFileSync(path, JSON.stringify({ keys: [{ ...keys[0], expires }] }));
-    server.child.kill('SIGHUP');
-    await until(
-      'the end of the key',
-      async () => (await server.get('/v1/pets', key)).status === 401,
-    );
+    here.write(file, textOf({ ...keysIn(here)[0], expires }));
+    server.signal('SIGHUP');
+    await until('the end of the key', async () => (await statusOf(server, key)) === 401);
     assert.ok(Date.now() >= Date.parse(expires));
-    assertRefused(
-      await command([], { cwd, env: { ...memory, PORT: '0' } }),
-      2,
-      /every API key has expired/,
-    );
+    await here.refuses('', 2, /every API key has expired/, { ...memory, PORT: '0' });
   });
 
-  /** Two seconds, and as many again for each that a busy machine takes for anything. */
-  const followedMs = 8_000;
-  test('a key that is added, then revoked, is followed within seconds', async (t) => {
-    const cwd = folder(t);
-    await addKey(cwd, 'alice');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    const bob = await addKey(cwd, 'bob');
-    const addedAt = performance.now();
-    await until('the new key', async () => (await server.get('/v1/pets', bob)).status === 200);
-    assert.ok(performance.now() - addedAt < followedMs);
+  test('a key that is added, then revoked, is followed within seconds; without the last one the server stays', async (t) => {
+    const here = new WorkingFolder(t);
+    const alice = await addKey(here, 'alice');
+    const server = await here.start('', unkeyed);
+    /** Within two seconds, and as many again for each that a busy machine takes for anything. */
+    const follows = async (key: string, status: number): Promise<void> => {
+      const since = performance.now();
+      await until(`${status}`, async () => (await statusOf(server, key)) === status);
+      assert.ok(performance.now() - since < 8_000);
+    };
+    const bob = await addKey(here, 'bob');
+    await follows(bob, 200);
     assert.equal((await server.said('keys read again'))['keys'], 2);
-    await command(['keys', 'revoke', 'bob'], { cwd });
-    const revokedAt = performance.now();
-    await until(
-      'the end of the key',
-      async () => (await server.get('/v1/pets', bob)).status === 401,
-    );
-    assert.ok(performance.now() - revokedAt < followedMs);
+    await here.command('keys revoke bob');
+    await follows(bob, 401);
     assert.ok(!server.stdout.includes(bob));
+
+    await here.command('keys revoke alice');
+    await follows(alice, 401);
+    assert.equal((await server.get('/healthz')).status, 200);
   });
 
-  test('a file of the same size, rewritten in place, is seen too; SIGHUP makes it at once', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'));
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    writeFileSync(path, JSON.stringify({ keys: [entry('a', 'two')] }));
-    server.child.kill('SIGHUP');
+  test('a file of the same size, rewritten in place, is seen at SIGHUP; a bad file, and one that vanished, leave the last good keys, and the log says why', async (t) => {
+    const here = new WorkingFolder(t, { [file]: textOf(entry('a', 'one')) });
+    const server = await here.start('', unkeyed);
+    const accepts = async (good: string, bad: string): Promise<void> => {
+      assert.deepEqual([await statusOf(server, good), await statusOf(server, bad)], [200, 401]);
+    };
+    here.write(file, textOf(entry('a', 'two')));
+    server.signal('SIGHUP');
     await server.said('keys read again');
-    assert.equal((await server.get('/v1/pets', 'two')).status, 200);
-    assert.equal((await server.get('/v1/pets', 'one')).status, 401);
-  });
+    await accepts('two', 'one');
 
-  test('a bad file, and one that vanished, leave the last good keys, and the log says why', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'));
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    writeFileSync(path, '{"keys":[');
+    here.write(file, '{"keys":[');
     const warning = await server.said('keys not read again: the last good ones stay');
     assert.equal(warning['level'], 'warn');
     assert.match(String(warning['error']), /data\/keys\.json.*Not valid JSON/);
-    assert.equal((await server.get('/v1/pets', 'one')).status, 200);
-    rmSync(path);
-    await until(
-      'a second warning',
-      () => server.log.filter(({ level }) => level === 'warn').length === 2,
-    );
-    assert.equal((await server.get('/v1/pets', 'one')).status, 200);
-    writeFileSync(`${path}.new`, JSON.stringify({ keys: [entry('a', 'two')] }));
-    renameSync(`${path}.new`, path);
-    await until('the new key', async () => (await server.get('/v1/pets', 'two')).status === 200);
-    assert.equal((await server.get('/v1/pets', 'one')).status, 401);
+    await accepts('two', 'one');
+    rmSync(here.at(file));
+    await until('a second warning', () => warningsOf(server) === 2);
+    await accepts('two', 'one');
+    here.write('new', textOf(entry('a', 'one')));
+    renameSync(here.at('new'), here.at(file));
+    await until('the new key', async () => (await statusOf(server, 'one')) === 200);
+    await accepts('one', 'two');
   });
 
   test('a change that cannot be read, for lack of descriptors, is tried again each second; the log says so once', async (t) => {
-    const cwd = folder(t);
-    const path = keysFile(cwd, entry('a', 'one'), entry('b', 'two'));
     // Keeps every descriptor but one, which is that of the answer's own socket, until it is told to
     // free them.
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `import { closeSync, openSync } from 'node:fs';
+    const plugin = `import { closeSync, openSync } from 'node:fs';
       const held = [];
       const answer = { status: 200, headers: [], body: '1' };
       export default (host) => {
@@ -457,53 +327,41 @@ describe('keys of a running server', { concurrency: 4 }, () => {
         const free = () => { held.splice(0).forEach((descriptor) => closeSync(descriptor)); return answer; };
         host.route({ path: '/take', methods: { GET: { handler: take } } });
         host.route({ path: '/free', methods: { GET: { handler: free } } });
-      };`,
-    );
-    const server = await startServer(t, ['--plugin', './plugin.mjs'], { cwd, env: unkeyed });
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    atEnd(t, () => agent.destroy());
-    const status = (path: string, key: string): Promise<number | undefined> =>
-      new Promise((resolve, reject) => {
-        const request = get(
-          server.url + path,
-          { agent, headers: { Authorization: `Bearer ${key}` } },
-          (response) => response.resume().once('end', () => resolve(response.statusCode)),
-        );
-        request.once('error', reject);
-      });
+      };`;
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': plugin,
+      [file]: textOf(entry('a', 'one'), entry('b', 'two')),
+    });
+    const server = await here.start('--plugin ./plugin.mjs', unkeyed);
+    const client = new Caller(server.port);
+    atEnd(t, () => client.end());
+    const status = async (path: string, key: string): Promise<number | undefined> =>
+      (await client.ask(bytesOf('GET', path, { authorization: `Bearer ${key}` })))?.status;
     assert.equal(await status('/take', 'one'), 200);
-    writeFileSync(path, JSON.stringify({ keys: [entry('b', 'two')] }));
-    const warnings = (): number => server.log.filter(({ level }) => level === 'warn').length;
+    here.write(file, textOf(entry('b', 'two')));
     const warning = await server.said('keys not read again: the last good ones stay');
     assert.match(String(warning['error']), /EMFILE/);
     // Two more tries and their second between them, in which nothing new is said.
     await wait(2_500);
-    assert.equal(warnings(), 1);
+    assert.equal(warningsOf(server), 1);
     assert.equal(await status('/v1/pets', 'one'), 200);
     assert.equal(await status('/free', 'one'), 200);
     await until('the end of the key', async () => (await status('/v1/pets', 'one')) === 401);
     assert.equal(await status('/v1/pets', 'two'), 200);
     await server.said('keys read again');
-    assert.equal(warnings(), 1);
+    assert.equal(warningsOf(server), 1);
   });
 
   test('the default file is followed even where it came after the start', async (t) => {
-    const cwd = folder(t);
-    const server = await startServer(t, [], { cwd, env: memory });
-    const alice = await addKey(cwd, 'alice');
-    await until('the new key', async () => (await server.get('/v1/pets', alice)).status === 200);
-    assert.equal((await server.get('/v1/pets')).status, 200);
-  });
-
-  test('revoking the last key locks everyone out, and the server stays', async (t) => {
-    const cwd = folder(t);
-    const alice = await addKey(cwd, 'alice');
-    const server = await startServer(t, [], { cwd, env: unkeyed });
-    await command(['keys', 'revoke', 'alice'], { cwd });
-    await until(
-      'the end of the key',
-      async () => (await server.get('/v1/pets', alice)).status === 401,
-    );
-    assert.equal((await server.get('/healthz')).status, 200);
+    const here = new WorkingFolder(t);
+    const server = await here.start('', memory);
+    const alice = await addKey(here, 'alice');
+    await until('the new key', async () => (await statusOf(server, alice)) === 200);
+    assert.equal(await statusOf(server), 200);
   });
 });
+
+const statusOf = async (server: StartedServer, key?: string): Promise<number> =>
+  (await server.get('/v1/pets', key)).status;
+const warningsOf = (server: StartedServer): number =>
+  server.log.filter(({ level }) => level === 'warn').length;

@@ -1,65 +1,43 @@
 // The log: JSON lines on standard output, or text for people on a terminal; its levels, and what
 // can never be in it.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { atEnd } from '../support/at-end.js';
-import {
-  apiKey,
-  folder,
-  freePort,
-  StartedProcess,
-  StartedServer,
-  serverFile,
-  startServer,
-} from '../support/process.js';
+import { apiKey, freePort, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 describe('the log', { concurrency: 4 }, () => {
-  test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
-    const [line = ''] = server.stdout.split('\n');
+  test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end; info says nothing of requests', async (t) => {
+    const server = await new WorkingFolder(t).start('--storage memory:');
     assert.match(
-      line,
+      server.lines[0] ?? '',
       /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"pid":(\d+),"time":"[0-9T:.-]+Z"\}$/,
     );
     assert.equal(server.log[0]?.['pid'], server.pid);
-    assert.equal(server.stderr, '');
-  });
-
-  test('info says nothing of requests', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:'], { cwd: folder(t) });
     await server.add('Rex');
-    const { stdout } = await server.end();
-    assert.deepEqual(messages(stdout), ['listening', 'stopping']);
+    assert.equal((await server.end()).stderr, '');
+    assert.deepEqual(messagesOf(server), ['listening', 'stopping']);
   });
 
   test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
-    const server = await startServer(t, ['--storage', 'memory:', '--log', 'requests'], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start('--storage memory: --log requests');
     await server.add('Rex');
     await server.get('/v1/pets/1?secret=1');
     await server.get('/v1/pets', 'wrong-key');
     await server.get('/nowhere/else');
-    const { stdout } = await server.end();
-    const requests = lines(stdout).filter(({ msg }) => msg === 'request');
+    await server.end();
+    const requests = linesOf(server).filter(({ msg }) => msg === 'request');
     assert.deepEqual(
-      requests.map(({ method, path, route, status, key, address }) => [
-        method,
-        path,
-        route,
-        status,
-        key,
-        address,
-      ]),
+      requests.map(
+        ({ method, path, route, status, key, address }) =>
+          `${method} ${path} ${route} ${status} ${key} ${address}`,
+      ),
       [
-        ['POST', '/v1/pets', '/v1/pets', 201, 'env-1', '127.0.0.1'],
-        ['GET', '/v1/pets/1', '/v1/pets/{petId}', 200, 'env-1', '127.0.0.1'],
-        ['GET', '/v1/pets', '/v1/pets', 401, undefined, '127.0.0.1'],
-        ['GET', '/nowhere/else', undefined, 404, undefined, '127.0.0.1'],
+        'POST /v1/pets /v1/pets 201 env-1 127.0.0.1',
+        'GET /v1/pets/1 /v1/pets/{petId} 200 env-1 127.0.0.1',
+        'GET /v1/pets /v1/pets 401 undefined 127.0.0.1',
+        'GET /nowhere/else undefined 404 undefined 127.0.0.1',
       ],
     );
     for (const { ms } of requests) assert.match(String(ms), /^\d+(\.\d{1,3})?$/);
@@ -67,31 +45,22 @@ describe('the log', { concurrency: 4 }, () => {
 
   test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
     for (const format of ['json', 'text']) {
-      const args = ['--storage', 'memory:', '--log', 'requests', '--log-format', format];
-      const server = new StartedServer(
-        process.execPath,
-        [serverFile, ...args, '--port', await freePort()],
-        {
-          cwd: folder(t),
-          env: { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` },
-        },
-      );
-      atEnd(t, () => server.end('SIGKILL'));
-      const url = await until(
-        'the address',
-        () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0],
-      );
-      const get = (path: string, key: string): Promise<Response> =>
-        fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
-      await get(`/v1/pets?key=${apiKey}`, apiKey);
-      await get(`/${apiKey}`, `${apiKey}-almost`);
-      await get(`/v1/pets/${apiKey}`, apiKey);
+      const line = `--storage memory: --log requests --log-format ${format}`;
+      const env = { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` };
+      const server = new WorkingFolder(t).begin(line, env);
+      const url = await addressOf(server);
       const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
-      await get(`/encoded/${encoded}`, apiKey);
-      await get('/100%/of', apiKey);
-      await get('/of%41ll', apiKey);
-      await get('/split/kept/in/parts/end', apiKey);
-      await get('/mixed/kept%2Fin/%70arts', apiKey);
+      for (const [path, key = apiKey] of [
+        [`/v1/pets?key=${apiKey}`],
+        [`/${apiKey}`, `${apiKey}-almost`],
+        [`/v1/pets/${apiKey}`],
+        [`/encoded/${encoded}`],
+        ['/100%/of'],
+        ['/of%41ll'],
+        ['/split/kept/in/parts/end'],
+        ['/mixed/kept%2Fin/%70arts'],
+      ] as const)
+        await fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
       const { stdout } = await server.end();
       assert.ok(
         ![apiKey, encoded, 'of%41ll', '?', 'kept'].some((text) => stdout.includes(text)),
@@ -103,24 +72,20 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('text is one line each for people: the time of day, and what it is about', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const plugin = `export default (host) => {
       host.log('warn', 'two\\nlines', { word: 'one', words: 'one two', quoted: '"', id: 1n, none: undefined, list: [1] });
       host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
     }`;
-    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
-    const args = ['--storage', 'memory:', '--log', 'requests', '--plugin', './plugin.mjs'];
-    const server = new StartedProcess(process.execPath, [serverFile, ...args], {
-      cwd,
-      env: { PETSTORE_API_KEYS: apiKey, PORT: '0', PETSTORE_LOG_FORMAT: 'text' },
-    });
-    atEnd(t, () => server.end('SIGKILL'));
-    const url = await until('the address', () => /url=(\S+)/.exec(server.stdout)?.[1]);
+    here.write('plugin.mjs', plugin);
+    const line = '--storage memory: --log requests --plugin ./plugin.mjs';
+    const server = here.begin(line, { PETSTORE_LOG_FORMAT: 'text' });
+    const url = await addressOf(server);
     const headers = { Authorization: `Bearer ${apiKey}` };
     for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
       await (await fetch(url + path, { headers })).text();
-    const { stdout } = await server.end();
-    const lines = stdout.trimEnd().split('\n');
+    await server.end();
+    const { lines } = server;
     for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
     assert.deepEqual(
       lines.map((line) =>
@@ -150,13 +115,8 @@ describe('the log', { concurrency: 4 }, () => {
         ? 'on a terminal the log is text'
         : `PETSTORE_LOG_FORMAT=${format} holds on a terminal too`;
     test(what, { skip: !existsSync('/usr/bin/script') }, async (t) => {
-      const command = `"${process.execPath}" "${serverFile}" --storage memory: --port 0`;
       const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_LOG_FORMAT: format };
-      const terminal = new StartedProcess('script', ['-qec', command, '/dev/null'], {
-        cwd: folder(t),
-        env,
-      });
-      atEnd(t, () => terminal.end('SIGKILL'));
+      const terminal = new WorkingFolder(t).onTerminal('--storage memory: --port 0', env);
       const pid = await until('the first line', () => pattern.exec(terminal.stdout)?.[1]);
       process.kill(Number(pid), 'SIGTERM');
       assert.equal((await terminal.ended).code, 0);
@@ -164,51 +124,23 @@ describe('the log', { concurrency: 4 }, () => {
   }
 
   test('silent prints nothing at all', async (t) => {
-    const cwd = folder(t);
     const port = await freePort();
-    const env = {
-      PETSTORE_API_KEYS: apiKey,
-      PETSTORE_STORAGE: 'memory:',
-      PORT: port,
-      PETSTORE_LOG: 'silent',
-    };
-    const server = new StartedProcess(process.execPath, [serverFile], { cwd, env });
-    await until(
-      'an answer',
-      async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok,
-    );
+    const env = { PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'silent' };
+    const server = new WorkingFolder(t).begin('', env);
+    await until('an answer', () => isHealthy(port));
     const ended = await server.end();
     assert.equal(ended.code, 0);
     assert.equal(ended.stdout + ended.stderr, '');
   });
 
-  test('control characters and U+2028 from a plugin or an option cannot forge a line', async (t) => {
-    const cwd = folder(t);
+  test('control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process', async (t) => {
     const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `export default (host) => host.log('info', ${JSON.stringify(forged)}, { msg: 'other', time: 1, id: 1n, text: ${JSON.stringify(forged)} });`,
-    );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
-    });
-    const { stdout } = await server.end();
-    assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
-    const [first] = lines(stdout);
-    assert.equal(first?.['msg'], forged);
-    assert.equal(first?.['text'], forged);
-    assert.equal(first?.['id'], '1');
-    assert.match(String(first?.['time']), /^\d{4}-.*Z$/);
-    assert.ok(!messages(stdout).includes('forged'));
-  });
-
-  test('fields that cannot be written cost neither the line nor the process', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `export default (host) => void setImmediate(() => {
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': `export default (host) => void setImmediate(() => {
         const cyclic = { name: 'a' };
         cyclic.self = cyclic;
+        const text = ${JSON.stringify(forged)};
+        host.log('info', text, { msg: 'other', time: 1, id: 1n, text });
         host.log('info', 'odd', { before: 1n, nested: { deep: [3n] }, after: undefined, last: true });
         host.log('info', 'cyclic', { cyclic });
         host.log('info', 'failing', { failing: { toJSON() { throw new Error('no JSON of this'); } } });
@@ -216,54 +148,45 @@ describe('the log', { concurrency: 4 }, () => {
         host.log('q"', undefined, { odd: true });
         host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
       });`,
-    );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
     });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     await server.said('no keys');
     assert.equal((await server.get('/healthz')).status, 200);
-    assert.equal((await server.end()).code, 0);
-    const line = (msg: string): object => {
-      const { time, ...rest } = server.log.find((each) => each['msg'] === msg) ?? {};
-      assert.match(String(time), /^\d{4}-.*Z$/);
-      return rest;
-    };
-    assert.deepEqual(line('odd'), {
-      level: 'info',
-      msg: 'odd',
-      before: '1',
-      nested: { deep: ['3'] },
-      last: true,
+    const { code, stdout } = await server.end();
+    assert.equal(code, 0);
+    assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
+    assert.ok(!messagesOf(server).includes('forged'));
+
+    const odd = { before: '1', nested: { deep: ['3'] }, last: true };
+    const unwritten = (reason: string) => ({
+      unwritten: `the fields could not be logged: ${reason}`,
     });
-    assert.equal(server.log.find((each) => each['odd'])?.['level'], 'q"');
-    for (const [msg, reason] of [
-      ['cyclic', 'Converting circular structure to JSON'],
-      ['failing', 'no JSON of this'],
-      ['unreadable', 'not for you'],
-      ['no keys', 'no keys here'],
-    ] as const)
-      assert.deepEqual(line(msg), {
-        level: 'info',
-        msg,
-        unwritten: `the fields could not be logged: ${reason}`,
-      });
+    for (const [msg, fields] of [
+      [forged, { id: '1', text: forged }],
+      ['odd', odd],
+      ['cyclic', unwritten('Converting circular structure to JSON')],
+      ['failing', unwritten('no JSON of this')],
+      ['unreadable', unwritten('not for you')],
+      ['no keys', unwritten('no keys here')],
+    ] as const) {
+      const { time, ...line } = linesOf(server).find((each) => each['msg'] === msg) ?? {};
+      assert.match(String(time), /^\d{4}-.*Z$/);
+      assert.deepEqual(line, { level: 'info', msg, ...fields });
+    }
+    assert.equal(linesOf(server).find((each) => each['odd'])?.['level'], 'q"');
   });
 
   test('an error that nobody caught and nobody can inspect is logged, and ends the process with 70', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'plugin.mjs'),
-      `const error = new Error('hidden');
+    const here = new WorkingFolder(t, {
+      'plugin.mjs': `const error = new Error('hidden');
       error[Symbol.for('nodejs.util.inspect.custom')] = () => { throw new Error('no inspection'); };
       Object.defineProperty(error, 'message', { get() { throw new Error('no message'); } });
       export default (host) => {
         const handler = () => (setImmediate(() => { throw error; }), { status: 200, headers: [], body: '1' });
         host.route({ path: '/fault', methods: { GET: { handler } } });
       };`,
-    );
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
     });
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
@@ -273,24 +196,15 @@ describe('the log', { concurrency: 4 }, () => {
     skip: !existsSync('/dev/full'),
   }, async (t) => {
     const port = await freePort();
-    const env = {
-      PETSTORE_API_KEYS: apiKey,
-      PETSTORE_STORAGE: 'memory:',
-      PORT: port,
-      PETSTORE_LOG: 'requests',
-    };
-    const shell = ['-c', 'exec "$0" "$1" >/dev/full', process.execPath, serverFile];
-    const server = new StartedProcess('sh', shell, { cwd: folder(t), env });
-    atEnd(t, () => server.end('SIGKILL'));
-    const healthy = async (): Promise<boolean | undefined> =>
-      (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok;
-    await until('an answer', healthy);
-    assert.equal(await healthy(), true);
+    const line = `exec "$0" "$1" --storage memory: --log requests --port ${port} >/dev/full`;
+    const server = new WorkingFolder(t).shell(line, { PETSTORE_API_KEYS: apiKey });
+    await until('an answer', () => isHealthy(port));
+    assert.equal(await isHealthy(port), true);
     assert.equal((await server.end()).code, 0);
   });
 
   test('of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const plugin = `export default (host) => {
       let number = 0;
       const flood = () => {
@@ -299,10 +213,8 @@ describe('the log', { concurrency: 4 }, () => {
       };
       host.route({ path: '/flood', methods: { GET: { handler: flood } } });
     }`;
-    writeFileSync(join(cwd, 'plugin.mjs'), plugin);
-    const server = await startServer(t, ['--storage', 'memory:', '--plugin', './plugin.mjs'], {
-      cwd,
-    });
+    here.write('plugin.mjs', plugin);
+    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
     const { url } = server;
     server.child.stdout?.pause();
     const buffered: number[] = [];
@@ -321,24 +233,13 @@ describe('the log', { concurrency: 4 }, () => {
       numbers(),
       Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
     );
-    server.child.kill('SIGHUP');
+    server.signal('SIGHUP');
     await server.said('keys read again');
     assert.equal((await server.end()).code, 0);
   });
 
   test('whoever reads the output may go away: the server goes on', async (t) => {
-    const cwd = folder(t);
-    const server = new StartedServer(process.execPath, [serverFile], {
-      cwd,
-      env: {
-        PETSTORE_API_KEYS: apiKey,
-        PETSTORE_STORAGE: 'memory:',
-        PORT: '0',
-        PETSTORE_LOG: 'requests',
-      },
-    });
-    atEnd(t, () => server.end('SIGKILL'));
-    await server.said('listening');
+    const server = await new WorkingFolder(t).start('--storage memory: --log requests');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();
     for (let count = 0; count < 5; count++)
@@ -347,27 +248,18 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   test('a reader that is gone before the first line does no harm to a command', async (t) => {
-    const shell = spawn(
-      'sh',
-      ['-c', '"$0" "$1" --help | true; exit 0', process.execPath, serverFile],
-      {
-        cwd: folder(t),
-      },
-    );
-    let stderr = '';
-    shell.stderr.on('data', (text) => (stderr += text));
-    await new Promise((resolve) => shell.once('close', resolve));
-    assert.equal(stderr, '');
+    const shell = new WorkingFolder(t).shell('"$0" "$1" --help | true; exit 0');
+    assert.equal((await shell.ended).stderr, '');
   });
 });
 
-function lines(stdout: string): readonly Record<string, unknown>[] {
-  return stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-}
-
-function messages(stdout: string): readonly unknown[] {
-  return lines(stdout).map(({ msg }) => msg);
-}
+/** The lines of its log, which are JSON all. */
+const linesOf = (server: StartedServer): readonly Record<string, unknown>[] =>
+  server.lines.map((line) => JSON.parse(line));
+const messagesOf = (server: StartedServer): readonly unknown[] =>
+  linesOf(server).map(({ msg }) => msg);
+/** Where it listens, however its log is written. */
+const addressOf = (server: StartedServer): Promise<string> =>
+  until('the address', () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0]);
+const isHealthy = async (port: string): Promise<boolean | undefined> =>
+  (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok;

@@ -1,13 +1,13 @@
 // Plugins of the operator: by path, by package, and refused.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { symlinkSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { command } from '../support/command.js';
-import { apiKey, assertRefused, folder, root, runServer, startServer } from '../support/process.js';
+import { apiKey, assertRefused, root } from '../support/process.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
+const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 const counting = `
 export default function (host) {
   let replies = 0;
@@ -19,24 +19,16 @@ export default function (host) {
   host.describe((document) => { document['x-counts'] = true; });
   host.onClose(() => host.log('info', 'counted', { replies }));
 }`;
+/** A plugin whose one route is answered by a function of this code. */
+const routing = (path: string, handler: string): string =>
+  `plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: ${handler} } } });`;
 const named = (path: string): string =>
-  `exports.plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: () => ({ status: 200, headers: [], body: '1' }) } } });`;
-
-/** A package as npm would install it. */
-function install(cwd: string, name: string, text: string): void {
-  mkdirSync(join(cwd, 'node_modules', name), { recursive: true });
-  writeFileSync(join(cwd, 'node_modules', name, 'index.js'), text);
-  writeFileSync(
-    join(cwd, 'node_modules', name, 'package.json'),
-    JSON.stringify({ name, version: '1.0.0' }),
-  );
-}
+  `exports.${routing(path, "() => ({ status: 200, headers: [], body: '1' })")}`;
 
 describe('plugins', { concurrency: 4 }, () => {
   test('C41: a plugin adds a route below /v1 with a key and one outside without, watches replies, describes, closes', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'counting.mjs'), counting);
-    const server = await startServer(t, ['--plugin', './counting.mjs'], { cwd, env });
+    const here = new WorkingFolder(t, { 'counting.mjs': counting });
+    const server = await here.start('--plugin ./counting.mjs', env);
     assert.equal((await fetch(`${server.url}/v1/replies`)).status, 401);
     assert.equal(await (await server.get('/v1/replies')).text(), '{"replies":0}');
     assert.equal(await (await fetch(`${server.url}/replies`)).text(), '{"replies":1}');
@@ -48,14 +40,13 @@ describe('plugins', { concurrency: 4 }, () => {
   });
 
   test('a fault that nobody caught is logged, stops the server as a signal does, and exits 70', async (t) => {
-    const cwd = folder(t);
-    const handler =
+    const failing =
       "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
-    writeFileSync(
-      join(cwd, 'faulty.mjs'),
-      `export default (host) => { host.route({ path: '/fault', methods: { GET: { handler: ${handler} } } }); host.onClose(() => host.log('info', 'closed')); };`,
-    );
-    const server = await startServer(t, ['--plugin', './faulty.mjs'], { cwd, env });
+    const closing = "host.onClose(() => host.log('info', 'closed'))";
+    const here = new WorkingFolder(t, {
+      'faulty.mjs': `const ${routing('/fault', failing)} export default (host) => { plugin(host); ${closing}; };`,
+    });
+    const server = await here.start('--plugin ./faulty.mjs', env);
     await fetch(`${server.url}/fault`).catch(() => undefined);
     assert.equal((await server.ended).code, 70);
     const fault = server.log.find(({ level }) => level === 'error');
@@ -63,77 +54,63 @@ describe('plugins', { concurrency: 4 }, () => {
     assert.ok(server.log.some(({ msg }) => msg === 'closed'));
   });
 
-  test('--plugin can be repeated: a path, a file URL, a package of the working folder', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
-    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    install(cwd, '@some/plugin', named('/three'));
-    const flags = [
-      '--plugin',
-      './one.cjs',
-      `--plugin=${pathToFileURL(join(cwd, 'two.cjs')).href}`,
-      '--plugin',
-      '@some/plugin',
-    ];
-    const server = await startServer(t, flags, {
-      cwd,
-      env: { ...env, PETSTORE_PLUGINS: './nowhere.js' },
+  test('--plugin can be repeated, PETSTORE_PLUGINS hold several: a path, a file URL, a package of the working folder', async (t) => {
+    const installed = 'node_modules/@some/plugin';
+    const here = new WorkingFolder(t, {
+      'one.cjs': named('/one'),
+      'two.cjs': named('/two'),
+      // As npm would install it.
+      [`${installed}/index.js`]: named('/three'),
+      [`${installed}/package.json`]: '{"name":"@some/plugin","version":"1.0.0"}',
     });
+    const url = pathToFileURL(here.at('two.cjs')).href;
+    const line = `--plugin ./one.cjs --plugin=${url} --plugin @some/plugin`;
+    const server = await here.start(line, { ...env, PETSTORE_PLUGINS: './nowhere.js' });
     for (const path of ['/one', '/two', '/three'])
       assert.equal((await fetch(server.url + path)).status, 200, path);
+
+    // The variable holds several with commas between.
+    const PETSTORE_PLUGINS = ` ./one.cjs, ${here.at('two.cjs')},`;
+    const other = await here.start('', { ...env, PETSTORE_PLUGINS });
+    for (const path of ['/one', '/two'])
+      assert.equal((await fetch(other.url + path)).status, 200, path);
   });
 
-  for (const [file, importing] of [
-    ['failing.mjs', "import { PetstoreError } from 'petstore'; export { plugin };"],
-    ['failing.cjs', "const { PetstoreError } = require('petstore'); exports.plugin = plugin;"],
-  ] as const) {
-    test(`a PetstoreError that a plugin has from the package is the server's own, and its status reaches the client: ${file}`, async (t) => {
-      const cwd = folder(t);
-      mkdirSync(join(cwd, 'node_modules'));
-      symlinkSync(root, join(cwd, 'node_modules/petstore'));
-      const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
-      writeFileSync(
-        join(cwd, file),
-        `${importing} function plugin(host) { host.route({ path: '/fail', methods: { GET: { handler: ${fail} } } }); }`,
-      );
-      const server = await startServer(t, ['--plugin', `./${file}`], { cwd, env });
-      const response = await fetch(`${server.url}/fail`);
+  test("a PetstoreError that a plugin has from the package is the server's own, and its status reaches the client", async (t) => {
+    const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
+    const here = new WorkingFolder(t, {
+      'module.mjs': `import { PetstoreError } from 'petstore'; export const ${routing('/esm', fail)}`,
+      'script.cjs': `const { PetstoreError } = require('petstore'); exports.${routing('/cjs', fail)}`,
+      'node_modules/.keep': '',
+    });
+    symlinkSync(root, here.at('node_modules/petstore'));
+    const server = await here.start('--plugin ./module.mjs --plugin ./script.cjs', env);
+    for (const path of ['/esm', '/cjs']) {
+      const response = await fetch(server.url + path);
       assert.deepEqual(
         [response.status, await response.json()],
         [415, { code: 'unsupported_media_type', message: 'Not this one.', status: 415 }],
       );
-    });
-  }
+    }
+  });
 
   test('a plugin that --plugin names twice, by one name or by two, is refused with exit 2', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'counting.mjs'), counting);
-    const url = pathToFileURL(join(cwd, 'counting.mjs')).href;
+    const here = new WorkingFolder(t, { 'counting.mjs': counting });
+    const url = pathToFileURL(here.at('counting.mjs')).href;
     for (const [one, other] of [
       ['./counting.mjs', './counting.mjs'],
       ['./counting.mjs', url],
       ['faults', 'faults'],
     ] as const) {
-      const args = ['--plugin', one, '--plugin', other];
-      const ended = await command(args, { cwd, env: { ...env, PETSTORE_API_KEYS: apiKey } });
-      assertRefused(ended, 2, /^--plugin (.*) is a plugin that is there already; name it once$/m);
-      assert.ok(ended.stderr.includes(other), ended.stderr);
+      const told = new RegExp(
+        `^--plugin ${other} is a plugin that is there already; name it once$`,
+        'm',
+      );
+      await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told, keyed);
     }
     // What another option turns on may be named too.
-    const dev = await startServer(t, ['--dev', '--plugin', 'docs'], { cwd, env });
+    const dev = await here.start('--dev --plugin docs', env);
     assert.equal((await fetch(`${dev.url}/docs`)).status, 200);
-  });
-
-  test('PETSTORE_PLUGINS holds several with commas between', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'one.cjs'), named('/one'));
-    writeFileSync(join(cwd, 'two.cjs'), named('/two'));
-    const server = await startServer(t, [], {
-      cwd,
-      env: { ...env, PETSTORE_PLUGINS: ` ./one.cjs, ${join(cwd, 'two.cjs')},` },
-    });
-    for (const path of ['/one', '/two'])
-      assert.equal((await fetch(server.url + path)).status, 200, path);
   });
 
   const refusals: readonly (readonly [string, string, string, RegExp])[] = [
@@ -170,18 +147,11 @@ describe('plugins', { concurrency: 4 }, () => {
       /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/,
     ],
   ];
-  for (const [what, name, text, line] of refusals) {
-    test(`a plugin ${what} is refused with exit 2 before storage is touched`, async (t) => {
-      const cwd = folder(t);
-      if (text !== '') writeFileSync(join(cwd, name), text);
-      assertRefused(
-        await command(['--plugin', name, '--dev'], { cwd, env: { PORT: '0' } }),
-        2,
-        line,
-      );
-      assert.ok(!readdirSync(cwd).includes('data'));
-    });
-  }
+  for (const [what, name, text, told] of refusals)
+    testRefusals(
+      [[`a plugin ${what}`, `--plugin ${name} --dev`, told]],
+      text === '' ? {} : { [name]: text },
+    );
 
   const failures: readonly (readonly [string, string, RegExp])[] = [
     ['whose path is taken', named('/v1/pets'), /failed to start \(.*\/v1\/pets/],
@@ -204,52 +174,33 @@ describe('plugins', { concurrency: 4 }, () => {
       /failed to start \(listen EADDRINUSE.*\); mend it/,
     ],
   ];
-  for (const [what, text, line] of failures) {
+  for (const [what, text, reason] of failures) {
     test(`a plugin ${what} is refused with exit 2 and one line that is of the plugin`, async (t) => {
-      const cwd = folder(t);
-      writeFileSync(join(cwd, 'plugin.cjs'), text);
-      const ended = await runServer(['--plugin', './plugin.cjs'], {
-        cwd,
-        env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
-      });
-      assertRefused(ended, 2, line);
-      assert.match(ended.stderr, /^--plugin \.\/plugin\.cjs /);
+      const here = new WorkingFolder(t, { 'plugin.cjs': text });
+      const told = new RegExp(`^--plugin \\./plugin\\.cjs .*${reason.source}`);
+      await here.refuses('--plugin ./plugin.cjs', 2, told, keyed);
     });
   }
 
   test('the storage is closed again after a plugin that throws', async (t) => {
-    const cwd = folder(t);
     const text = `exports.plugin = ({ storage }) => {
       const { close } = storage;
       storage.close = async () => { await close.call(storage); process.stdout.write('closed'); };
       throw new Error('no luck');
     };`;
-    writeFileSync(join(cwd, 'plugin.cjs'), text);
-    const ended = await runServer(['--plugin', './plugin.cjs'], {
-      cwd,
-      env: { PORT: '0', PETSTORE_API_KEYS: apiKey },
-    });
+    const here = new WorkingFolder(t, { 'plugin.cjs': text });
+    const ended = await here.command('--plugin ./plugin.cjs', keyed);
     assertRefused(ended, 2, /failed to start \(no luck\)/);
     assert.equal(ended.stdout, 'closed');
   });
 
   test('a plugin is called with an open storage', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'pets.jsonl'),
-      '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
-    );
-    writeFileSync(
-      join(cwd, 'plugin.cjs'),
-      "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
-    );
-    const server = await startServer(
-      t,
-      ['--storage', 'file:pets.jsonl', '--plugin', './plugin.cjs'],
-      {
-        cwd,
-      },
-    );
+    const here = new WorkingFolder(t, {
+      'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
+      'plugin.cjs':
+        "exports.plugin = (host) => host.log('info', 'called', { pets: host.storage.size });",
+    });
+    const server = await here.start('--storage file:pets.jsonl --plugin ./plugin.cjs');
     assert.equal((await server.said('called'))['pets'], 2);
   });
 });

@@ -1,23 +1,18 @@
 // What clients are built against: --seed, --clock and the faults plugin of the process, and a
 // memory storage that begins with animals.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { memoryStorage, petStatuses } from '../../dist/index.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  root,
-  startServer,
-  type StartedServer,
-} from '../support/process.js';
+import { apiKey, root, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 const sample = join(root, 'data/animals.jsonl');
 const samples = readFileSync(sample, 'utf8').trimEnd().split('\n');
+
+const seeded = ['--storage', 'memory:', '--seed', sample];
 
 const textOf = async (server: StartedServer, path: string): Promise<string> =>
   (await server.get(path, apiKey)).text();
@@ -31,11 +26,14 @@ const post = (
     body: '{"name":"Rex","categoryId":5}',
   });
 
+const send = (server: StartedServer, method: string, path: string): Promise<Response> =>
+  fetch(server.url + path, { method, headers: { Authorization: `Bearer ${apiKey}` } });
+
 describe('--seed', { concurrency: 4 }, () => {
   test('an empty memory storage begins with the animals of the file, at every start', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     for (let count = 0; count < 2; count++) {
-      const server = await startServer(t, ['--storage', 'memory:', '--seed', sample], { cwd });
+      const server = await here.start(seeded);
       const { pets } = await server.said('listening');
       assert.equal(pets, samples.length);
       const last = await textOf(server, `/v1/pets/${samples.length}`);
@@ -46,98 +44,88 @@ describe('--seed', { concurrency: 4 }, () => {
     }
   });
 
-  test('a file storage begins with them once; one that holds animals is left as it is, and the log says so', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'two.jsonl'),
-      '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
-    );
+  test('C63 a file storage begins with them once, and has no reset; one that holds animals is left as it is, and the log says so', async (t) => {
+    const here = new WorkingFolder(t, {
+      'two.jsonl': '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
+    });
     const env = { PETSTORE_SEED: 'two.jsonl' };
-    const first = await startServer(t, [], { cwd, env });
+    const first = await here.start('', env);
     const both =
       '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
     assert.equal(await textOf(first, '/v1/pets'), both);
     await first.end('SIGKILL');
-    const second = await startServer(t, [], { cwd, env });
+    const second = await here.start('--plugin faults', env);
     assert.equal(await textOf(second, '/v1/pets'), both);
     assert.equal((await second.said('not seeded: the storage holds animals'))['file'], 'two.jsonl');
+    assert.equal((await send(second, 'POST', '/v1/reset')).status, 404);
   });
 
-  test('a file that is bad or not there refuses the start in one line, and nothing is made', async (t) => {
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'bad.jsonl'), `${samples[0]}\n{"name":5,"categoryId":1}\n`);
-    assertRefused(
-      await command(['--seed', 'bad.jsonl'], { cwd }),
-      2,
-      /^bad\.jsonl line 2: name must be a string/,
-    );
-    assertRefused(
-      await command(['--seed', 'none.jsonl'], { cwd }),
-      2,
-      /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
-    );
-    assert.ok(!existsSync(join(cwd, 'data')));
-  });
+  testRefusals(
+    [
+      ['a bad line of a seed', '--seed bad.jsonl', /^bad\.jsonl line 2: name must be a string/],
+      [
+        'a seed that is not there',
+        '--seed none.jsonl',
+        /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
+      ],
+    ],
+    { 'bad.jsonl': `${samples[0]}\n{"name":5,"categoryId":1}\n` },
+  );
 });
 
-describe('--clock', { concurrency: 4 }, () => {
-  test('the deprecated route is there until its last second, and 404 after it', async (t) => {
-    const args = [
-      '--storage',
-      'memory:',
-      '--seed',
-      sample,
-      '--clock',
-      '2030-12-06T00:59:58.5+01:00',
-    ];
-    const server = await startServer(t, args, { cwd: folder(t) });
+describe('--clock', () => {
+  testRefusals([
+    [
+      'a clock with a storage that lasts',
+      '--clock 2030-12-05T23:59:50Z',
+      /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
+    ],
+  ]);
+  for (const time of [
+    'tomorrow',
+    '2030-12-05',
+    '2030-02-30T00:00:00Z',
+    '2030-12-05T24:00:01Z',
+    '1969-12-31T23:59:59Z',
+    '2030-12-05 23:59:50',
+  ])
+    testRefusals([
+      [
+        `the time ${time}`,
+        ['--storage', 'memory:', `--clock=${time}`],
+        /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
+      ],
+    ]);
+
+  test('C63 C64: the deprecated route is there until its last second, and 404 after it; a reset begins the seed and the clock anew, and Date and the times of the log are of the clock', async (t) => {
+    const here = new WorkingFolder(t);
+    const clock = '2030-12-06T00:59:58.5+01:00';
+    const server = await here.start([...seeded, '--plugin', 'faults', '--clock', clock]);
     const { level, now } = await server.said('the clock is set: this is not the time');
     assert.equal(level, 'warn');
-    assert.match(String(now), /^2030-12-0[56]T/);
-    // It runs on from there: the answer changes while we ask.
-    await until(
-      'the end of the route',
-      async () => (await server.get('/v1/pets/1', apiKey)).status === 404,
-    );
-    assert.equal((await server.get('/v1/pets', apiKey)).status, 200);
-    const early = await startServer(t, ['--storage', 'memory:', '--seed', sample], {
-      cwd: folder(t),
-      env: { PETSTORE_CLOCK: '2030-12-05T20:00:00Z' },
-    });
-    assert.equal((await early.get('/v1/pets/1', apiKey)).status, 200);
-  });
+    for (const time of [now, (await server.said('listening'))['time']])
+      assert.match(String(time), /^2030-12-0(5T23:59:5|6T00)/);
 
-  test('with a storage that lasts, or for what is no time, the start is refused with 2', async (t) => {
-    const cwd = folder(t);
-    const clock = ['--clock', '2030-12-05T23:59:50Z'];
-    assertRefused(
-      await command(clock, { cwd }),
-      2,
-      /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
-    );
-    for (const time of [
-      'tomorrow',
-      '2030-12-05',
-      '2030-02-30T00:00:00Z',
-      '2030-12-05T24:00:01Z',
-      '1969-12-31T23:59:59Z',
-      '2030-12-05 23:59:50',
-    ]) {
-      const ended = await command(['--storage', 'memory:', `--clock=${time}`], { cwd });
-      assertRefused(
-        ended,
-        2,
-        /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
-      );
-    }
-    assert.ok(!existsSync(join(cwd, 'data')));
+    // It runs on from there: the answer changes while we ask, and with it the day of the header.
+    const status = async (): Promise<number> => (await send(server, 'GET', '/v1/pets/1')).status;
+    await until('the end of the route', async () => (await status()) === 404);
+    const after = await send(server, 'GET', '/v1/pets');
+    assert.equal(after.status, 200);
+    assert.match(after.headers.get('Date') ?? '', /^Fri, 06 Dec 2030 00:/);
+    assert.equal((await post(server, {})).status, 201);
+
+    const reset = await send(server, 'POST', '/v1/reset');
+    assert.equal(reset.status, 204);
+    assert.match(reset.headers.get('Date') ?? '', /^Thu, 05 Dec 2030 23:59:5[89] GMT$/);
+    assert.equal(await textOf(server, `/v1/pets?after=${samples.length}`), '[]');
+
+    const early = await here.start(seeded, { PETSTORE_CLOCK: '2030-12-05T20:00:00Z' });
+    assert.equal((await send(early, 'GET', '/v1/pets/1')).status, 200);
   });
 });
 
 test('--plugin faults: a 503 after the animal was kept, and a retry with its Idempotency-Key adds nothing', async (t) => {
-  const server = await startServer(t, ['--storage', 'memory:', '--plugin', 'faults'], {
-    cwd: folder(t),
-  });
+  const server = await new WorkingFolder(t).start('--storage memory: --plugin faults');
   const failed = await post(server, {
     'Idempotency-Key': 'a',
     'Petstore-Fault': 'status=503,after',
@@ -164,34 +152,4 @@ test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what 
     () => memoryStorage(Object({ animals: [] })),
     /option of memoryStorage animals is unknown/,
   );
-});
-
-test('C63 C64 reset: the seed and the clock begin anew; Date and the times of the log are of the clock', async (t) => {
-  const words = ['--storage', 'memory:', '--plugin', 'faults', '--seed', sample];
-  const clock = ['--clock', '2030-12-05T23:59:59Z'];
-  const server = await startServer(t, [...words, ...clock], { cwd: folder(t) });
-  const { time } = await server.said('listening');
-  assert.match(String(time), /^2030-12-0(5T23:59:59|6T00)/);
-
-  const ask = async (method: string, path: string): Promise<Response> =>
-    fetch(`${server.url}${path}`, { method, headers: { Authorization: `Bearer ${apiKey}` } });
-  // The deprecated route ends by the clock, and with it the day of the header.
-  await until('the end of the route', async () => (await ask('GET', '/v1/pets/1')).status === 404);
-  assert.match((await ask('GET', '/v1/pets')).headers.get('Date') ?? '', /^Fri, 06 Dec 2030 00:/);
-  assert.equal((await post(server, {})).status, 201);
-
-  const reset = await ask('POST', '/v1/reset');
-  assert.equal(reset.status, 204);
-  assert.match(reset.headers.get('Date') ?? '', /^Thu, 05 Dec 2030 23:59:59 GMT$/);
-  assert.equal((await ask('GET', `/v1/pets?after=${samples.length}`)).headers.get('Link'), null);
-  assert.equal(await textOf(server, `/v1/pets?after=${samples.length}`), '[]');
-});
-
-test('C63 a storage that lasts has no reset', async (t) => {
-  const server = await startServer(t, ['--plugin', 'faults'], { cwd: folder(t) });
-  const answer = await fetch(`${server.url}/v1/reset`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${apiKey}` },
-  });
-  assert.equal(answer.status, 404);
 });

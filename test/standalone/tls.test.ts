@@ -2,234 +2,124 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import {
-  copyFileSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { get } from 'node:https';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { after, before, describe, test, type TestContext } from 'node:test';
-import { makeCertificate } from '../support/certificate.js';
-import { atEnd } from '../support/at-end.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  StartedProcess,
-  StartedServer,
-  serverFile,
-  startServer,
-} from '../support/process.js';
+import { describe, test } from 'node:test';
+import { newCertificate } from '../support/certificate.js';
+import { bytesOf } from '../support/fixture.js';
+import { apiKey, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
+import { testRefusals, WorkingFolder } from '../support/working-folder.js';
 
-let made = '';
-before(() => {
-  made = mkdtempSync(join(tmpdir(), 'petstore-tls-'));
-  for (const name of ['one', 'two']) makeCertificate(made, name);
-});
-after(() => rmSync(made, { recursive: true, force: true }));
+const [one, two] = [newCertificate(), newCertificate()];
+const files = { 'one.crt': one.cert, 'one.key': one.key, 'two.crt': two.cert, 'two.key': two.key };
+const pairOne = '--tls-cert one.crt --tls-key one.key';
+const replaced = '--tls-cert cert.pem --tls-key key.pem --storage memory:';
 
-const tlsFlags = (cert: string, key: string): readonly string[] => [
-  '--tls-cert',
-  join(made, cert),
-  '--tls-key',
-  join(made, key),
-];
-
-function statusOf(url: string): Promise<number | undefined> {
-  return new Promise((resolve, reject) => {
-    get(
-      url,
-      {
-        ca: readFileSync(join(made, 'one.crt')),
-        headers: { Authorization: `Bearer ${apiKey}` },
-        agent: false,
-      },
-      (response) => {
-        response.resume().once('end', () => resolve(response.statusCode));
-      },
-    ).once('error', reject);
-  });
+/** The first line of the answer on a new connection, which trusts this certificate alone. */
+async function answerTo({ url }: StartedServer, target: string, { cert } = one): Promise<string> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', ca: cert });
+  socket.write(bytesOf('GET', target, { authorization: `Bearer ${apiKey}` }));
+  try {
+    const [bytes] = await once(socket, 'data');
+    assert.ok(socket.getPeerCertificate().raw.equals(new X509Certificate(cert).raw));
+    return String(bytes).split('\r\n', 1)[0] ?? '';
+  } finally {
+    socket.destroy();
+  }
 }
 
-/** Whether a new connection is shown the certificate of this name. */
-async function shows(url: string, name: string): Promise<boolean> {
-  const socket = connect({
-    port: Number(new URL(url).port),
-    host: '127.0.0.1',
-    rejectUnauthorized: false,
-  });
-  await once(socket, 'secureConnect');
-  const { raw } = socket.getPeerCertificate();
-  socket.destroy();
-  return raw.equals(new X509Certificate(readFileSync(join(made, `${name}.crt`))).raw);
-}
+const ok = 'HTTP/1.1 200 OK';
+/** Whether a new connection is shown this certificate. */
+const shows = async (server: StartedServer, pair: typeof one): Promise<void> =>
+  assert.equal(await answerTo(server, '/healthz', pair), ok);
 
 describe('HTTPS', { concurrency: 4 }, () => {
   test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await startServer(
-      t,
-      [...tlsFlags('one.crt', 'one.key'), '--storage', 'memory:'],
-      {
-        cwd: folder(t),
-      },
-    );
+    const server = await new WorkingFolder(t, files).start(`${pairOne} --storage memory:`);
     assert.match(server.url, /^https:/);
-    assert.equal(await statusOf(`${server.url}/v1/pets`), 200);
+    assert.equal(await answerTo(server, '/v1/pets'), ok);
     assert.equal((await server.end()).code, 0);
   });
 
   test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t, files);
     const env = {
-      PETSTORE_TLS_CERT: join(made, 'one.crt'),
-      PETSTORE_TLS_KEY: join(made, 'one.key'),
+      PETSTORE_TLS_CERT: here.at('one.crt'),
+      PETSTORE_TLS_KEY: here.at('one.key'),
       PETSTORE_STORAGE: 'memory:',
     };
-    const server = await startServer(t, ['--dev'], { cwd, env });
-    assert.equal(await statusOf(`${server.url}/healthz`), 200);
+    const server = await here.start('--dev', env);
+    await shows(server, one);
     const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
-    const { code, stdout } = await new StartedProcess('sh', ['-c', line], { cwd }).ended;
+    const { code, stdout } = await here.shell(line).ended;
     assert.equal(code, 0);
     assert.match(stdout, /^\{"id":1,/);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why', async (t) => {
-    const cwd = folder(t);
-    const put = (cert: string, key: string): void => {
-      copyFileSync(join(made, cert), join(cwd, 'cert.pem'));
-      copyFileSync(join(made, key), join(cwd, 'key.pem'));
-    };
-    put('one.crt', 'one.key');
-    const server = await startServer(
-      t,
-      ['--tls-cert', 'cert.pem', '--tls-key', 'key.pem', '--storage', 'memory:'],
-      { cwd },
-    );
-    const shown = (name: string): Promise<boolean> => shows(server.url, name);
-    assert.ok(await shown('one'));
-    put('two.crt', 'one.key');
-    server.child.kill('SIGHUP');
+    const here = new WorkingFolder(t, { 'cert.pem': one.cert, 'key.pem': one.key });
+    const server = await here.start(replaced);
+    await shows(server, one);
+    here.write('cert.pem', two.cert);
+    server.signal('SIGHUP');
     const warning = await server.said('TLS files not read again: the last good pair stays');
     assert.equal(warning['level'], 'warn');
     assert.match(
       String(warning['error']),
       /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
     );
-    assert.ok(await shown('one'));
-    put('two.crt', 'two.key');
-    server.child.kill('SIGHUP');
+    await shows(server, one);
+    here.write('key.pem', two.key);
+    server.signal('SIGHUP');
     await server.said('TLS files read again');
-    assert.ok(await shown('two'));
+    await shows(server, two);
     assert.equal((await server.end()).code, 0);
   });
 
   test('SIGHUP while a plugin still opens: the new pair is served', async (t) => {
-    const cwd = folder(t);
-    const put = (name: string): void => {
-      copyFileSync(join(made, `${name}.crt`), join(cwd, 'cert.pem'));
-      copyFileSync(join(made, `${name}.key`), join(cwd, 'key.pem'));
-    };
-    put('one');
-    writeFileSync(
-      join(cwd, 'slow.mjs'),
-      `import { existsSync } from 'node:fs';
+    const slow = `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
       export default async ({ log }) => {
         await wait(0);
         log('info', 'the plugin opens');
         while (!existsSync('go')) await wait(10);
-      };`,
-    );
-    const args = [
-      '--tls-cert',
-      'cert.pem',
-      '--tls-key',
-      'key.pem',
-      '--storage',
-      'memory:',
-      '--plugin',
-      './slow.mjs',
-    ];
-    const server = new StartedServer(process.execPath, [serverFile, ...args, '--port', '0'], {
-      cwd,
-      env: { PETSTORE_API_KEYS: apiKey },
-    });
-    atEnd(t, () => server.end('SIGKILL'));
+      };`;
+    const first = { 'cert.pem': one.cert, 'key.pem': one.key, 'slow.mjs': slow };
+    const here = new WorkingFolder(t, first);
+    const server = here.begin(`${replaced} --plugin ./slow.mjs`);
     await server.said('the plugin opens');
-    put('two');
-    server.child.kill('SIGHUP');
+    here.write('cert.pem', two.cert);
+    here.write('key.pem', two.key);
+    server.signal('SIGHUP');
     await server.said('TLS files read again');
-    writeFileSync(join(cwd, 'go'), '');
-    const { url } = await server.said('listening');
-    assert.ok(await shows(String(url), 'two'));
+    here.write('go', '');
+    await server.said('listening');
+    await shows(server, two);
     assert.equal((await server.end()).code, 0);
   });
 
-  const bad = (t: TestContext): string => {
-    const path = join(folder(t), 'bad.pem');
-    writeFileSync(path, 'no PEM at all');
-    return path;
-  };
-  const refusals: readonly (readonly [string, (t: TestContext) => readonly string[], RegExp])[] = [
+  const half = /give both --tls-cert FILE and --tls-key FILE/;
+  const unserved = /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/;
+  testRefusals(
     [
-      'a certificate without a key',
-      () => tlsFlags('one.crt', 'one.key').slice(0, 2),
-      /give both --tls-cert FILE and --tls-key FILE/,
+      ['a certificate without a key', '--tls-cert one.crt', half],
+      ['a key without a certificate', '--tls-key one.key', half],
+      [
+        'a certificate that is not there',
+        '--tls-cert none.crt --tls-key one.key',
+        /^--tls-cert cannot be read .*none\.crt/,
+      ],
+      [
+        'a key that is not there',
+        '--tls-cert one.crt --tls-key none.key',
+        /^--tls-key cannot be read .*none\.key/,
+      ],
+      ['a certificate that is none', '--tls-cert bad.pem --tls-key one.key', unserved],
+      ['a key that is none', '--tls-cert one.crt --tls-key bad.pem', unserved],
+      ['an empty certificate', '--tls-cert /dev/null --tls-key one.key', unserved],
+      ['the key of another certificate', '--tls-cert one.crt --tls-key two.key', unserved],
     ],
-    [
-      'a key without a certificate',
-      () => tlsFlags('one.crt', 'one.key').slice(2),
-      /give both --tls-cert FILE and --tls-key FILE/,
-    ],
-    [
-      'a certificate that is not there',
-      () => tlsFlags('none.crt', 'one.key'),
-      /^--tls-cert cannot be read .*none\.crt/,
-    ],
-    [
-      'a key that is not there',
-      () => tlsFlags('one.crt', 'none.key'),
-      /^--tls-key cannot be read .*none\.key/,
-    ],
-    [
-      'a certificate that is none',
-      (t) => ['--tls-cert', bad(t), ...tlsFlags('one.crt', 'one.key').slice(2)],
-      /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/,
-    ],
-    [
-      'a key that is none',
-      (t) => [...tlsFlags('one.crt', 'one.key').slice(0, 2), '--tls-key', bad(t)],
-      /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/,
-    ],
-    [
-      'an empty certificate',
-      () => ['--tls-cert', '/dev/null', ...tlsFlags('one.crt', 'one.key').slice(2)],
-      /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/,
-    ],
-    [
-      'the key of another certificate',
-      () => tlsFlags('one.crt', 'two.key'),
-      /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/,
-    ],
-  ];
-  for (const [what, flags, line] of refusals) {
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const cwd = folder(t);
-      assertRefused(
-        await command(flags(t), { cwd, env: { PORT: '0', PETSTORE_API_KEYS: apiKey } }),
-        2,
-        line,
-      );
-      assert.deepEqual(readdirSync(cwd), []);
-    });
-  }
+    { ...files, 'bad.pem': 'no PEM at all' },
+  );
 });

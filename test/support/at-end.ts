@@ -34,3 +34,23 @@ export function atEnd(t: Ending, end: () => unknown): void {
     if (failures.length > 0) throw failures[0];
   });
 }
+
+/** What a test's context is to work outside of a test: it ends what was begun for it when told to. */
+export class Stretch implements Ending {
+  readonly #ends: (() => Promise<void>)[] = [];
+
+  after(end: () => Promise<void>): void {
+    this.#ends.push(end);
+  }
+
+  /** A stretch within this one, which ends with it at the latest. */
+  within(): Stretch {
+    const own = new Stretch();
+    atEnd(this, () => own.end());
+    return own;
+  }
+
+  async end(): Promise<void> {
+    for (const end of this.#ends.splice(0)) await end();
+  }
+}

@@ -6,7 +6,7 @@ import { mock } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 /** What a command line begins with; the environment is all that it has beside PATH. */
-export interface CommandLine {
+export interface CommandMessage {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<NodeJS.ProcessEnv>;
@@ -39,7 +39,7 @@ const exit = process.exit.bind(process);
 const ownEvents = ['SIGHUP', 'SIGINT', 'SIGTERM', 'uncaughtException'];
 
 process.once('disconnect', () => exit(0));
-process.on('message', (line: CommandLine) => {
+process.on('message', (line: CommandMessage) => {
   run(line).then(
     (end) => process.send?.(end),
     (error: unknown) => {
@@ -49,7 +49,7 @@ process.on('message', (line: CommandLine) => {
   );
 });
 
-async function run({ args, cwd, env }: CommandLine): Promise<CommandEnd> {
+async function run({ args, cwd, env }: CommandMessage): Promise<CommandEnd> {
   process.chdir(cwd);
   // The program reads its name as it is loaded.
   process.argv = [node, server, ...args];

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import type { CommandEnd, CommandLine } from './command-lines.js';
+import type { CommandEnd, CommandMessage } from './command-lines.js';
 import { type Ended, extension, extensionArgs, type RunOptions } from './process.js';
 
 let shared: ChildProcess | undefined;
@@ -30,7 +30,7 @@ export function command(args: readonly string[], { cwd, env = {} }: RunOptions):
   return ended;
 }
 
-async function runNext(line: CommandLine): Promise<Ended> {
+async function runNext(line: CommandMessage): Promise<Ended> {
   shared ??= start();
   const child = shared;
   const end = await new Promise<CommandEnd>((resolve, reject) => {

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { atEnd } from './at-end.js';
+import { atEnd, type Ending } from './at-end.js';
 import { until } from './waiting.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -25,7 +25,7 @@ export const extensionArgs: readonly string[] =
 export const apiKey = 'test-key';
 
 /** An empty folder that is gone behind the test. */
-export function folder(t: TestContext): string {
+export function folder(t: Ending): string {
   const path = mkdtempSync(join(tmpdir(), 'petstore-'));
   atEnd(t, () => rmSync(path, { recursive: true, force: true }));
   return path;
@@ -236,6 +236,14 @@ export function assertRefused(ended: Ended, code: number, line: RegExp): void {
   assert.equal(ended.code, code, ended.stderr);
   assert.match(ended.stderr, /^[^\n]+\n$/);
   assert.match(ended.stderr, line);
+}
+
+/** A port of 127.0.0.1 on which somebody listens until the test ends. */
+export async function takenPort(t: TestContext): Promise<number> {
+  const taken = createServer().listen(0, '127.0.0.1');
+  atEnd(t, () => taken.close());
+  await once(taken, 'listening');
+  return Object(taken.address()).port;
 }
 
 /**

@@ -2,10 +2,13 @@
  * Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no
  * server's inside.
  */
+import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import { assertError, Client as BareClient } from '../support/client.js';
-import { hold, Violation, type Share } from './row.js';
-import { requestBytes } from './wire.js';
+import { atEnd } from '../support/at-end.js';
+import { assertError, Client } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
+import { until } from '../support/waiting.js';
+import type { Share } from './row.js';
 import { reasonOf } from '../../dist/index.js';
 
 /** Times of C44. */
@@ -26,70 +29,60 @@ export interface Kind {
    * C55, and end sooner.
    */
   readonly most?: number;
-  /** How long C44 leaves it in peace, in milliseconds. */
-  readonly keptMs: number;
-  /** When C44 has it gone, in milliseconds. */
+  /** When C44 has it gone, and no sooner, in milliseconds. */
   readonly goneMs: number;
+  /** By how much later it may go. */
+  readonly laterMs?: number;
   /**
    * What it does once connected; resolves when it did all that it ever will, which may be never.
    */
-  readonly act: (client: BareClient) => Promise<void> | void;
+  readonly act: (client: Client) => unknown;
   /** What it is told before the end. */
   readonly told?: readonly [status: number, code: string];
 }
 
-const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
-const largePage = requestBytes('GET', '/v1/pets?limit=100');
-const late = [408, 'request_timeout'] as const;
+const half = bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
+const largePage = bytesOf('GET', '/v1/pets?limit=100');
+const smallPage = bytesOf('GET', '/v1/pets?limit=1');
+const late = { told: [408, 'request_timeout'] } as const;
 
 /**
  * All kinds. One page of the server that they meet must be more than the buffers of a socket hold.
  */
 export const allKinds: readonly Kind[] = [
-  { name: 'silent', part: 20, keptMs: headMs, goneMs: 11_000, act: () => undefined },
+  { name: 'silent', part: 20, goneMs: headMs, laterMs: 1_000, act: () => undefined },
   {
     name: 'slow heads',
     part: 25,
-    keptMs: headMs,
     goneMs: headMs,
-    told: late,
+    ...late,
     act: (client) => trickle(client, 'GET /v1/pets HTTP/1.1\r\nX: '),
   },
   {
     name: 'half heads',
     part: 5,
-    keptMs: headMs,
     goneMs: headMs,
-    told: late,
-    act: (client) => void client.send(half.slice(0, 30)),
+    ...late,
+    act: (client) => client.send(half.slice(0, 30)),
   },
   {
     name: 'slow bodies',
     part: 20,
-    keptMs: requestMs,
     goneMs: requestMs,
-    told: late,
+    ...late,
     act: (client) => trickle(client, half),
   },
   {
     name: 'half-closes',
     part: 10,
-    keptMs: 0,
     goneMs: 0,
     told: [400, 'bad_request'],
-    act: (client) => void client.send(`${half}{"name"`).half(),
+    act: (client) => client.send(`${half}{"name"`).half(),
   },
-  {
-    name: 'silent half-closes',
-    part: 5,
-    keptMs: 0,
-    goneMs: 0,
-    act: (client) => void client.half(),
-  },
+  { name: 'silent half-closes', part: 5, goneMs: 0, act: (client) => client.half() },
   {
     name: 'resets in mid-body',
     part: 10,
-    keptMs: 0,
     goneMs: 0,
     act: async (client) => {
       client.send(`${half}{"name"`);
@@ -98,65 +91,45 @@ export const allKinds: readonly Kind[] = [
     },
   },
   {
+    // What stops can't see how early it was dropped, as the kernel still hands over what it holds.
     name: 'readers that stop (seen once they read again)',
     part: 2,
     most: 6,
-    keptMs: unreadMs,
     goneMs: unreadMs,
-    act: stopReading,
+    act: (client) => pauseFor(client, unreadMs + 1_000),
   },
   {
+    // One that reads while there is time gets all of its answer, and the next.
     name: 'readers that go on',
     part: 1,
     most: 3,
-    keptMs: justInTimeMs,
     goneMs: justInTimeMs,
-    act: readOnInTime,
+    act: async (client) => {
+      await pauseFor(client, justInTimeMs);
+      assert.equal((await client.answer()).status, 200);
+      assert.equal((await client.send(smallPage).answer()).status, 200);
+      client.half();
+    },
   },
   {
     name: 'idle',
     part: 5,
-    keptMs: idleMs,
     goneMs: idleMs,
-    act: async (client) => {
-      client.send(requestBytes('GET', '/v1/pets?limit=1'));
-      hold((await client.answer()).status === 200, 'an idle one is not answered first');
-    },
+    act: async (client) => assert.equal((await client.send(smallPage).answer()).status, 200),
   },
 ];
 
 /** A byte now and then, for as long as anyone listens. */
-async function trickle(client: BareClient, start: string): Promise<void> {
+async function trickle(client: Client, start: string): Promise<void> {
   for (client.send(start); !client.hasEnded; client.send('x')) await wait(700);
 }
 
-/**
- * Asks for more than the kernel takes in, and reads none of it until the server must have let go:
- * then it ends too early.
- */
-async function stopReading(client: BareClient): Promise<void> {
+/** Asks for more than the kernel takes in, and reads none of it for a time. */
+async function pauseFor(client: Client, ms: number): Promise<void> {
   client.pause();
   client.send(largePage);
-  await wait(unreadMs + 1_000);
+  await wait(ms);
   client.resume();
-}
-
-/**
- * As one that stops, but reads while there is time: then it gets all of its answer, and the next.
- * What stops can't see how early it was dropped, as the kernel still hands over what it holds.
- */
-async function readOnInTime(client: BareClient): Promise<void> {
-  client.pause();
-  client.send(largePage);
-  await wait(justInTimeMs);
-  client.resume();
-  hold((await client.answer()).status === 200, 'a page is not answered 200');
-  client.send(requestBytes('GET', '/v1/pets?limit=1'));
-  hold(
-    (await client.answer()).status === 200,
-    'behind a page that is read late nothing more is answered',
-  );
-  client.half();
 }
 
 /** Lets one at a server; answers after how many milliseconds the server let go of it. */
@@ -167,22 +140,19 @@ export async function attack(
 ): Promise<number> {
   // Not all in one moment.
   await wait(share.random.below(1_000));
-  const client = await BareClient.connect(port);
-  share.onEnd(() => client.destroy());
+  const client = await Client.connect(port);
+  atEnd(share, () => client.destroy());
   const since = performance.now();
   try {
     const acting = Promise.resolve(act(client));
     acting.catch(() => undefined);
     if (told !== undefined) assertError(await client.answer('POST', goneMs + 60_000), ...told);
-    while (!client.hasEnded) {
-      await wait(20);
-      if (performance.now() - since > goneMs + 60_000) throw new Violation('never ended');
-    }
+    await until('its end', () => client.hasEnded, goneMs + 60_000);
     const goneBehindMs = performance.now() - since;
     await acting;
     return goneBehindMs;
   } catch (error) {
-    throw new Violation(`${name}: ${reasonOf(error)}`);
+    assert.fail(`${name}: ${reasonOf(error)}`);
   } finally {
     client.destroy();
   }

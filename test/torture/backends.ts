@@ -1,27 +1,34 @@
 /**
- * The storages that the model test runs on, behind one face: opened, ended, killed, cut off, and
- * let fail.
+ * The storages that stories are played on, behind one face: opened, ended, killed, cut off, and let
+ * fail. That of a file is held to the states of F5 and F6 by what its disk did.
  */
+import assert from 'node:assert/strict';
 import { fileStorage } from '../../dist/file/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
 import { clock } from '../support/disk.js';
 import { Machine } from './machine.js';
-import type { Process } from './process.js';
+import type { CallName, Fault } from './process-disk.js';
 import type { Random } from './random.js';
-import { hold, inTime } from './row.js';
-import type { PetStorage } from '../../dist/index.js';
+import { inTime } from './row.js';
+import { PetstoreError, type PetStorage } from '../../dist/index.js';
 
-const path = '/data/pets.jsonl';
+export const filePath = '/data/deep/pets.jsonl';
 const hangMs = 10_000;
+
+/** A call of the disk and what happened to it. */
+interface Call {
+  readonly name: CallName;
+  readonly fault: Fault;
+}
 
 /** A storage and the machine that it lives on. */
 export interface Backend {
   readonly name: string;
   readonly storage: PetStorage;
-  /** Whether an add may be refused: something failed since it was opened. */
-  readonly isTroubled: boolean;
   /** Closes and opens again. */
   restart(): Promise<void>;
+  /** An add has just been acknowledged or refused: holds whether that may be, and what it leads to. */
+  holdAdd(isAdded: boolean): Promise<void>;
   /**
    * Ends the process before its call `calls` from now, and resolves then; what waits for it waits
    * forever.
@@ -35,7 +42,6 @@ export interface Backend {
 
 export class MemoryBackend implements Backend {
   readonly name = 'memory';
-  readonly isTroubled = false;
   storage = memoryStorage();
 
   async restart(): Promise<void> {
@@ -43,12 +49,16 @@ export class MemoryBackend implements Backend {
     this.storage = memoryStorage();
   }
 
+  async holdAdd(isAdded: boolean): Promise<void> {
+    assert.ok(isAdded, 'memory refuses an add');
+  }
+
   killAfter(): Promise<void> {
     return new Promise(() => undefined);
   }
 
-  async revive(): Promise<void> {
-    await this.restart();
+  revive(): Promise<void> {
+    return this.restart();
   }
 
   failAfter(): void {}
@@ -56,50 +66,110 @@ export class MemoryBackend implements Backend {
 
 export class FileBackend implements Backend {
   readonly name = 'file';
+  /** What happens to a call, counted from 1 in each process. */
+  fault: (call: CallName, number: number) => Fault;
   readonly #random: Random;
   #machine: Machine;
-  #process: Process;
+  #process;
   #storage: PetStorage | undefined;
+  /** What became of it by the calls that failed. */
+  #state: 'sound' | 'full' | 'broken' = 'sound';
+  /** The calls of this step, and the file before them. */
+  #calls: Call[] = [];
+  #file: Buffer | undefined;
+  /**
+   * Whether memory holds what the disk never took, because a sync failed and was not undone: while
+   * opening nothing is, as what stands there may have been acknowledged.
+   */
+  #isStale = false;
   #killAt = Infinity;
   #killed: () => void = () => undefined;
   #failAt = Infinity;
-  #errno = '';
-  #failed = false;
-  /**
-   * Whether memory holds what the disk never took, because a sync failed and was not undone yet.
-   */
-  #isStale = false;
 
-  private constructor(random: Random) {
+  constructor(random: Random, machine = new Machine()) {
     this.#random = random;
-    this.#machine = new Machine();
-    this.#process = this.#machine.process();
-  }
-
-  static async open(random: Random): Promise<FileBackend> {
-    const backend = new FileBackend(random);
-    await backend.#open();
-    return backend;
+    this.#machine = machine;
+    this.#process = machine.process();
+    this.fault = () => undefined;
   }
 
   get storage(): PetStorage {
-    if (this.#storage === undefined) throw new Error('not open');
-    return this.#storage;
+    return this.#storage ?? assert.fail('not open');
   }
 
-  get isTroubled(): boolean {
-    return this.#failed;
+  /** How many calls this process has made. */
+  get calls(): number {
+    return this.#process.calls;
   }
 
-  async restart(): Promise<void> {
+  /**
+   * Whether it opens; it may refuse only for a call that failed, and then lets go of everything.
+   */
+  async open(): Promise<boolean> {
+    const left = this.#failAt - this.#process.calls;
+    this.#failAt = left > 0 ? left : Infinity;
+    this.#killAt = Infinity;
+    this.#state = 'sound';
+    this.#isStale = false;
+    this.#process = this.#machine.process();
+    this.#process.fault = (name, number) => this.#meet(name, number);
+    this.#calls = [];
+    try {
+      const opening = fileStorage(filePath, { disk: this.#process.disk, clock });
+      this.#storage = await inTime(opening, hangMs, 'opening');
+    } catch (error) {
+      const isUnusable = error instanceof PetstoreError && error.code === 'storage_unusable';
+      assert.ok(isUnusable, `opening rejects with ${String(error)}`);
+      assert.ok(!error.message.includes('\n'), `a refusal of several lines: ${error.message}`);
+      assert.notDeepEqual(this.#failed(), [], `refused though no call failed: ${error.message}`);
+      assert.equal(this.#process.open, 0, 'a refused start keeps a descriptor');
+      return false;
+    }
+    assert.deepEqual(this.#failed(), [], 'opens though a call failed');
+    await this.#holdReady();
+    return true;
+  }
+
+  /** Lets go of everything; only a close that fails may be told of. */
+  async close(): Promise<void> {
+    this.#calls = [];
     const outcome = await inTime(
       this.storage.close().then(() => 'closed', String),
       hangMs,
       'closing',
     );
-    hold(outcome === 'closed' || this.#failed, `closing rejects with ${outcome}`);
-    hold(this.#process.open === 0, 'a closed storage keeps a descriptor');
-    await this.#open();
+    assert.ok(
+      outcome === 'closed' || this.#failed().some(({ name }) => name === 'close'),
+      `closing rejects with ${outcome}`,
+    );
+    assert.equal(this.#process.open, 0, 'a closed storage keeps a descriptor');
+  }
+
+  async restart(): Promise<void> {
+    await this.close();
+    await this.#openAtLast();
+  }
+
+  async holdAdd(isAdded: boolean): Promise<void> {
+    const [first, ...more] = this.#failed();
+    if (isAdded) {
+      assert.notEqual(this.#state, 'broken', 'a broken storage adds');
+      assert.equal(first, undefined, 'added though a call failed');
+      this.#state = 'sound';
+    } else if (this.#state === 'broken') {
+      const touches = this.#calls.filter(({ name }) => /^(write|datasync|truncate)$/.test(name));
+      assert.deepEqual(touches, [], 'a broken storage touches its file');
+    } else {
+      assert.ok(first !== undefined, 'refused though no call failed');
+      const isFull = first.name === 'write' && /^(ENOSPC|EDQUOT)$/.test(String(first.fault));
+      this.#state = isFull && more.length === 0 ? 'full' : 'broken';
+      if (this.#state === 'full')
+        assert.ok(
+          this.#machine.file(filePath)?.equals(this.#file ?? Buffer.alloc(0)),
+          'a full disk is not undone to the last commit',
+        );
+    }
+    await this.#holdReady();
   }
 
   killAfter(calls: number): Promise<void> {
@@ -112,47 +182,59 @@ export class FileBackend implements Backend {
     // A kill between a failed sync and its undoing is three faults at once: there the disk is
     // mounted anew.
     if (powerCut || this.#isStale) this.#machine = this.#machine.cutPower(this.#random);
-    await this.#open();
+    await this.#openAtLast();
   }
 
   failAfter(calls: number, errno: string): void {
     this.#failAt = this.#process.calls + calls;
-    this.#errno = errno;
+    this.fault = (_call, number) => (number === this.#failAt ? errno : undefined);
   }
 
   /**
-   * Opens; where the call that fails is one of opening, the operator mounts the disk anew and
-   * starts again.
+   * What a kill now leaves, and some power cuts; a file system that neither syncs nor undoes serves
+   * again only once it is mounted anew, without its memory.
    */
-  async #open(): Promise<void> {
-    const left = this.#failAt - this.#process.calls;
-    this.#process = this.#machine.process();
-    this.#killAt = Infinity;
-    this.#failAt = left > 0 ? left : Infinity;
-    this.#failed = false;
-    this.#isStale = false;
-    this.#process.fault = (call, number) => {
-      if (number >= this.#killAt) {
-        this.#process.kill();
-        this.#killed();
-        return undefined;
-      }
-      if (call === 'truncate') this.#isStale = false;
-      if (number !== this.#failAt) return undefined;
-      this.#failed = true;
-      if (call === 'datasync') this.#isStale = true;
-      return this.#errno;
-    };
-    try {
-      this.#storage = await inTime(
-        fileStorage(path, { disk: this.#process.disk, clock }),
-        hangMs,
-        'opening',
-      );
-    } catch (error) {
-      hold(this.#failed, `opening rejects with ${String(error)}`);
-      this.#machine = this.#machine.cutPower(this.#random);
-      await this.#open();
+  remains(): readonly Machine[] {
+    this.#process.kill();
+    const cuts = Array.from({ length: 3 }, () => this.#machine.cutPower(this.#random));
+    return this.#isStale ? cuts : [this.#machine.clone(), ...cuts];
+  }
+
+  /** Where a start refuses, the operator mounts the disk anew and starts again. */
+  async #openAtLast(): Promise<void> {
+    while (!(await this.open())) this.#machine = this.#machine.cutPower(this.#random);
+  }
+
+  #meet(name: CallName, number: number): Fault {
+    if (number >= this.#killAt) {
+      this.#process.kill();
+      this.#killed();
+      return undefined;
     }
+    const fault = this.fault(name, number);
+    if (name === 'truncate') this.#isStale = typeof fault === 'string';
+    if (name === 'datasync' && typeof fault === 'string') this.#isStale = true;
+    this.#calls.push({ name, fault });
+    return fault;
+  }
+
+  /** A write that takes nothing is a failure too. */
+  #failed(): readonly Call[] {
+    return this.#calls.filter(
+      ({ name, fault }) => typeof fault === 'string' || (name === 'write' && fault === 0),
+    );
+  }
+
+  /** Readiness tells the state; it may look at the file, and what it cannot see it does not trust. */
+  async #holdReady(): Promise<void> {
+    this.#calls = [];
+    const isReady = await Promise.resolve(this.storage.ready?.()).then(
+      () => true,
+      () => false,
+    );
+    if (this.#state === 'sound' && this.#failed().length > 0) this.#state = 'broken';
+    assert.equal(isReady, this.#state === 'sound', `ready is ${isReady} while ${this.#state}`);
+    this.#calls = [];
+    this.#file = this.#machine.file(filePath);
   }
 }

@@ -2,11 +2,13 @@
  * R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a
  * torn tail aside; never an animal without its record.
  */
+import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import { commitOf } from '../storage/commit-line.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
-import { hold, number, type Row } from './row.js';
+import { number, type Row } from './row.js';
 import { PetstoreError } from '../../dist/index.js';
 
 const path = '/pets.jsonl';
@@ -29,141 +31,121 @@ export const damage: Row = {
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
     const tallies = [
-      ['cuts', await tallyOf(small, cuts(small))],
-      ['bits', await tallyOf(page, flips(page))],
-      ['zeroed 512 bytes', await tallyOf(big, zeros(big, 512))],
-      ['zeroed blocks', await tallyOf(big, zeros(big, blockBytes))],
-      ['lines', await tallyOf(small, lines(small))],
-    ] as const;
-    return `0 silent changes: ${tallies.map(([what, tally]) => `${what} ${words(tally)}`).join('; ')}`;
+      await tallyOf('cuts', small, cuts(small)),
+      await tallyOf('bits', page, flips(page)),
+      await tallyOf('zeroed 512 bytes', big, zeros(big, 512)),
+      await tallyOf('zeroed blocks', big, zeros(big, blockBytes)),
+      await tallyOf('lines', small, lines(small)),
+    ];
+    return `0 silent changes: ${tallies.join('; ')}`;
   },
 };
 
-interface Damage {
-  readonly what: string;
-  readonly bytes: Buffer;
-}
+/** What was done to a file, and its bytes behind that. */
+type Damage = readonly [what: string, bytes: Buffer];
 
 function* cuts({ bytes }: Made): Generator<Damage> {
   for (let size = 0; size <= bytes.length; size++)
-    yield { what: `cut at ${size}`, bytes: bytes.subarray(0, size) };
+    yield [`cut at ${size}`, bytes.subarray(0, size)];
 }
 
 function* flips({ bytes }: Made): Generator<Damage> {
   for (let bit = 0; bit < 8 * bytes.length; bit++) {
     const flipped = Buffer.from(bytes);
     flipped.writeUInt8(flipped.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-    yield { what: `bit ${bit & 7} of byte ${bit >> 3}`, bytes: flipped };
+    yield [`bit ${bit & 7} of byte ${bit >> 3}`, flipped];
   }
 }
 
 function* zeros({ bytes }: Made, size: number): Generator<Damage> {
-  for (let from = 0; from < bytes.length; from += size) {
-    yield {
-      what: `${size} zeros from ${from}`,
-      bytes: Buffer.from(bytes).fill(0, from, Math.min(from + size, bytes.length)),
-    };
-  }
+  for (let from = 0; from < bytes.length; from += size)
+    yield [
+      `${size} zeros from ${from}`,
+      Buffer.from(bytes).fill(0, from, Math.min(from + size, bytes.length)),
+    ];
 }
 
 function* lines({ bytes }: Made): Generator<Damage> {
   const all = bytes.toString('latin1').split(/(?<=\n)/);
-  const of = (what: string, changed: readonly string[]): Damage => ({
-    what,
-    bytes: Buffer.from(changed.join(''), 'latin1'),
-  });
-  for (const [index, line] of all.entries()) {
-    const [before, behind] = [all.slice(0, index), all.slice(index + 1)];
-    yield of(`line ${index + 1} removed`, [...before, ...behind]);
-    yield of(`line ${index + 1} doubled`, [...before, line, line, ...behind]);
-    for (const [other, theirs] of behind.entries()) {
-      const swapped = [...behind];
-      swapped[other] = line;
-      yield of(`lines ${index + 1} and ${index + 2 + other} swapped`, [
-        ...before,
-        theirs,
-        ...swapped,
-      ]);
+  /** The lines with some of them in place of as many as `many` from an index on. */
+  const spliced = (at: number, many: number, ...some: readonly string[]): Buffer =>
+    Buffer.from(all.toSpliced(at, many, ...some).join(''), 'latin1');
+  for (const [at, line] of all.entries()) {
+    yield [`line ${at + 1} removed`, spliced(at, 1)];
+    yield [`line ${at + 1} doubled`, spliced(at, 0, line)];
+    for (let other = at + 1; other < all.length; other++) {
+      const between = all.slice(at + 1, other);
+      const swapped = spliced(at, other - at + 1, all[other] ?? '', ...between, line);
+      yield [`lines ${at + 1} and ${other + 1} swapped`, swapped];
     }
   }
 }
 
 /** A file of exactly 4 KiB. */
 function pageOf4096(): Made {
-  const sizes = Array.from({ length: 20 }, () => 2);
   const paddedBy = (bytes: number): Made =>
     made(
-      sizes,
+      Array.from({ length: 20 }, () => 2),
       (id) => (id === 39 ? 'x'.repeat(bytes) : `pet ${id}`),
       (id) => id % 10 === 0,
     );
   return paddedBy(4096 - paddedBy(0).bytes.length);
 }
 
-interface Tally {
-  exact: number;
-  refused: number;
-  /**
-   * By its bytes a write that a crash cut short: animals that were whole behind the damage are set
-   * aside (F2).
-   */
-  torn: number;
+/**
+ * Starts from each damaged file, and again from what the first start left. Answers how many were
+ * served exactly, how many refused, and how many taken by their bytes for a write that a crash cut
+ * short: there animals that were whole behind the damage are set aside (F2).
+ */
+async function tallyOf(name: string, whole: Made, damages: Iterable<Damage>): Promise<string> {
+  const tally = { exact: 0, refused: 0, torn: 0 };
+  for (const [what, bytes] of damages) tally[await outcomeOf(what, whole, bytes)]++;
+  const { exact, refused, torn } = tally;
+  return `${name} ${number(exact + refused + torn)} (${number(exact)} exact, ${number(refused)} refused, ${number(torn)} torn)`;
 }
 
-/** Starts from each damaged file, and again from what the first start left. */
-async function tallyOf(whole: Made, damages: Iterable<Damage>): Promise<Tally> {
-  const tally: Tally = { exact: 0, refused: 0, torn: 0 };
-  for (const { what, bytes } of damages) {
-    const machine = new Machine({ [path]: bytes });
-    const { disk } = machine.process();
-    let texts: readonly string[];
-    try {
-      texts = await startTexts(disk, path);
-    } catch (error) {
-      hold(
-        error instanceof PetstoreError && error.code === 'storage_damaged',
-        `${what}: ${String(error)}`,
-      );
-      hold(
-        machine.file(path)?.equals(bytes) === true && machine.paths.length === 1,
-        `${what}: refused, but changed`,
-      );
-      hold(!isPrefix(bytes, whole.bytes), `${what}: refused, though a crash leaves just this`);
-      tally.refused++;
-      continue;
-    }
+async function outcomeOf(
+  what: string,
+  whole: Made,
+  bytes: Buffer,
+): Promise<'exact' | 'refused' | 'torn'> {
+  const hold = (condition: boolean, problem: string): void =>
+    assert.ok(condition, `${what}: ${problem}`);
+  const machine = new Machine({ [path]: bytes });
+  const { disk } = machine.process();
+  const texts = await startTexts(disk, path).catch((error: unknown) => {
+    hold(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
+    return undefined;
+  });
+  if (texts === undefined) {
     hold(
-      same(await startTexts(disk, path), texts),
-      `${what}: the second start serves something else`,
+      machine.file(path)?.equals(bytes) === true && machine.paths.length === 1,
+      'refused, but changed',
     );
-    hold(setAside(machine, bytes), `${what}: bytes are gone that no copy holds`);
-    if (same(texts, whole.texts)) tally.exact++;
-    else {
-      hold(
-        same(texts, whole.texts.slice(0, texts.length)),
-        `${what}: served are animals that were never stored`,
-      );
-      hold(
-        texts.length >= wholeBefore(whole, bytes),
-        `${what}: an animal before the damage is lost`,
-      );
-      hold(
-        isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes),
-        `${what}: an acknowledged animal is dropped in silence`,
-      );
-      tally.torn++;
-    }
+    hold(!isPrefix(bytes, whole.bytes), 'refused, though a crash leaves just this');
+    return 'refused';
   }
-  return tally;
+  const again = await startTexts(disk, path);
+  hold(isDeepStrictEqual(again, texts), 'the second start serves something else');
+  hold(isSetAside(machine, bytes), 'bytes are gone that no copy holds');
+  const stored = whole.texts.slice(0, texts.length);
+  hold(isDeepStrictEqual(texts, stored), 'served are animals that were never stored');
+  if (texts.length === whole.texts.length) return 'exact';
+  hold(texts.length >= wholeBefore(whole, bytes), 'an animal before the damage is lost');
+  hold(
+    isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes),
+    'an acknowledged animal is dropped in silence',
+  );
+  return 'torn';
 }
 
 /** Whether what the start cut off stands in the copy beside the file, byte for byte. */
-function setAside(machine: Machine, before: Buffer): boolean {
+function isSetAside(machine: Machine, before: Buffer): boolean {
   const after = machine.file(path) ?? Buffer.alloc(0);
   const copies = machine.paths
     .filter((name) => name !== path)
     .map((name) => machine.file(name) ?? Buffer.alloc(0));
-  const kept = before.length - copies.reduce((sum, copy) => sum + copy.length, 0);
+  const kept = before.length - Buffer.concat(copies).length;
   return copies.length <= 1 && Buffer.concat([after.subarray(0, kept), ...copies]).equals(before);
 }
 
@@ -181,28 +163,19 @@ function wholeBefore(whole: Made, bytes: Buffer): number {
  * disk, which reads as zeros, before it.
  */
 function isUnfinished({ bytes: whole, lastFrom }: Made, bytes: Buffer): boolean {
-  if (!bytes.subarray(0, lastFrom).equals(whole.subarray(0, lastFrom))) return false;
-  const rest = bytes.subarray(lastFrom);
-  const text = rest.toString('latin1');
+  if (!isPrefix(whole.subarray(0, lastFrom), bytes)) return false;
+  const text = bytes.toString('latin1', lastFrom);
   if (!/\{"commit":\{"from":[0-9]+,"crc32":"[0-9a-f]{8}"\}\}\n/.test(text)) return true;
   const body = whole.subarray(lastFrom, whole.lastIndexOf('{"commit"'));
   if (!text.endsWith(commitOf(body, lastFrom).toString())) return false;
-  const missing = [...Array(Math.ceil(bytes.length / blockBytes)).keys()].some((block) => {
-    const from = Math.max(lastFrom, block * blockBytes);
-    const stretch = bytes.subarray(from, (block + 1) * blockBytes);
-    return stretch.length > 0 && stretch.every((byte) => byte === 0);
-  });
-  return missing;
+  for (let from = lastFrom; from < bytes.length; ) {
+    const end = (Math.floor(from / blockBytes) + 1) * blockBytes;
+    if (bytes.subarray(from, end).every((byte) => byte === 0)) return true;
+    from = end;
+  }
+  return false;
 }
 
 function isPrefix(bytes: Buffer, of: Buffer): boolean {
-  return bytes.length <= of.length && bytes.equals(of.subarray(0, bytes.length));
-}
-
-function same(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((text, index) => text === other[index]);
-}
-
-function words({ exact, refused, torn }: Tally): string {
-  return `${number(exact + refused + torn)} (${number(exact)} exact, ${number(refused)} refused, ${number(torn)} torn)`;
+  return bytes.equals(of.subarray(0, bytes.length));
 }

@@ -2,10 +2,11 @@
  * Whether the time of a comparison tells how much of a digest is right. Knows no place where a key
  * may be found.
  */
+import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
-import { medianOf, medianRangeOf } from './figures.js';
-import { hold, number, Skip, type Share } from './row.js';
+import { medianRangeOf, quantileOf } from './measures.js';
+import { number, Skip, type Share } from './row.js';
 
 const fullRounds = 20_000;
 /** From the first on; of the other digest none is right. */
@@ -32,55 +33,24 @@ const part = 1 / 100;
 const patienceMs = 60_000;
 
 type Verify = (token: string) => string | undefined;
+type VerifyWith = (entries: readonly KeyEntry[]) => Verify;
 
-/**
- * By how many nanoseconds a comparison takes longer with {@link equalBytes} than with none, round
- * by round.
- */
-class Trend {
-  readonly #verifyWith: (entries: readonly KeyEntry[]) => Verify;
-  readonly #ns: number[] = [];
+const ringOf: VerifyWith = (keys) => {
+  const ring = new KeyRing(keys, Date.now);
+  return (token) => ring.verify(token);
+};
 
-  constructor(verifyWith: (entries: readonly KeyEntry[]) => Verify) {
-    this.#verifyWith = verifyWith;
+/** As the ring's own, but for the comparison. */
+const earlyExit: VerifyWith = (keys) => (token) => {
+  const digest = digestOfKey(token);
+  let found: string | undefined;
+  for (const { name, digest: kept } of keys) {
+    let at = 0;
+    while (at < digest.length && digest[at] === kept[at]) at++;
+    if (at === digest.length) found = name;
   }
-
-  /**
-   * One round has keys, a token and an order of its own, so that no place in memory can look like a
-   * trend.
-   */
-  add(share: Share): void {
-    const token = `psk_${randomBytes(32).toString('base64url')}`;
-    const [first, second] = share.random.pick([
-      [0, equalBytes],
-      [equalBytes, 0],
-    ] as const);
-    const cases = [first, second].map((equal) => ({
-      equal,
-      verify: this.#verifyWith(entriesWith(token, equal)),
-      ns: Infinity,
-    }));
-    for (let pass = 0; pass < passes; pass++) {
-      for (const each of share.random.pick([cases, cases.toReversed()]))
-        each.ns = Math.min(each.ns, nsOf(each.verify, token));
-    }
-    this.#ns.push(cases.reduce((sum, { equal, ns }) => (equal === 0 ? sum - ns : sum + ns), 0));
-  }
-
-  get medianNs(): number {
-    return medianOf(this.#ns);
-  }
-
-  /** Where the median is for sure, whatever the shape of the noise. */
-  get rangeNs(): readonly [low: number, high: number] {
-    return medianRangeOf(this.#ns, sureness);
-  }
-
-  get words(): string {
-    const [low, high] = this.rangeNs;
-    return `${this.medianNs.toFixed(2)} ns (${low.toFixed(2)} to ${high.toFixed(2)})`;
-  }
-}
+  return found;
+};
 
 /**
  * Compares tokens with digests that begin as theirs do, in rings of the server's and, in the same
@@ -88,57 +58,60 @@ class Trend {
  * that loop is caught; then the ring's trend must surely be less than a small part of the loop's.
  */
 export async function timeDigests(share: Share): Promise<string> {
-  const ring = new Trend((keys) => {
-    const made = new KeyRing(keys, Date.now);
-    return (token) => made.verify(token);
-  });
-  const control = new Trend(earlyExit);
-  const startedAt = performance.now();
-  let verdict: 'open' | 'no trend' | 'a trend' = 'open';
-  let round = 0;
+  const [ring, control]: [number[], number[]] = [[], []];
+  const endsAt = performance.now() + patienceMs;
+  let verdict: ReturnType<typeof verdictOf> = 'open';
   while (
-    share.goOn(round, fullRounds) ||
-    (verdict === 'open' && performance.now() - startedAt < patienceMs)
+    verdict !== 'a trend' &&
+    (share.goOn(ring.length, fullRounds) || (verdict === 'open' && performance.now() < endsAt))
   ) {
-    ring.add(share);
-    control.add(share);
-    if (++round % 200 > 0) continue;
-    verdict = verdictOf(ring.rangeNs, control.rangeNs);
-    if (verdict === 'a trend') break;
-    await new Promise((resolve) => setImmediate(resolve));
+    for (let round = 0; round < 200; round++) {
+      ring.push(trendNs(share, ringOf));
+      control.push(trendNs(share, earlyExit));
+    }
+    verdict = verdictOf(ring, control);
+    await new Promise(setImmediate);
   }
-  const words = `${equalBytes} equal bytes of each of ${entries} digests against none, ${number(round)} rounds: ${ring.words}, where a loop that ends at the first difference shows ${control.words}`;
-  hold(verdict !== 'a trend', `a trend: ${words}`);
+  const words = `${equalBytes} equal bytes of each of ${entries} digests against none, ${number(ring.length)} rounds: ${wordsOf(ring)}, where a loop that ends at the first difference shows ${wordsOf(control)}`;
   if (verdict === 'open') throw new Skip(`not measured, this machine is too noisy: ${words}`);
+  assert.equal(verdict, 'no trend', words);
   return `${words}: no trend`;
+}
+
+/**
+ * By how many nanoseconds a comparison takes longer with {@link equalBytes} than with none. Keys,
+ * token and order are of this round alone, so that no place in memory can look like a trend.
+ */
+function trendNs({ random }: Share, verifyWith: VerifyWith): number {
+  const token = `psk_${randomBytes(32).toString('base64url')}`;
+  const cases = random
+    .pick([
+      [equalBytes, 0],
+      [0, equalBytes],
+    ])
+    .map((equal) => ({ equal, verify: verifyWith(entriesWith(token, equal)), ns: Infinity }));
+  for (let pass = 0; pass < passes; pass++) {
+    for (const each of random.pick([cases, cases.toReversed()]))
+      each.ns = Math.min(each.ns, nsOf(each.verify, token));
+  }
+  return cases.reduce((sum, { equal, ns }) => (equal === 0 ? sum - ns : sum + ns), 0);
 }
 
 /**
  * Open as long as the noise hides the control, or whether the ring is below the bound that the
  * control gives.
  */
-function verdictOf(
-  [low, high]: readonly [number, number],
-  [controlLow]: readonly [number, number],
-): 'open' | 'no trend' | 'a trend' {
-  const bound = controlLow * part;
+function verdictOf(ring: readonly number[], control: readonly number[]) {
+  const [low, high] = medianRangeOf(ring, sureness);
+  const bound = medianRangeOf(control, sureness)[0] * part;
   if (bound <= 0) return 'open';
   if (low > bound || high < -bound) return 'a trend';
   return low > -bound && high < bound ? 'no trend' : 'open';
 }
 
-/** As the ring's own, but for the comparison. */
-function earlyExit(keys: readonly KeyEntry[]): Verify {
-  return (token) => {
-    const digest = digestOfKey(token);
-    let found: string | undefined;
-    for (const { name, digest: kept } of keys) {
-      let at = 0;
-      while (at < digest.length && digest[at] === kept[at]) at++;
-      if (at === digest.length) found = name;
-    }
-    return found;
-  };
+function wordsOf(ns: readonly number[]): string {
+  const [low, high] = medianRangeOf(ns, sureness);
+  return `${quantileOf(ns, 0.5).toFixed(2)} ns (${low.toFixed(2)} to ${high.toFixed(2)})`;
 }
 
 /** Keys whose digests are the token's in so many bytes, and differ in every bit behind them. */
@@ -153,6 +126,6 @@ function nsOf(verify: Verify, token: string): number {
   const since = process.hrtime.bigint();
   for (let index = 0; index < verifiesEach; index++) if (verify(token) !== undefined) found++;
   const ns = Number(process.hrtime.bigint() - since) / verifiesEach;
-  hold(found === 0, 'a digest that differs is accepted');
+  assert.equal(found, 0, 'a digest that differs is accepted');
   return ns;
 }

@@ -2,6 +2,7 @@
  * R6: faults that are real: a disk full, limited, read-only or frozen, and other programs at the
  * file.
  */
+import assert from 'node:assert/strict';
 import {
   appendFileSync,
   copyFileSync,
@@ -13,12 +14,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { FileSystem } from './file-system.js';
-import { Ledger } from './ledger.js';
-import { hold, Skip, type Row, type Share } from './row.js';
-import { Server } from './server.js';
-import { needPrograms, needRoot, tool } from './tools.js';
-import { Watched } from './watch.js';
+import { atEnd } from '../support/at-end.js';
+import { FileSystem, memoryFolder, tool } from './file-system.js';
+import { needPrograms, Skip, type Row, type Share } from './row.js';
+import { newPath, TorturedServer } from './scene.js';
+import { Watched } from './watched.js';
 
 const refusalMs = 100;
 const hungMs = 10_000;
@@ -33,19 +33,17 @@ export const faults: Row = {
   isAlwaysFull: true,
   run: async (share) => {
     const slowest: number[] = [];
-    const skipped: string[] = [];
+    const skipped = new Set<string>();
     for (const fault of [full, limited, ...intruders, unsynced, readOnly, frozen]) {
       try {
         slowest.push(await fault(share));
       } catch (error) {
         if (!(error instanceof Skip)) throw error;
-        skipped.push(error.message);
+        skipped.add(error.message);
       }
     }
-    if (skipped.length > 0)
-      throw new Skip(
-        `${[...new Set(skipped)].join('; ')} (the other ${slowest.length} faults hold)`,
-      );
+    if (skipped.size > 0)
+      throw new Skip(`${[...skipped].join('; ')} (the other ${slowest.length} faults hold)`);
     const hungS = (slowest.pop() ?? 0) / 1000;
     return `${slowest.length + 1} faults: GETs 200 throughout; slowest 503 ${Math.ceil(Math.max(...slowest))} ms, of a frozen disk ${hungS.toFixed(1)} s; recovery as F5 and F6 say, 0 acknowledged animals lost`;
   },
@@ -53,16 +51,10 @@ export const faults: Row = {
 
 /** F5: a full disk, freed again. */
 async function full(share: Share): Promise<number> {
-  needRoot();
-  needPrograms('mount', 'umount');
-  const folder = share.folder();
-  tool('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder);
-  share.onEnd(() => tool('umount', '--lazy', folder));
-  const path = join(folder, 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger);
+  const folder = memoryFolder(share, 2);
+  const watched = await Watched.start(share, join(folder, 'pets.jsonl'));
   const ms = await refusesWhileFull(watched, folder);
-  await recoversForGood(share, path, ledger, watched);
+  await watched.recovers();
   return ms;
 }
 
@@ -72,34 +64,24 @@ async function full(share: Share): Promise<number> {
  */
 async function refusesWhileFull(watched: Watched, folder: string): Promise<number> {
   const filler = join(folder, 'filler');
-  writeFileSync(filler, '');
-  fill(filler);
+  for (let bytes = 2 ** 20; bytes >= 1; bytes /= 2) {
+    assert.throws(() => {
+      for (;;) appendFileSync(filler, Buffer.alloc(bytes));
+    }, /ENOSPC/);
+  }
   const ms = await watched.refuses(refusalMs, adds);
   rmSync(filler);
   return ms;
 }
 
-function fill(filler: string): void {
-  for (let bytes = 2 ** 20; bytes >= 1; bytes = Math.floor(bytes / 2)) {
-    try {
-      for (;;) appendFileSync(filler, Buffer.alloc(bytes));
-    } catch (error) {
-      hold(String(error).includes('ENOSPC'), `the disk cannot be filled: ${String(error)}`);
-    }
-  }
-}
-
 /** F5: the limit of a file's size, raised again. */
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
-  const path = join(share.folder(), 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger, {
-    under: ['prlimit', '--fsize=200000:unlimited'],
-  });
+  const under = ['prlimit', '--fsize=200000:unlimited'];
+  const watched = await Watched.start(share, newPath(share), { under });
   const ms = await watched.refuses(refusalMs, adds);
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
-  await recoversForGood(share, path, ledger, watched);
+  await watched.recovers();
   return ms;
 }
 
@@ -107,26 +89,22 @@ async function limited(share: Share): Promise<number> {
 const intruders = (
   [
     [(path) => renameSync(path, `${path}.moved`), (path) => renameSync(`${path}.moved`, path)],
-    [
-      (path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path)),
-      () => undefined,
-    ],
+    [(path) => (copyFileSync(path, `${path}.new`), renameSync(`${path}.new`, path))],
     [
       (path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)),
       (path) => renameSync(`${path}.copy`, path),
     ],
     // What is no line of ours is a torn tail to the next start, and needs no mending.
-    [(path) => appendFileSync(path, '{"id":'), () => undefined],
-  ] satisfies readonly (readonly [intrude: (path: string) => void, mend: (path: string) => void])[]
+    [(path) => appendFileSync(path, '{"id":')],
+  ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
 ).map(([intrude, mend]) => async (share: Share): Promise<number> => {
-  const path = join(share.folder(), 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger);
+  const path = newPath(share);
+  const watched = await Watched.start(share, path);
   intrude(path);
   const ms = await watched.refuses(refusalMs, adds);
   await watched.end();
-  mend(path);
-  await startsAgain(share, path, ledger);
+  mend?.(path);
+  await watched.startsAgain();
   return ms;
 });
 
@@ -136,20 +114,12 @@ const intruders = (
  * disk then nobody knows. Room changes nothing.
  */
 async function unsynced(share: Share): Promise<number> {
-  needRoot();
-  const scratch = share.folder();
-  tool('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', scratch);
-  share.onEnd(() => tool('umount', '--lazy', scratch));
+  const scratch = memoryFolder(share, 8);
   // With a journal, that would fail first, and the file system with it.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
-  const path = join(fileSystem.folder, 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger);
+  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
   const ms = await refusesWhileFull(watched, scratch);
-  hold(
-    watched.server.log.some((line) => /not to be trusted.*ENOSPC/.test(line)),
-    () => `not a sync that finds no room: ${watched.server.log.join('\n')}`,
-  );
+  assert.match(watched.server.stdout, /not to be trusted.*ENOSPC/, 'the sync finds room');
   const behind = await watched.refuses(refusalMs, adds);
   await watched.end();
   // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
@@ -162,21 +132,18 @@ async function unsynced(share: Share): Promise<number> {
 async function readOnly(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'errors=remount-ro');
   const path = join(fileSystem.folder, 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger);
+  const watched = await Watched.start(share, path);
   const trigger = `/sys/fs/ext4/${fileSystem.device}/trigger_fs_error`;
   if (!existsSync(trigger)) throw new Skip(`no ${trigger}`);
   writeFileSync(trigger, '1');
   const ms = await watched.refuses(refusalMs, adds);
   await watched.end();
-  const { code, stderr } = await new Server(share, path).ended;
-  hold(
-    code === 3 && /read-only/.test(stderr),
-    `on a read-only disk a start ends with ${code}: ${stderr}`,
-  );
+  const { code, stderr } = await new TorturedServer(share, path).ended;
+  assert.equal(code, 3, `on a read-only disk a start ends with ${code}`);
+  assert.match(stderr, /read-only/);
   await fileSystem.unmount();
   fileSystem.mount('rw');
-  await startsAgain(share, path, ledger);
+  await watched.startsAgain();
   await fileSystem.unmount();
   return ms;
 }
@@ -188,40 +155,20 @@ async function readOnly(share: Share): Promise<number> {
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');
   const fileSystem = FileSystem.create(share, 'rw');
-  const path = join(fileSystem.folder, 'pets.jsonl');
-  const ledger = new Ledger();
-  const watched = await Watched.start(share, path, ledger);
+  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
   let isFrozen = true;
   tool('fsfreeze', '--freeze', fileSystem.folder);
   const thaw = (): void => {
     if (isFrozen) tool('fsfreeze', '--unfreeze', fileSystem.folder);
     isFrozen = false;
   };
-  share.onEnd(thaw);
+  atEnd(share, thaw);
   const thawing = wait(frozenMs);
   const ms = await watched.refuses(hungMs, 0);
-  hold((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
+  assert.ok((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
   await thawing;
   thaw();
-  await recoversForGood(share, path, ledger, watched);
+  await watched.recovers();
   await fileSystem.unmount();
   return ms;
-}
-
-/** With the fault gone it adds again by itself, and what it added outlasts it. */
-async function recoversForGood(
-  share: Share,
-  path: string,
-  ledger: Ledger,
-  watched: Watched,
-): Promise<void> {
-  await watched.recovers();
-  await watched.end();
-  await startsAgain(share, path, ledger);
-}
-
-/** The next start needs no help and adds at once; all that was acknowledged is there. */
-async function startsAgain(share: Share, path: string, ledger: Ledger): Promise<void> {
-  const watched = await Watched.start(share, path, ledger);
-  await watched.end();
 }

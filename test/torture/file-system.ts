@@ -1,21 +1,44 @@
-/** A file system of its own that a row may fill, freeze, break and cut off; gone with the row. */
-import { execFile } from 'node:child_process';
+/** File systems of a row's own that it may fill, freeze, break and cut off; gone with it. */
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Skip, until, type Share } from './row.js';
-import { needPrograms, needRoot, tool } from './tools.js';
+import { atEnd } from '../support/at-end.js';
+import { folder } from '../support/process.js';
+import { until } from '../support/waiting.js';
+import { needPrograms, Skip, type Share } from './row.js';
 
 const run = promisify(execFile);
 
+/** Runs a program of the system to its end; answers its standard output. */
+export function tool(command: string, ...args: readonly string[]): string {
+  return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+/** @throws Skip where this user may not mount. */
+function needMounts(): void {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    throw new Skip('needs root on Linux, for mounts of its own');
+  needPrograms('mount', 'umount');
+}
+
+/** A new folder of so many megabytes of memory. */
+export function memoryFolder(share: Share, megabytes: number): string {
+  needMounts();
+  const path = folder(share);
+  tool('mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', path);
+  atEnd(share, () => tool('umount', '--lazy', path));
+  return path;
+}
+
 /** `_IOR('X', 125, __u32)`: what goes on behind it never reaches the disk. */
-const shutdownIoctl = 0x8004587d;
+const shutdownIoctl = '0x8004587d';
 /** Prints when it began and when it had ended, by the monotonic clock. */
 const shutdownScript = `
   use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
   open(my $folder, "<", $ARGV[0]) or die $!;
   my $begin = clock_gettime(CLOCK_MONOTONIC);
-  ioctl($folder, $ARGV[1], pack("L", $ARGV[2])) or die $!;
+  ioctl($folder, ${shutdownIoctl}, pack("L", $ARGV[1])) or die $!;
   printf "%.9f %.9f", $begin, clock_gettime(CLOCK_MONOTONIC)`;
 
 /** How much a power cut leaves: all that is cached, what the journal has, or not even that. */
@@ -27,9 +50,9 @@ export class FileSystem {
   readonly #image: string;
   #isMounted = false;
 
-  private constructor(image: string, folder: string) {
-    this.#image = image;
-    this.folder = folder;
+  private constructor(scratch: string) {
+    this.#image = join(scratch, 'image');
+    this.folder = join(scratch, 'mounted');
   }
 
   /**
@@ -40,11 +63,11 @@ export class FileSystem {
   static create(
     share: Share,
     options: string,
-    { scratch = share.folder(), features = 'has_journal' } = {},
+    { scratch = folder(share), features = 'has_journal' } = {},
   ): FileSystem {
-    needRoot();
-    needPrograms('mkfs.ext4', 'mount', 'umount', 'perl', 'truncate');
-    const made = new FileSystem(join(scratch, 'image'), join(scratch, 'mounted'));
+    needMounts();
+    needPrograms('mkfs.ext4', 'perl', 'truncate');
+    const made = new FileSystem(scratch);
     mkdirSync(made.folder);
     tool('truncate', '-s', '256M', made.#image);
     tool('mkfs.ext4', '-q', '-F', '-O', features, made.#image);
@@ -54,7 +77,7 @@ export class FileSystem {
       throw new Skip(`no loop device can be mounted here: ${String(error).split('\n')[1] ?? ''}`);
     }
     // Lazily, so that it goes even while something still hangs in it.
-    share.onEnd(() => made.#isMounted && tool('umount', '--lazy', made.folder));
+    atEnd(share, () => made.#isMounted && tool('umount', '--lazy', made.folder));
     return made;
   }
 
@@ -65,14 +88,12 @@ export class FileSystem {
 
   /** Once the last process in it is gone. */
   async unmount(): Promise<void> {
-    await until('the file system is let go of', 10_000, () => {
-      try {
-        tool('umount', this.folder);
-        return true;
-      } catch {
-        return false;
-      }
-    });
+    await until('the file system to be let go of', () =>
+      run('umount', [this.folder]).then(
+        () => true,
+        () => false,
+      ),
+    );
     this.#isMounted = false;
   }
 
@@ -85,13 +106,7 @@ export class FileSystem {
   async cutPower(
     flag: (typeof shutdownFlags)[number],
   ): Promise<{ readonly beganS: number; readonly endedS: number }> {
-    const { stdout } = await run('perl', [
-      '-e',
-      shutdownScript,
-      this.folder,
-      String(shutdownIoctl),
-      String(flag),
-    ]);
+    const { stdout } = await run('perl', ['-e', shutdownScript, this.folder, String(flag)]);
     const [beganS = Number.NaN, endedS = Number.NaN] = stdout.split(' ').map(Number);
     return { beganS, endedS };
   }

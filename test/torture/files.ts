@@ -2,12 +2,11 @@
  * Storage files as the contract writes them, made here by hand, so that the code does not prove
  * itself.
  */
-import { hash } from 'node:crypto';
 import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
 import { commitOf } from '../storage/commit-line.js';
+import { onceOf } from '../storage/once.js';
 import { clock } from '../support/disk.js';
-import type { IdempotencyKeyUse } from '../../dist/index.js';
 
 /** A file and what is in it. */
 export interface Made {
@@ -49,44 +48,20 @@ export function petText(id: number, name: string): string {
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":5${status}}`;
 }
 
-/** What makes an animal of a name count once. */
-export function onceOf(name: string): IdempotencyKeyUse {
-  return {
-    key: hash('sha256', `key of ${name}`),
-    body: hash('sha256', `body of ${name}`),
-    at: 1_795_132_800_000,
-  };
-}
-
 /** An animal's text behind its idempotency record. */
 export function keyedText(id: number, name: string): string {
   const { key, body, at } = onceOf(name);
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
-/**
- * Opens a journal as a start does, with the texts that it would serve, each behind its record as it
- * was read.
- */
-export async function openTexts(
-  disk: Disk,
-  path: string,
-): Promise<{
-  readonly texts: readonly string[];
-  readonly journal: Awaited<ReturnType<typeof openJournal>>;
-}> {
+/** The texts that a start would serve, each behind its record as it was read. */
+export async function startTexts(disk: Disk, path: string): Promise<readonly string[]> {
   const texts: string[] = [];
   const keep = petLines((_id, _status, json, once) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
     texts.push(record + Buffer.from(json, 'latin1').toString());
   });
   const journal = await openJournal(path, { disk, log: () => undefined, clock }, keep);
-  return { texts, journal };
-}
-
-/** The texts that a start would serve. */
-export async function startTexts(disk: Disk, path: string): Promise<readonly string[]> {
-  const { texts, journal } = await openTexts(disk, path);
   await journal.close();
   return texts;
 }

@@ -2,15 +2,17 @@
  * R15: clients that send all they can and read nothing take a bounded memory, and a good client is
  * answered meanwhile.
  */
+import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Client } from './client.js';
-import { quantileOf, residentMiB, stretchSince } from './figures.js';
-import { count, hold, number, until, type Row, type Share } from './row.js';
-import { apiKey, started } from './server.js';
-import { requestBytes } from './wire.js';
+import { atEnd } from '../support/at-end.js';
+import { bytesOf, key } from '../support/fixture.js';
+import { memoryOf } from '../support/kernel.js';
+import { until } from '../support/waiting.js';
+import { mebibytes, quantileOf, stretchSince } from './measures.js';
+import { count, number, type Row, type Share } from './row.js';
+import { newPath, Scene } from './scene.js';
 
 /**
  * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
@@ -21,58 +23,43 @@ const healthyMs = 500;
 /** How long nobody reads. */
 const holdMs = 8_000;
 
+/** So many connections, and what each sends. */
 interface Flood {
-  readonly name: string;
   readonly connections: number;
+  readonly name: string;
   readonly bytes: string;
   /** The chunks cost the parser: no good client is promised an answer in time. */
   readonly isCostly?: true;
 }
 
-const withKey = `Authorization: Bearer ${apiKey}\r\n`;
-const heads = (head: string): string => head.repeat(Math.ceil(65_536 / head.length));
-const chunks = (key: string): string =>
-  `POST /v1/pets HTTP/1.1\r\nHost: a\r\n${key}Transfer-Encoding: chunked\r\n\r\n${'1\r\n"\r\n'.repeat(65_000)}`;
+const noKey = { authorization: null };
+const filling = (head: string): string => head.repeat(Math.ceil(65_536 / head.length));
+const chunks = `${bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${'1\r\n"\r\n'.repeat(65_000)}`;
 
 const floods: readonly Flood[] = [
-  { name: '64 KiB of 18-byte heads', connections: 1_000, bytes: heads('GET / HTTP/1.1\r\n\r\n') },
-  {
-    name: '64 KiB of heads without a key',
-    connections: 1_000,
-    bytes: heads('GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n'),
-  },
-  {
-    name: '64 KiB of heads with a key',
-    connections: 1_000,
-    bytes: heads(requestBytes('GET', '/v1/pets/1')),
-  },
-  {
-    name: 'as many heads as may wait',
-    connections: 1_000,
-    bytes: 'GET /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(257),
-  },
-  {
-    name: '32 pages of 6 MB',
-    connections: 200,
-    bytes: requestBytes('GET', '/v1/pets?limit=100').repeat(32),
-  },
-  {
-    name: '32 pages without a key',
-    connections: 200,
-    bytes: 'GET /v1/pets?limit=100 HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(32),
-  },
-  {
-    name: '32 times the largest file of /docs',
-    connections: 200,
-    bytes: 'GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(32),
-  },
-  { name: 'a body in one-byte chunks', connections: 200, bytes: chunks(withKey), isCostly: true },
-  {
-    name: 'a body in one-byte chunks without a key',
-    connections: 200,
-    bytes: chunks(''),
-    isCostly: true,
-  },
+  ...[
+    { name: '64 KiB of 18-byte heads', bytes: filling('GET / HTTP/1.1\r\n\r\n') },
+    { name: '64 KiB of heads without a key', bytes: filling(bytesOf('GET', '/v1/pets', noKey)) },
+    { name: '64 KiB of heads with a key', bytes: filling(bytesOf('GET', '/v1/pets/1')) },
+    { name: 'as many heads as may wait', bytes: bytesOf('GET', '/v1/pets', noKey).repeat(257) },
+  ].map((flood) => ({ ...flood, connections: 1_000 })),
+  ...[
+    { name: '32 pages of 6 MB', bytes: bytesOf('GET', '/v1/pets?limit=100').repeat(32) },
+    {
+      name: '32 pages without a key',
+      bytes: bytesOf('GET', '/v1/pets?limit=100', noKey).repeat(32),
+    },
+    {
+      name: '32 times the largest file of /docs',
+      bytes: bytesOf('GET', '/docs/swagger-ui-bundle.js', noKey).repeat(32),
+    },
+    { name: 'a body in one-byte chunks', bytes: chunks, isCostly: true as const },
+    {
+      name: 'a body in one-byte chunks without a key',
+      bytes: chunks.replace(/Authorization.*\r\n/, ''),
+      isCostly: true as const,
+    },
+  ].map((flood) => ({ ...flood, connections: 200 })),
 ];
 
 export const flooding: Row = {
@@ -81,60 +68,53 @@ export const flooding: Row = {
   fullS: 150,
   run: async (share) => {
     const figures: string[] = [];
-    let done = 0;
-    for (const flood of floods) {
-      if (!share.goOn(done, floods.length)) break;
-      figures.push(await meet(share, flood));
-      done++;
-    }
-    return `${count(done, floods.length, 'floods')}: ${figures.join('; ')}`;
+    for (const flood of floods)
+      if (share.goOn(figures.length, floods.length)) figures.push(await meet(share, flood));
+    return `${count(figures.length, floods.length, 'floods')}: ${figures.join('; ')}`;
   },
 };
 
 async function meet(share: Share, { name, connections, bytes, isCostly }: Flood): Promise<string> {
-  const options = {
-    args: ['--plugin', 'docs'],
-    env: { PETSTORE_API_KEYS: apiKey, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },
+  const scene = await Scene.start(
+    share,
+    { path: newPath(share) },
+    {
+      args: ['--plugin', 'docs'],
+      env: { PETSTORE_API_KEYS: key, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },
+    },
+  );
+  const { pid, port } = scene.server;
+  const long = { name: 'x'.repeat(60_000), categoryId: 1 };
+  await Promise.all(Array.from({ length: 100 }, () => scene.add(long)));
+  const healthMs = async (): Promise<number> => {
+    const { status, ms } = await scene.clients.get('/healthz');
+    assert.equal(status, 200, `${name}: GET /healthz is ${status}`);
+    return ms;
   };
-  const { server, client } = await started(share, join(share.folder(), 'pets.jsonl'), options);
-  const long = 'x'.repeat(60_000);
-  await Promise.all(Array.from({ length: 100 }, () => client.add({ name: long, categoryId: 1 })));
-  const flooder = await flooderOf(share, client.port, connections, bytes);
-  const beforeMiB = residentMiB(server.pid);
-  let peakMiB = beforeMiB;
-  const watching = setInterval(() => (peakMiB = Math.max(peakMiB, residentMiB(server.pid))), 50);
-  share.onEnd(() => clearInterval(watching));
+
+  const flooder = await flooderOf(share, port, connections, bytes);
+  const beforeMiB = mebibytes(memoryOf(pid));
   const times: number[] = [];
-  const stretch = stretchSince([server.pid, process.pid]);
+  const stretch = stretchSince(pid);
   flooder.kill('SIGUSR2');
-  for (const endsAt = performance.now() + holdMs; performance.now() < endsAt; await wait(50)) {
-    times.push(await healthy(client, name));
-  }
-  clearInterval(watching);
-  const boundMiB = heapMiB + connections * connectionMiB;
-  hold(peakMiB < boundMiB, `${name}: ${Math.round(peakMiB)} MiB, more than ${boundMiB}`);
+  for (const endsAt = performance.now() + holdMs; performance.now() < endsAt; await wait(50))
+    times.push(await healthMs());
+  const peakMiB = mebibytes(memoryOf(pid, 'VmHWM'));
   const slowest = quantileOf(times, 1);
+  const figure = `${number(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
+  const boundMiB = heapMiB + connections * connectionMiB;
+  assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
   // What other work on this machine takes of it is not the server's doing.
   const stretched = stretch();
-  hold(
+  assert.ok(
     isCostly === true || slowest < healthyMs * stretched,
-    `${name}: GET /healthz took ${Math.round(slowest)} ms, stretched ${stretched.toFixed(1)} times`,
+    `${figure}, stretched ${stretched.toFixed(1)} times`,
   );
   flooder.kill('SIGKILL');
-  await until(
-    `${name}: the server is calm again`,
-    30_000,
-    async () => (await healthy(client, name)) < 50,
-  );
-  server.holdNoError();
-  await server.end('SIGKILL');
-  return `${number(connections)} with ${name}: ${Math.round(beforeMiB)} to ${Math.round(peakMiB)} MiB, healthz at most ${Math.round(slowest)} ms`;
-}
-
-async function healthy(client: Client, name: string): Promise<number> {
-  const { status, ms } = await client.get('/healthz');
-  hold(status === 200, `${name}: GET /healthz is ${status}`);
-  return ms;
+  await until(`${name}: a calm server`, async () => (await healthMs()) < 50);
+  scene.server.assertNoError();
+  await scene.server.end('SIGKILL');
+  return figure;
 }
 
 /**
@@ -144,19 +124,16 @@ async function healthy(client: Client, name: string): Promise<number> {
 const flooderScript = `
 import { connect } from 'node:net';
 const [port, connections] = process.argv.slice(1).map(Number);
-let bytes = '';
-for await (const chunk of process.stdin) {
-  bytes += chunk.toString('latin1');
-  if (bytes.endsWith('\\0')) break;
-}
-const packet = Buffer.from(bytes.slice(0, -1), 'latin1');
+const pieces = [];
+for await (const piece of process.stdin) pieces.push(piece);
+const packet = Buffer.concat(pieces);
 const sockets = await Promise.all(Array.from({ length: connections }, () => new Promise((resolve, reject) => {
   const socket = connect(port, '127.0.0.1', () => resolve(socket)).on('error', reject).pause();
 })));
 for (const socket of sockets) socket.removeAllListeners('error').on('error', () => undefined);
-console.log('ready');
 process.once('SIGUSR2', () => sockets.forEach((socket) => socket.write(packet)));
 setInterval(() => undefined, 1_000);
+console.log('ready');
 `;
 
 async function flooderOf(
@@ -167,8 +144,8 @@ async function flooderOf(
 ): Promise<ChildProcess> {
   const args = ['--input-type=module', '--eval', flooderScript, String(port), String(connections)];
   const flooder = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
-  share.onEnd(() => flooder.kill('SIGKILL'));
-  flooder.stdin.end(`${bytes}\0`, 'latin1');
+  atEnd(share, () => flooder.kill('SIGKILL'));
+  flooder.stdin.end(bytes, 'latin1');
   await once(flooder.stdout, 'data');
   return flooder;
 }

@@ -2,25 +2,23 @@
  * R13: a key is nowhere but in the client's hand, and the time of a comparison tells nothing about
  * a digest.
  */
-import { execFileSync } from 'node:child_process';
+import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client as BareClient } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
-import { timeDigests } from './digest-timing.js';
-import { hold, inTime, until, type Share, type Row } from './row.js';
+import { Client } from '../support/client.js';
+import { bytesOf, type Words } from '../support/fixture.js';
 import { serverFile } from '../support/process.js';
-import { Server } from './server.js';
+import { until } from '../support/waiting.js';
+import { timeDigests } from './digest-timing.js';
+import { tool } from './file-system.js';
+import type { Share, Row } from './row.js';
+import { TorturedServer } from './scene.js';
 
 export const keys: Row = {
   id: 'R13',
   title: 'keys: where one may be found; the time of comparing 31 equal bytes of a digest, or none',
   fullS: 10,
-  run: async (share) => {
-    const places = await searchPlaces(share);
-    const timing = await timeDigests(share);
-    return `${places}; ${timing}`;
-  },
+  run: async (share) => `${await searchPlaces(share)}; ${await timeDigests(share)}`,
 };
 
 /**
@@ -30,72 +28,67 @@ export const keys: Row = {
 async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
   const keysFile = join(folder, 'keys.json');
-  const made = (name: string): string =>
-    execFileSync(process.execPath, [serverFile, 'keys', 'add', name, '--keys-file', keysFile], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-    }).trim();
+  const change = (...args: readonly string[]): string =>
+    tool(process.execPath, serverFile, 'keys', ...args, '--keys-file', keysFile).trim();
   mkdirSync(folder);
-  const [key, revoked] = [made('alice'), made('bob')];
+  const [key, revoked] = [change('add', 'alice'), change('add', 'bob')];
   writeFileSync(join(share.workFolder, 'broken.mjs'), brokenPlugin);
   // A crash would write its memory, if only it were told where: not into this folder.
-  const server = new Server(share, join(folder, 'pets.jsonl'), {
+  const server = new TorturedServer(share, join(folder, 'pets.jsonl'), {
     under: ['sh', '-c', 'ulimit -c unlimited; exec "$@"', 'sh'],
     args: ['--keys-file', keysFile, '--log', 'requests', '--plugin', './broken.mjs'],
     env: {},
   });
-  const client = await inTime(server.listening, 30_000, 'a start');
-  hold(client !== undefined, 'a start with a keys file fails');
+  assert.ok(await server.clients(), 'a start with a keys file fails');
+  const ask = async (
+    bytes: string,
+  ): Promise<{ readonly status: number; readonly text: string }> => {
+    const client = (await Client.connect(server.port)).send(bytes);
+    const { status, came } = await client.answer('POST');
+    client.destroy();
+    return { status, text: came };
+  };
   const answers: string[] = [];
-  for (const each of [key, revoked]) answers.push(...(await showEverywhere(client.port, each)));
+  for (const bytes of [key, revoked].flatMap(requestsWith)) answers.push((await ask(bytes)).text);
 
-  const proc = (name: string): string => readFileSync(`/proc/${server.pid}/${name}`, 'latin1');
-  const ofProcess = [proc('cmdline'), proc('comm'), proc('environ')];
-  hold(ofProcess[0]?.includes('server.js') === true, 'this is another process');
-  execFileSync(process.execPath, [serverFile, 'keys', 'revoke', 'bob', '--keys-file', keysFile], {
-    stdio: 'ignore',
-  });
-  server.signal('SIGHUP');
-  await until(
-    'the key that was revoked',
-    5_000,
-    async () => (await statusFor(client.port, revoked)) === 401,
+  const ofProcess = ['cmdline', 'comm', 'environ'].map((name) =>
+    readFileSync(`/proc/${server.pid}/${name}`, 'latin1'),
   );
+  assert.match(ofProcess[0] ?? '', /server\.js/, 'this is another process');
+  change('revoke', 'bob');
+  server.signal('SIGHUP');
+  const asBob = bytesOf('GET', '/v1/pets', { authorization: `Bearer ${revoked}` });
+  await until('the key that was revoked', async () => (await ask(asBob)).status === 401);
   // A file that is none, with a key in it where one was pasted by mistake.
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);
   server.signal('SIGHUP');
-  await until('a word about the bad keys file', 5_000, () =>
-    server.log.some((line) => line.includes('"error"') && line.includes('keys')),
-  );
+  await until('a word about the bad keys file', () => /"error".*keys/.test(server.stdout));
   renameSync(keysFile, join(share.workFolder, 'bad-keys.json'));
   const { stderr } = await server.end('SIGABRT');
 
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  hold(files.includes('pets.jsonl'), 'there is no file of animals to look into');
-  const places: readonly (readonly [string, readonly string[]])[] = [
-    ['the log', server.log],
-    ['standard error', [stderr]],
-    ['an answer', answers],
-    ['/proc', ofProcess],
-    [
-      'the data folder',
-      [...files, ...files.map((name) => readFileSync(join(folder, name), 'latin1'))],
+  assert.ok(files.includes('pets.jsonl'), 'there is no file of animals to look into');
+  const places = {
+    'the log': server.lines,
+    'standard error': [stderr],
+    'an answer': answers,
+    '/proc': ofProcess,
+    'the data folder': [
+      ...files,
+      ...files.map((name) => readFileSync(join(folder, name), 'latin1')),
     ],
-  ];
-  for (const [what, texts] of places) {
-    for (const text of texts) {
-      for (const secret of [key, revoked]) {
-        // Eleven characters of a key are no accident.
-        for (let at = 4; at + 11 <= secret.length; at++)
-          hold(
-            !text.includes(secret.slice(at, at + 11)),
-            () => `${what} holds a part of a key: ${text.slice(0, 200)}`,
-          );
+  };
+  for (const [place, texts] of Object.entries(places)) {
+    for (const secret of [key, revoked]) {
+      // Eleven characters of a key are no accident.
+      for (let at = 4; at + 11 <= secret.length; at++) {
+        const found = texts.find((text) => text.includes(secret.slice(at, at + 11)));
+        assert.equal(found?.slice(0, 200), undefined, `${place} holds a part of a key`);
       }
     }
   }
-  return `two keys shown in ${answers.length} requests, and in a keys file that is none: not in ${server.log.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
+  return `two keys shown in ${answers.length} requests, and in a keys file that is none: not in ${server.lines.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
 }
 
 /** Its handlers fail with all that a handler knows. */
@@ -103,55 +96,48 @@ const brokenPlugin = `export default (host) => {
   host.route({ path: '/v1/broken', methods: { GET: { handler: (asked) => { throw Object.assign(new Error('broken'), { asked }); } } } });
 };`;
 
-/** A key in every place of a request; answers all that came back. */
-async function showEverywhere(port: number, key: string): Promise<readonly string[]> {
-  const good = { authorization: `Bearer ${key}` };
+/** Requests with a key in every place. */
+function requestsWith(key: string): readonly string[] {
+  const authorization = `Bearer ${key}`;
+  const none = { authorization: null };
   const animal = '{"name":"Rex","categoryId":1}';
-  const requests = [
-    bytesOf('GET', '/v1/pets', good),
-    bytesOf('POST', '/v1/pets', { ...good, body: animal }),
-    bytesOf('GET', '/v1/broken', good),
-    bytesOf('GET', '/v1/pets?limit=0', good),
-    bytesOf('GET', '/v1/pets/7', good),
-    bytesOf('DELETE', '/v1/pets', good),
-    bytesOf('POST', '/v1/pets', { ...good, headers: ['Content-Type: text/plain'], body: animal }),
-    bytesOf('POST', '/v1/pets', { ...good, headers: ['Expect: miracles'], body: animal }),
-    bytesOf('POST', '/v1/pets', { ...good, body: ' '.repeat(70_000) }),
-    bytesOf('POST', '/v1/pets', { ...good, body: `{"name":"${key}"}` }),
-    bytesOf('POST', '/v1/pets', { ...good, body: `{"name":"a","categoryId":"${key}"}` }),
-    bytesOf('POST', '/v1/pets', { ...good, body: `{"${key}":1,"${key}":2}` }),
-    bytesOf('POST', '/v1/pets', { ...good, body: key }),
-    bytesOf('GET', `/v1/pets?limit=${key}&status=${key}`, good),
-    bytesOf('GET', `/v1/pets?access_token=${key}`, { authorization: null }),
-    bytesOf('GET', `/v1/pets/${key}`, good),
-    bytesOf('GET', `/${key}`, { authorization: null }),
-    bytesOf(key, '/v1/pets', good),
-    bytesOf('GET', '/v1/pets', { authorization: key }),
-    bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key}x` }),
-    bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key.slice(0, -1)}` }),
-    bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key}, Bearer ${key}` }),
-    bytesOf('GET', '/v1/pets', { authorization: `Basic ${key}` }),
-    bytesOf('GET', '/v1/pets', { ...good, headers: [`Host: ${key}/`] }),
-    bytesOf('GET', '/v1/pets', { ...good, headers: [`${key} : x`] }),
-    bytesOf('GET', '/v1/pets', { ...good, headers: [`X: \0${key}`] }),
-    bytesOf('GET', '/v1/pets', { ...good, headers: [`Transfer-Encoding: ${key}`] }),
-    bytesOf('GET', '/v1/pets', { ...good, version: key }),
+  const gets: readonly (readonly [target: string, words?: Words])[] = [
+    ['/v1/pets'],
+    ['/v1/broken'],
+    ['/v1/pets?limit=0'],
+    ['/v1/pets/7'],
+    [`/v1/pets?limit=${key}&status=${key}`],
+    [`/v1/pets?access_token=${key}`, none],
+    [`/v1/pets/${key}`],
+    [`/${key}`, none],
+    ['/v1/pets', { version: key }],
+  ];
+  const adds: readonly Words[] = [
+    { body: animal },
+    { headers: ['Content-Type: text/plain'], body: animal },
+    { headers: ['Expect: miracles'], body: animal },
+    { body: ' '.repeat(70_000) },
+    { body: `{"name":"${key}"}` },
+    { body: `{"name":"a","categoryId":"${key}"}` },
+    { body: `{"${key}":1,"${key}":2}` },
+    { body: key },
+  ];
+  const values = [
+    key,
+    `Bearer ${key}x`,
+    authorization.slice(0, -1),
+    `Bearer ${key}, Bearer ${key}`,
+  ];
+  const headers = [`Host: ${key}/`, `${key} : x`, `X: \0${key}`, `Transfer-Encoding: ${key}`];
+  return [
+    ...gets.map(([target, words]) => bytesOf('GET', target, { authorization, ...words })),
+    ...adds.map((words) => bytesOf('POST', '/v1/pets', { authorization, ...words })),
+    ...[...values, `Basic ${key}`].map((value) =>
+      bytesOf('GET', '/v1/pets', { authorization: value }),
+    ),
+    ...headers.map((header) => bytesOf('GET', '/v1/pets', { authorization, headers: [header] })),
+    bytesOf('DELETE', '/v1/pets', { authorization }),
+    bytesOf(key, '/v1/pets', { authorization }),
     `${key}\r\n\r\n`,
   ];
-  const received: string[] = [];
-  for (const bytes of requests) {
-    const client = (await BareClient.connect(port)).send(bytes);
-    received.push((await client.answer('POST', 10_000)).came);
-    client.destroy();
-  }
-  return received;
-}
-
-async function statusFor(port: number, key: string): Promise<number> {
-  const client = (await BareClient.connect(port)).send(
-    bytesOf('GET', '/v1/pets', { authorization: `Bearer ${key}` }),
-  );
-  const { status } = await client.answer();
-  client.destroy();
-  return status;
 }

@@ -5,7 +5,7 @@
  */
 import { dirname } from 'node:path';
 import { Inode } from './inode.js';
-import { Process } from './process.js';
+import { ProcessDisk } from './process-disk.js';
 import type { Random } from './random.js';
 
 /** Outlives the processes on it. Names too are on the medium only once their folder is synced. */
@@ -27,6 +27,13 @@ export class Machine {
   /** The bytes that a program would read. */
   file(path: string): Buffer | undefined {
     return this.#names.get(path)?.cache;
+  }
+
+  /** Adds to a file that is there, and to the medium too. */
+  append(path: string, bytes: string): void {
+    const inode = this.#names.get(path);
+    inode?.put(inode.cache.length, Buffer.from(bytes));
+    if (inode !== undefined) inode.medium = inode.written(inode.dirty);
   }
 
   get paths(): readonly string[] {
@@ -80,8 +87,8 @@ export class Machine {
   }
 
   /** The disk as one process sees it. */
-  process(): Process {
-    return new Process(this.#names, (folder) => this.#syncNames(folder));
+  process(): ProcessDisk {
+    return new ProcessDisk(this.#names, (folder) => this.#syncNames(folder));
   }
 
   #syncNames(folder: string): void {

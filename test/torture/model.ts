@@ -2,46 +2,18 @@
  * R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what
  * a plain map would.
  */
-import { inspect, isDeepStrictEqual } from 'node:util';
+import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { errnos } from '../support/disk.js';
 import { anyText } from '../support/text.js';
-import { insertOnce, onceOf } from '../storage/once.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
-import { PlainMap, type Sent } from './plain-map.js';
+import { equal, PlainMap, send, type Sent } from './plain-map.js';
 import { randomOf } from './random.js';
-import { count, hold, inTime, Violation, type Row } from './row.js';
-import {
-  type Pet,
-  type PetDraft,
-  petStatuses,
-  type PetStorage,
-  PetstoreError,
-  reasonOf,
-} from '../../dist/index.js';
+import { count, inTime, type Row } from './row.js';
+import { type Pet, type PetDraft, petStatuses, PetstoreError, reasonOf } from '../../dist/index.js';
 
 const fullSequences = 1000;
 const steps = 30;
-
-type Step =
-  | { readonly do: 'add'; readonly drafts: readonly PetDraft[] }
-  | { readonly do: 'once'; readonly key: number; readonly body: number; readonly draft: PetDraft }
-  | { readonly do: 'get'; readonly id: number }
-  | {
-      readonly do: 'page';
-      readonly limit: number;
-      readonly status: PetDraft['status'];
-      readonly after: number;
-    }
-  | { readonly do: 'restart' }
-  | {
-      readonly do: 'kill';
-      readonly key: number;
-      readonly drafts: readonly PetDraft[];
-      readonly calls: number;
-      readonly powerCut: boolean;
-    }
-  | { readonly do: 'fail'; readonly calls: number; readonly errno: string };
 
 const name = fc.oneof(
   { weight: 9, arbitrary: anyText(12) },
@@ -54,51 +26,26 @@ const draft = fc
   .map(([name, categoryId, status]): PetDraft => ({ name, categoryId, ...(status && { status }) }));
 const drafts = fc.array(draft, { minLength: 1, maxLength: 4 });
 const key = fc.integer({ min: 0, max: 3 });
+const id = fc.integer({ min: -1, max: 60 });
 const calls = fc.integer({ min: 1, max: 6 });
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ do: fc.constant('add' as const), drafts }) },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant('once' as const),
-      key,
-      body: fc.integer({ min: 0, max: 1 }),
-      draft,
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({ do: fc.constant('get' as const), id: fc.integer({ min: -1, max: 60 }) }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant('page' as const),
-      limit: fc.integer({ min: 1, max: 20 }),
-      status,
-      after: fc.integer({ min: -1, max: 60 }),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant('kill' as const),
-      key,
-      drafts,
-      calls,
-      powerCut: fc.boolean(),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant('fail' as const),
-      calls,
-      errno: fc.constantFrom(...errnos),
-    }),
-  },
+
+/** A kind of step: how often there is one, and what it says. */
+const kind = <Name extends string, Said extends object>(
+  weight: number,
+  name: Name,
+  said: { [Part in keyof Said]: fc.Arbitrary<Said[Part]> },
+) => ({ weight, arbitrary: fc.record(said).map((each) => ({ do: name, ...each })) });
+
+const step = fc.oneof(
+  kind(8, 'add', { drafts }),
+  kind(6, 'once', { key, body: fc.integer({ min: 0, max: 1 }), draft }),
+  kind(4, 'get', { id }),
+  kind(4, 'page', { limit: fc.integer({ min: 1, max: 20 }), status, after: id }),
+  kind(2, 'restart', {}),
+  kind(3, 'kill', { key, drafts, calls, powerCut: fc.boolean() }),
+  kind(3, 'fail', { calls, errno: fc.constantFrom(...errnos) }),
 );
+type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never;
 
 /** So many steps, nearly always; fast-check makes a story shorter by leaving out any of them. */
 const story = fc
@@ -128,19 +75,21 @@ export const model: Row = {
 
 /**
  * Plays the story of a seed on each storage.
- * @throws Violation where a storage shows another thing than the map; it tells the story, as short
- * as fast-check can make it.
+ * @throws AssertionError where a storage shows another thing than the map; it tells the story, as
+ * short as fast-check can make it.
  */
 export async function tryStory(seed: number): Promise<void> {
   const property = fc.asyncProperty(story, async (story) => {
     await play(new MemoryBackend(), story);
-    await play(await FileBackend.open(randomOf(seed)), story);
+    const file = new FileBackend(randomOf(seed));
+    assert.ok(await file.open());
+    await play(file, story);
   });
   const details = await fc.check(property, { numRuns: 1, seed });
   if (!details.failed) return;
   const [shortest = []] = details.counterexample ?? [];
   const told = shortest.map((each, index) => `${index + 1}. ${wordsOf(each)}`);
-  throw new Violation(
+  assert.fail(
     [
       reasonOf(details.errorInstance),
       'The story that led there:',
@@ -177,163 +126,79 @@ function animal({ name, categoryId, status }: PetDraft): string {
   return `${JSON.stringify(short)} of category ${categoryId}${status === undefined ? '' : `, ${status}`}`;
 }
 
-function send(storage: PetStorage, { draft, by }: Sent): Promise<Pet> {
-  if (by === undefined) return storage.insert(draft);
-  return insertOnce(storage, draft, onceOf(`key ${by.key}`, `body ${by.body}`, Date.now()));
-}
-
 async function play(backend: Backend, sequence: readonly Step[]): Promise<void> {
-  const model = new PlainMap();
+  const map = new PlainMap();
   for (const [index, each] of sequence.entries()) {
     try {
-      await take(backend, model, each);
+      await take(backend, map, each);
     } catch (error) {
-      throw new Violation(`${backend.name}, step ${index + 1}, ${each.do}: ${reasonOf(error)}`);
+      assert.fail(`${backend.name}, step ${index + 1}, ${each.do}: ${reasonOf(error)}`);
     }
   }
   await backend.restart();
-  await adopt(backend, model);
-  for (const [key, { body, pet }] of model.keys)
-    equal(await send(backend.storage, model.keyed(key, body, pet)), pet);
+  await map.adopt(backend);
+  await map.holdKeys(backend);
 }
 
-async function take(backend: Backend, model: PlainMap, each: Step): Promise<void> {
+async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> {
   const { storage } = backend;
-  if (each.do === 'add') return add(backend, model, each.drafts);
-  if (each.do === 'once') return addOnce(backend, model, each);
-  if (each.do === 'get')
-    return equal(await storage.get(BigInt(each.id)), model.pets.get(BigInt(each.id)));
-  if (each.do === 'fail') return backend.failAfter(each.calls, each.errno);
-  if (each.do === 'page') {
-    const matching = [...model.pets.values()].filter(
-      (pet) => pet.id > each.after && (each.status === undefined || pet.status === each.status),
-    );
-    const query = {
-      limit: each.limit,
-      after: BigInt(each.after),
-      ...(each.status && { status: each.status }),
-    };
-    return equal(await storage.list(query), matching.slice(0, each.limit));
-  }
-  if (each.do === 'restart') await backend.restart();
-  else await kill(backend, model, each);
-  await adopt(backend, model);
-}
-
-/** Adds at once: all get the next ids in order, or where something failed none does. */
-async function add(backend: Backend, model: PlainMap, drafts: readonly PetDraft[]): Promise<void> {
-  const outcomes = await inTime(
-    Promise.allSettled(drafts.map((draft) => backend.storage.insert(draft))),
-    10_000,
-    'adding',
-  );
-  for (const [index, outcome] of outcomes.entries()) {
-    const draft = drafts[index];
-    if (draft === undefined) continue;
-    if (outcome.status === 'fulfilled') {
-      equal(outcome.value, { id: model.lastId + 1n, ...draft });
-      model.keep({ draft }, outcome.value);
-    } else {
-      holdRefused(backend, outcome.reason);
-      model.maybe.push({ draft });
+  switch (each.do) {
+    case 'add': {
+      const sent = each.drafts.map((draft) => ({ draft }));
+      return map.add(backend, sent);
     }
+    case 'once': {
+      // An animal of its own for a new key, the first again for a known one unless the body is
+      // another.
+      const sent = map.keyed(each.key, each.body, each.draft);
+      const known = map.keys.get(each.key);
+      if (known === undefined) return map.add(backend, [sent]);
+      const answer = await inTime(send(backend, sent), 10_000, 'adding once');
+      if (known.body === each.body) return equal(answer, known.pet);
+      return equal(answer instanceof PetstoreError && answer.code, 'idempotency_mismatch');
+    }
+    case 'get':
+      return equal(await storage.get(BigInt(each.id)), map.pets.get(BigInt(each.id)));
+    case 'page': {
+      const { limit, after, status } = each;
+      const matching = [...map.pets.values()].filter(
+        (pet) => pet.id > after && (status === undefined || pet.status === status),
+      );
+      const query = { limit, after: BigInt(after), ...(status && { status }) };
+      return equal(await storage.list(query), matching.slice(0, limit));
+    }
+    case 'fail':
+      return backend.failAfter(each.calls, each.errno);
+    case 'restart':
+      await backend.restart();
+      return map.adopt(backend);
+    case 'kill':
+      await kill(backend, map, each);
+      return map.adopt(backend);
   }
-}
-
-/**
- * Adds by a key: an animal of its own for a new one, the first again for a known one unless the
- * body is another.
- */
-async function addOnce(
-  backend: Backend,
-  model: PlainMap,
-  { key, body, draft }: Extract<Step, { do: 'once' }>,
-): Promise<void> {
-  const sent = model.keyed(key, body, draft);
-  const known = model.keys.get(key);
-  const outcome: unknown = await inTime(
-    send(backend.storage, sent).catch((error: unknown) => error),
-    10_000,
-    'adding once',
-  );
-  if (known?.body === body) equal(outcome, known.pet);
-  else if (known !== undefined)
-    hold(
-      outcome instanceof PetstoreError && outcome.code === 'idempotency_mismatch',
-      () => `another body is answered ${inspect(outcome)}`,
-    );
-  else if (outcome instanceof Error) {
-    holdRefused(backend, outcome);
-    model.maybe.push(sent);
-  } else {
-    const pet = { id: model.lastId + 1n, ...sent.draft };
-    equal(outcome, pet);
-    model.keep(sent, pet);
-  }
-}
-
-function holdRefused(backend: Backend, reason: unknown): void {
-  hold(
-    backend.isTroubled && reason instanceof PetstoreError && reason.code === 'unavailable',
-    `an add rejects with ${String(reason)}`,
-  );
 }
 
 /** Ends the process in the middle of adding; what was answered until then must outlast it. */
 async function kill(
   backend: Backend,
-  model: PlainMap,
+  map: PlainMap,
   { key, drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>,
 ): Promise<void> {
   const killed = backend.killAfter(calls);
   const answered = new Map<Sent, Pet>();
-  const isNew = !model.keys.has(key);
-  // The first by a key, if that is new.
   const all = drafts.map((draft, index) =>
-    index === 0 && isNew ? model.keyed(key, 0, draft) : { draft },
+    index === 0 && !map.keys.has(key) ? map.keyed(key, 0, draft) : { draft },
   );
-  const adding = all.map((sent) =>
-    send(backend.storage, sent).then(
-      (pet) => void answered.set(sent, pet),
-      () => undefined,
-    ),
-  );
+  const adding = all.map(async (sent) => {
+    const answer = await send(backend, sent);
+    if (!(answer instanceof Error)) answered.set(sent, answer);
+  });
   await inTime(Promise.race([killed, Promise.all(adding)]), 10_000, 'a kill');
   await new Promise(setImmediate);
   for (const sent of all) {
     const pet = answered.get(sent);
-    if (pet === undefined) model.maybe.push(sent);
-    else model.keep(sent, pet);
+    if (pet === undefined) map.maybe = [...map.maybe, sent];
+    else map.keep(sent, pet);
   }
   await backend.revive(powerCut);
-}
-
-/**
- * Behind a start all that was acknowledged is there, and of what was not only what was once sent;
- * from now on that too.
- */
-async function adopt({ storage }: Backend, model: PlainMap): Promise<void> {
-  if (!storage.durable) {
-    model.pets.clear();
-    model.keys.clear();
-  }
-  const found = await storage.list({ limit: 10_000 });
-  equal(found.slice(0, model.pets.size), [...model.pets.values()]);
-  for (const pet of found.slice(model.pets.size)) {
-    const { id, ...rest } = pet;
-    const sent = model.maybe.find(({ draft }) => isDeepStrictEqual(draft, rest));
-    hold(
-      id === model.lastId + 1n && sent !== undefined,
-      `there is an animal that nobody sent: ${id}`,
-    );
-    model.keep(sent, pet);
-  }
-  model.maybe.length = 0;
-}
-
-function equal(actual: unknown, expected: unknown): void {
-  hold(
-    isDeepStrictEqual(actual, expected),
-    () => `answered is ${inspect(actual)}, the map has ${inspect(expected)}`,
-  );
 }

@@ -4,7 +4,7 @@
  */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
-import { apiKey } from './server.js';
+import { key } from '../support/fixture.js';
 import { petStatuses } from '../../dist/index.js';
 
 /** One answer as it must be. */
@@ -228,7 +228,7 @@ function answerToHead(
   const [authorization, second] = headers.get('authorization') ?? [];
   if (
     isPets &&
-    (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== apiKey)
+    (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== key)
   )
     return of('401 unauthorized');
   const expects = headers.get('expect');

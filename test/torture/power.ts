@@ -2,12 +2,13 @@
  * R2: the power goes while 8 add. What no `kill -9` shows: whether an acknowledged animal was on
  * the disk.
  */
+import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileSystem, shutdownFlags } from './file-system.js';
-import { Ledger, write } from './ledger.js';
-import { count, hold, inTime, number, type Row, type Share } from './row.js';
-import { Server, started } from './server.js';
+import { Ledger } from './ledger.js';
+import { count, number, type Row, type Share } from './row.js';
+import { Scene, TorturedServer } from './scene.js';
 
 const fullCuts = 60;
 const writers = 8;
@@ -25,27 +26,21 @@ export const power: Row = {
     'power cut of a loop-mounted ext4 (shutdown ioctl, flags 0, 1, 2) under 8 writers, ledger outside',
   fullS: 25,
   run: async (share) => {
-    let cuts = 0;
-    let acknowledged = 0;
-    let unheard = 0;
+    let [cuts, acknowledged, unheard] = [0, 0, 0];
     while (share.goOn(cuts, fullCuts)) {
       const options = share.random.pick(mountOptions);
       const fileSystem = FileSystem.create(share, options);
-      const path = join(fileSystem.folder, 'new', 'folders', 'pets.jsonl');
-      const ledger = new Ledger();
+      const begun = {
+        path: join(fileSystem.folder, 'new', 'folders', 'pets.jsonl'),
+        ledger: new Ledger(),
+      };
       for (let cut = 0; cut < cutsAFileSystem && share.goOn(cuts, fullCuts); cut++, cuts++) {
-        unheard += await cutUnderWriters(share, fileSystem, path, ledger);
+        unheard += await cutUnderWriters(share, fileSystem, begun);
         await fileSystem.unmount();
         fileSystem.mount(options);
-        const { server, client } = await started(share, path);
-        await ledger.check(client, share.random);
-        client.close();
-        hold(
-          (await server.end('SIGTERM')).code === 0,
-          'the start behind a cut does not end with 0',
-        );
+        await (await Scene.start(share, begun)).stop();
       }
-      acknowledged += ledger.size;
+      acknowledged += begun.ledger.size;
       await fileSystem.unmount();
     }
     return `${count(cuts, fullCuts, 'cuts')}, ${number(acknowledged)} animals acknowledged: 0 lost, 0 altered, each start without help; ${unheard} 201s came while the power went, none to what was sent behind that`;
@@ -60,35 +55,34 @@ export const power: Row = {
 async function cutUnderWriters(
   share: Share,
   fileSystem: FileSystem,
-  path: string,
-  ledger: Ledger,
+  { path, ledger }: Pick<Scene, 'path' | 'ledger'>,
 ): Promise<number> {
-  const server = new Server(share, path);
+  const server = new TorturedServer(share, path);
   const cutting = wait(share.random.below(400)).then(() =>
     fileSystem.cutPower(share.random.pick(shutdownFlags)),
   );
   cutting.catch(() => undefined);
-  const client = await inTime(server.listening, 30_000, 'a start');
-  if (client !== undefined) {
+  const clients = await server.clients();
+  if (clients !== undefined) {
     let isCut = false;
     let more = addsBehind;
-    const goOn = (refused: number): boolean => !isCut || (refused === 0 && more-- > 0);
-    const writing = Promise.all(
-      Array.from({ length: writers }, () => write(client, ledger, share.random, goOn)),
+    const writing = new Scene(share, path, ledger, server, clients).write(
+      writers,
+      (refused) => !isCut || (refused === 0 && more-- > 0),
     );
     await Promise.race([writing, cutting]);
     isCut = true;
     await Promise.all([writing, cutting]);
-    const add = await client.add({ name: 'behind the cut', categoryId: 1 });
-    hold(add.status === 503, `behind the cut an add is answered ${add.status}`);
-    hold((await client.get('/v1/pets')).status === 200, 'behind the cut readers are not served');
-    client.close();
+    const add = await clients.add({ name: 'behind the cut', categoryId: 1 });
+    assert.equal(add.status, 503, `behind the cut an add is answered ${add.status}`);
+    assert.equal((await clients.get('/v1/pets')).status, 200, 'readers are not served');
+    clients.close();
   }
   const unheard = ledger.forgetCut(await cutting);
   const { code, stderr } = await server.end(share.random.pick(['SIGKILL', 'SIGTERM']));
   // One that met the cut in its start may have refused.
-  hold(
-    code === null || code === 0 || (client === undefined && code === 3),
+  assert.ok(
+    code === null || code === 0 || (clients === undefined && code === 3),
     `the server ends with ${code}: ${stderr}`,
   );
   return unheard;

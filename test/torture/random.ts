@@ -5,6 +5,8 @@ export interface Random {
   /** An integer from 0 to below `limit`. */
   readonly below: (limit: number) => number;
   readonly pick: <Item>(items: readonly Item[]) => Item;
+  /** The items in an order by chance. */
+  readonly shuffled: <Item>(items: readonly Item[]) => readonly Item[];
 }
 
 /** Mulberry32: small, and good enough to choose moments and animals. */
@@ -18,7 +20,12 @@ export function randomOf(seed: number): Random {
   };
   // Of an empty list it answers undefined, which no caller hands over.
   const pick = <Item>(items: readonly Item[]): Item => items[below(items.length)] as Item;
-  return { below, pick };
+  const shuffled = <Item>(items: readonly Item[]): readonly Item[] =>
+    items
+      .map((item) => ({ item, at: below(2 ** 32) }))
+      .sort((one, other) => one.at - other.at)
+      .map(({ item }) => item);
+  return { below, pick, shuffled };
 }
 
 /** A draft as a client sends it. */

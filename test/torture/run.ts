@@ -2,8 +2,7 @@
  * Runs the rows of the torture that its arguments name, all without any, each within its share of
  * BUDGET_S seconds.
  */
-import type { Table } from '../bench/part.js';
-import { keep, markdownTable } from '../bench/report.js';
+import { keep, markdownTable, type Table } from '../bench/report.js';
 import { damage } from './damage.js';
 import { failingCalls } from './failing-calls.js';
 import { faults } from './faults.js';
@@ -46,20 +45,17 @@ if (unknown.length > 0)
   throw new RangeError(
     `no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`,
   );
-const chosen = wanted.length === 0 ? rows : rows.filter((row) => wanted.includes(row.id));
 
-const seed =
-  TORTURE_SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(TORTURE_SEED);
+const seed = Number(TORTURE_SEED ?? Math.floor(Math.random() * 2 ** 32));
 const startedAt = performance.now();
 const endsAt = startedAt + 1000 * Number(BUDGET_S ?? Infinity);
-let running: Share | undefined;
-
+let share = new Share(0, seed);
 let isLeaving = false;
 
 /** Nothing may outlive us: no process, no mount, no folder. */
 async function leave(code: number): Promise<void> {
   isLeaving = true;
-  await running?.end();
+  await share.end();
   process.exit(code);
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void leave(130));
@@ -68,67 +64,46 @@ process.once('uncaughtException', (error) => {
   void leave(1);
 });
 
-interface Outcome {
-  readonly row: Row;
-  readonly word: 'ok' | 'skipped' | 'FAILED';
-  readonly figure: string;
-}
-
-/**
- * A row's share is its part of the time that is left, so that what one leaves over goes to those
- * behind it.
- */
-async function outcomeOf(row: Row, weightLeft: number): Promise<Outcome> {
-  const left = Math.max(0, endsAt - performance.now()) / 1000;
-  const share = new Share(left === Infinity ? left : (left * row.fullS) / weightLeft, seed);
-  running = share;
-  try {
-    return { row, word: 'ok', figure: await row.run(share) };
-  } catch (error) {
-    if (error instanceof Skip) return { row, word: 'skipped', figure: error.message };
-    return {
-      row,
-      word: 'FAILED',
-      figure: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    };
-  } finally {
-    // What an interruption makes of the row is no figure.
-    if (isLeaving) await new Promise(() => undefined);
-    await share.end();
-  }
-}
-
 process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
-const outcomes: Outcome[] = [];
-const inTurn = chosen.toSorted(
-  (one, other) => Number(other.isAlwaysFull ?? false) - Number(one.isAlwaysFull ?? false),
-);
-for (const [index, row] of inTurn.entries()) {
+const figures = new Map<Row, string>();
+const bad: Row[] = [];
+const left = rows
+  .filter(({ id }) => wanted.length === 0 || wanted.includes(id))
+  .sort((one, other) => Number(other.isAlwaysFull ?? 0) - Number(one.isAlwaysFull ?? 0));
+for (let row = left[0]; row !== undefined; left.shift(), row = left[0]) {
+  // A row's share is its part of the time that is left, so that what one leaves over goes to those
+  // behind it.
+  const part = row.fullS / left.reduce((sum, { fullS }) => sum + fullS, 0);
   const rowStartedAt = performance.now();
-  const outcome = await outcomeOf(
-    row,
-    inTurn.slice(index).reduce((sum, { fullS }) => sum + fullS, 0),
-  );
-  outcomes.push(outcome);
-  const seconds = ((performance.now() - rowStartedAt) / 1000).toFixed(0);
-  process.stdout.write(`${row.id} ${outcome.word}, ${seconds} s: ${outcome.figure}\n`);
+  share = new Share((part * Math.max(0, endsAt - rowStartedAt)) / 1000, seed);
+  let [word, figure] = ['ok', ''];
+  try {
+    figure = await row.run(share);
+  } catch (error) {
+    word = error instanceof Skip ? 'skipped' : 'FAILED';
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    figure = (word === 'FAILED' ? stack : undefined) ?? message;
+    if (word === 'FAILED' || TORTURE_NO_SKIP === '1') bad.push(row);
+  }
+  // What an interruption makes of the row is no figure.
+  if (isLeaving) await new Promise(() => undefined);
+  // The next must run too.
+  await share.end().catch((error) => process.stderr.write(`cleaning up: ${error}\n`));
+  const tookS = ((performance.now() - rowStartedAt) / 1000).toFixed(0);
+  process.stdout.write(`${row.id} ${word}, ${tookS} s: ${figure}\n`);
+  figures.set(row, `${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]}`);
 }
 
-outcomes.sort((one, other) => rows.indexOf(one.row) - rows.indexOf(other.row));
 const table: Table = {
   key: 'torture',
   title: 'Torture',
   head: ['row', 'what was tried', 'figure'],
-  rows: outcomes.map(({ row, word, figure }) => [
-    row.id,
-    row.title,
-    `${word === 'ok' ? '' : `${word}: `}${figure.split('\n')[0]}`,
-  ]),
+  rows: rows.flatMap((row) => {
+    const figure = figures.get(row);
+    return figure === undefined ? [] : [[row.id, row.title, figure]];
+  }),
 };
 process.stdout.write(`\n${markdownTable(table.head, table.rows)}\n`);
 const minutes = (performance.now() - startedAt) / 60_000;
 keep(`torture of ${minutes.toFixed(1)} minutes, seed ${seed}.`, [table]);
-const isGood = outcomes.every(
-  ({ word }) => word === 'ok' || (word === 'skipped' && TORTURE_NO_SKIP !== '1'),
-);
-process.exit(isGood ? 0 : 1);
+process.exit(bad.length === 0 ? 0 : 1);

@@ -6,7 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hold, type Row } from './row.js';
+import assert from 'node:assert/strict';
+import { folder as folderOf } from '../support/process.js';
+import type { Row } from './row.js';
 
 /** A fault: a text of a source file that becomes another, and the test that sees it. */
 interface Fault {
@@ -187,7 +189,7 @@ function build(folder: string): void {
       encoding: 'utf8',
     },
   );
-  hold(status === 0, `a fault does not compile: ${stdout}`);
+  assert.ok(status === 0, `a fault does not compile: ${stdout}`);
 }
 
 /** What became of the tests of a name. */
@@ -246,18 +248,18 @@ export const seeded: Row = {
   fullS: 40,
   isAlwaysFull: true,
   run: async (share) => {
-    const folder = share.folder();
+    const folder = folderOf(share);
     copyInto(folder);
     build(folder);
     for (const fault of faults) {
       const path = join(folder, 'src', fault.file);
       const source = readFileSync(path, 'utf8');
-      hold(
+      assert.ok(
         source.includes(fault.text),
         `${fault.name}: ${fault.file} no longer says ${fault.text}`,
       );
       const sound = outcomeOf(folder, fault);
-      hold(
+      assert.ok(
         sound.passed > 0 && sound.failed === 0,
         `${fault.caughtBy} of ${fault.test}: ${sound.passed} pass and ${sound.failed} fail without a fault\n${sound.printed}`,
       );
@@ -267,7 +269,7 @@ export const seeded: Row = {
       );
       build(folder);
       const spoilt = outcomeOf(folder, fault);
-      hold(
+      assert.ok(
         spoilt.failed > 0,
         `${fault.name}: no \`not ok\` of ${fault.caughtBy} in ${fault.test}\n${spoilt.printed}`,
       );

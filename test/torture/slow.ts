@@ -2,16 +2,16 @@
  * R9: clients that are slow, silent or gone cost neither the good ones their time nor the server
  * its memory.
  */
-import { join } from 'node:path';
+import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import { atEnd } from '../support/at-end.js';
+import { descriptorsOf, memoryOf } from '../support/kernel.js';
+import { until } from '../support/waiting.js';
 import { allKinds, attack } from './attackers.js';
-import type { Client } from './client.js';
-import { descriptorsOf, quantileOf, residentMiB } from './figures.js';
-import { Ledger } from './ledger.js';
-import { readAllPages } from './pages.js';
-import { randomDraft } from './random.js';
-import { hold, number, until, type Row, type Share } from './row.js';
-import { started, type Server } from './server.js';
+import { readAllPages } from './ledger.js';
+import { mebibytes, quantileOf } from './measures.js';
+import { number, seconds, type Row, type Share } from './row.js';
+import { Scene } from './scene.js';
 
 const fullSockets = 1_000;
 const shortSockets = 200;
@@ -20,13 +20,14 @@ const longS = 90;
 /** What a machine at other work may add to any answer, however it is served. */
 const floorMs = 25;
 /** By how much memory may stay above what it was, as a heap is never the same twice. */
-const spareMiB = 64;
+const spareBytes = 64 * 2 ** 20;
 /**
  * How much later than C44 says one may go, and how much sooner as clocks tick, besides the lateness
  * of our own timers.
  */
 const slackMs = 2_000;
 const soonerMs = 100;
+const goodClients = 4;
 
 export const slow: Row = {
   id: 'R9',
@@ -37,20 +38,12 @@ export const slow: Row = {
     const attacked = await prepare(share);
     // The same work on a server without the others, at the same time: a busy machine slows both.
     const calm = await prepare(share);
-    const before = {
-      descriptors: descriptorsOf(attacked.server.pid),
-      MiB: residentMiB(attacked.server.pid),
-    };
+    const { pid, port } = attacked.server;
+    const before = { descriptors: descriptorsOf(pid), bytes: memoryOf(pid) };
     const working = { goOn: true };
-    const clients = Promise.all([work(share, attacked, working), work(share, calm, working)]);
-    clients.catch(() => undefined);
+    const waiting = Promise.all([work(attacked, working), work(calm, working)]);
+    waiting.catch(() => undefined);
     const lag = lateness(share);
-    let peakMiB = 0;
-    const watching = setInterval(
-      () => (peakMiB = Math.max(peakMiB, residentMiB(attacked.server.pid))),
-      200,
-    );
-    share.onEnd(() => clearInterval(watching));
 
     const kinds = allKinds.filter(({ goneMs }) => isLong || goneMs < 40_000);
     const parts = kinds.reduce((sum, { part }) => sum + part, 0);
@@ -59,101 +52,75 @@ export const slow: Row = {
       kinds.map(async (kind) => {
         const many = Math.min(kind.most ?? sockets, Math.round((sockets * kind.part) / parts));
         const times = await Promise.all(
-          Array.from({ length: many }, () => attack(share, attacked.client.port, kind)),
+          Array.from({ length: many }, () => attack(share, port, kind)),
         );
         const [fastest, slowest] = [quantileOf(times, 0), quantileOf(times, 1)];
-        hold(
-          fastest >= kind.keptMs - soonerMs - lag.ms,
-          `${kind.name}: one is dropped behind ${Math.round(fastest)} ms, not ${kind.keptMs}; ${words(lag)}`,
+        const figure = `${many} ${kind.name} ${seconds(fastest)} to ${seconds(slowest)} s`;
+        assert.ok(
+          fastest >= kind.goneMs - soonerMs - lag.ms &&
+            slowest <= kind.goneMs + (kind.laterMs ?? 0) + slackMs + lag.ms,
+          `${figure}, not ${seconds(kind.goneMs)}; ${words(lag)}`,
         );
-        hold(
-          slowest <= kind.goneMs + slackMs + lag.ms,
-          `${kind.name}: one is there for ${Math.round(slowest)} ms, not ${kind.goneMs}; ${words(lag)}`,
-        );
-        return `${many} ${kind.name} ${seconds(fastest)} to ${seconds(slowest)} s`;
+        return figure;
       }),
     );
     working.goOn = false;
-    const [theirs, ours] = await clients;
-    clearInterval(watching);
-    attacked.server.holdNoError();
-    for (const { ledger, client } of [attacked, calm]) await ledger.check(client, share.random);
-    const stored = (await readAllPages(attacked.client)).size;
-    hold(
-      stored === attacked.ledger.size,
-      `${attacked.ledger.size} animals were acknowledged, ${stored} are stored`,
+    const [theirs = Number.NaN, ours = Number.NaN] = (await waiting).map((ms) =>
+      quantileOf(ms, 0.99),
     );
+    attacked.server.assertNoError();
+    for (const scene of [attacked, calm]) await scene.check();
+    const stored = (await readAllPages(attacked.clients)).size;
+    assert.equal(stored, attacked.ledger.size, 'stored is not what was acknowledged');
 
-    const [p99, calmP99] = [quantileOf(theirs, 0.99), quantileOf(ours, 0.99)];
-    hold(
-      p99 <= Math.max(2 * calmP99, calmP99 + floorMs),
-      `good clients wait: p99 ${p99.toFixed(1)} ms, on a calm server ${calmP99.toFixed(1)} ms`,
+    assert.ok(
+      theirs <= Math.max(2 * ours, ours + floorMs),
+      `good clients wait: p99 ${theirs.toFixed(1)} ms, on a calm server ${ours.toFixed(1)} ms`,
     );
-    await until(
-      'the descriptors to go',
-      10_000,
-      () => descriptorsOf(attacked.server.pid) <= before.descriptors,
-    );
-    await until('memory to come back', 60_000, async () => {
+    await until('the descriptors to go', () => descriptorsOf(pid) <= before.descriptors);
+    const isSmall = async (): Promise<boolean> => {
       // A heap is swept when somebody works.
-      await churn(attacked.client);
-      return residentMiB(attacked.server.pid) <= before.MiB + spareMiB;
-    });
-    const after = residentMiB(attacked.server.pid);
-    attacked.client.close();
-    calm.client.close();
+      await churn(attacked);
+      return memoryOf(pid) <= before.bytes + spareBytes;
+    };
+    await until('memory to come back', isSmall, 60_000);
+    const [first, peak, after] = [before.bytes, memoryOf(pid, 'VmHWM'), memoryOf(pid)].map(
+      mebibytes,
+    );
+    for (const { clients } of [attacked, calm]) clients.close();
     const shortened = isLong
       ? ''
       : ` (of ${number(fullSockets)}; idle ones and readers, which have 60 s and more, need a larger share)`;
-    return `gone behind: ${figures.join(', ')}${shortened}; ${words(lag)}; p99 of good clients ${p99.toFixed(1)} ms, on a calm server beside it ${calmP99.toFixed(1)} ms; ${before.descriptors} descriptors before and after; ${before.MiB.toFixed(0)} MiB before, ${peakMiB.toFixed(0)} at most, ${after.toFixed(0)} after`;
+    return `gone behind: ${figures.join(', ')}${shortened}; ${words(lag)}; p99 of good clients ${theirs.toFixed(1)} ms, on a calm server beside it ${ours.toFixed(1)} ms; ${before.descriptors} descriptors before and after; ${first} MiB before, ${peak} at most, ${after} after`;
   },
 };
 
-interface Running {
-  readonly server: Server;
-  readonly client: Client;
-  readonly ledger: Ledger;
-}
-
 /** A server with some work behind it, and pages that are larger than a socket's buffers. */
-async function prepare(share: Share): Promise<Running> {
-  const { server, client } = await started(share, join(share.folder(), 'pets.jsonl'));
-  const ledger = new Ledger();
-  for (let index = 0; index < 100; index++) {
-    const sent = { name: `${'x'.repeat(60_000)}${index}`, categoryId: index };
-    ledger.acknowledge(sent, await client.add(sent));
-  }
-  for (let round = 0; round < 20; round++) await churn(client);
-  return { server, client, ledger };
+async function prepare(share: Share): Promise<Scene> {
+  const scene = await Scene.start(share);
+  for (let index = 0; index < 100; index++)
+    await scene.add({ name: `${'x'.repeat(60_000)}${index}`, categoryId: index });
+  for (let round = 0; round < 20; round++) await churn(scene);
+  return scene;
 }
 
-async function churn(client: Client): Promise<void> {
-  await Promise.all(Array.from({ length: 4 }, () => client.get('/v1/pets?limit=50')));
+async function churn({ clients }: Scene): Promise<void> {
+  await Promise.all(Array.from({ length: 4 }, () => clients.get('/v1/pets?limit=50')));
 }
-
-const goodClients = 4;
 
 /** Good clients at work; answers their waits in milliseconds. */
-async function work(
-  share: Share,
-  { client, ledger }: Running,
-  working: { readonly goOn: boolean },
-): Promise<readonly number[]> {
+async function work(scene: Scene, working: { readonly goOn: boolean }): Promise<readonly number[]> {
   const waits: number[] = [];
-  await Promise.all(
-    Array.from({ length: goodClients }, async () => {
-      while (working.goOn) {
-        const sent = randomDraft(share.random);
-        const added = await client.add(sent);
-        hold(added.status === 201, `an add is answered ${added.status}`);
-        ledger.acknowledge(sent, added);
-        const listed = await client.get('/v1/pets?after=100&limit=5');
-        hold(listed.status === 200, `a list is answered ${listed.status}`);
-        waits.push(added.ms, listed.ms);
-        await wait(20);
-      }
-    }),
-  );
+  const good = async (): Promise<void> => {
+    while (working.goOn) {
+      const added = await scene.add();
+      const listed = await scene.clients.get('/v1/pets?after=100&limit=5');
+      assert.equal(listed.status, 200);
+      waits.push(added.ms, listed.ms);
+      await wait(20);
+    }
+  };
+  await Promise.all(Array.from({ length: goodClients }, good));
   return waits;
 }
 
@@ -165,15 +132,11 @@ function lateness(share: Share): { ms: number } {
     lag.ms = Math.max(lag.ms, performance.now() - due);
     due = performance.now() + 50;
   }, 50);
-  share.onEnd(() => clearInterval(timer));
+  atEnd(share, () => clearInterval(timer));
   return lag;
 }
 
 /** By how much C44's times may be missed here. */
 function words({ ms }: { readonly ms: number }): string {
   return `${seconds(slackMs)} s of slack, and ${seconds(ms)} s by which our own timers were late`;
-}
-
-function seconds(ms: number): string {
-  return (ms / 1000).toFixed(1);
 }

@@ -2,22 +2,26 @@
  * R3: the order of the system calls themselves: bytes and their sync, then the 201; and nothing
  * more behind a failed sync.
  */
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Client } from './client.js';
-import { Ledger } from './ledger.js';
-import { count, hold, Skip, until, type Row, type Share } from './row.js';
-import { apiKey, started } from './server.js';
-import { needPrograms, tool } from './tools.js';
-import { readTrace, type SystemCall } from './trace.js';
+import { key } from '../support/fixture.js';
+import { folder } from '../support/process.js';
+import { until } from '../support/waiting.js';
+import type { Clients } from './clients.js';
+import { tool } from './file-system.js';
+import { idOf } from './ledger.js';
+import { count, needPrograms, Skip, type Row, type Share } from './row.js';
+import { Scene } from './scene.js';
 
 const fullAdds = 2000;
 const writers = 8;
 /** As many as libuv has for the disk. */
 const threads = 4;
 const failingSyncModule = fileURLToPath(new URL('failing-sync.js', import.meta.url));
-const traced = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fsync,ftruncate';
+const tracedCalls = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fsync,ftruncate';
+const draft = { name: 'animal', categoryId: 1 };
 
 export const syncOrder: Row = {
   id: 'R3',
@@ -32,269 +36,247 @@ export const syncOrder: Row = {
       throw new Skip('this machine lets no process trace another');
     }
     const adds = await traceSound(share);
-    let syncs = 0;
-    let writes = 0;
+    let faults = 0;
     for (const errno of ['EIO', 'ENOSPC', 'EDQUOT']) {
       for (const when of [1, 2 + share.random.below(20)]) {
-        syncs += await traceFailingSync(share, errno, when);
-        writes += await traceFailingWrite(share, errno, when);
+        await traceFailingSync(share, errno, when);
+        await traceFailingWrite(share, errno, when);
+        faults++;
       }
     }
-    return `${count(adds, fullAdds, 'adds')}, ${syncs} failed syncs and ${writes} failed writes: 0 violations`;
+    return `${count(adds, fullAdds, 'adds')}, ${faults} failed syncs and ${faults} failed writes: 0 violations`;
   },
 };
 
 /** Adds by several at once, without a fault; answers how many. */
 async function traceSound(share: Share): Promise<number> {
-  const trace = new Trace(share);
-  const { server, client } = await trace.start();
-  const ledger = new Ledger();
+  const { scene, traced } = await startTraced(share);
   let begun = 0;
   const adder = async (): Promise<void> => {
-    while (share.goOn(begun, fullAdds)) {
-      const sent = { name: `animal ${++begun}`, categoryId: begun };
-      const answer = await client.add(sent);
-      hold(answer.status === 201, `an add is answered ${answer.status}`);
-      ledger.acknowledge(sent, answer);
-    }
+    while (share.goOn(begun++, fullAdds)) await scene.add(draft);
   };
   await Promise.all(Array.from({ length: writers }, adder));
-  client.close();
-  hold((await server.end('SIGTERM')).code === 0, 'the end is not 0');
-  hold((await trace.check()) === ledger.size, 'the trace has not every 201');
-  return ledger.size;
+  await scene.stop();
+  assert.equal(holdOrder(await traced()), scene.ledger.size, 'the trace has not every 201');
+  return scene.ledger.size;
 }
 
 /**
  * Lets the sync of the `when`th write fail: no 201 from then on, readers served, nothing synced or
  * written again.
  */
-async function traceFailingSync(share: Share, errno: string, when: number): Promise<number> {
-  const trace = new Trace(share);
-  const { server, client } = await trace.start({ failingSync: [when, errno] });
-  await addUntilRefused(client);
-  for (let again = 0; again < 5; again++) await holdBroken(client, 'sync');
-  client.close();
-  await server.end('SIGTERM');
-  await trace.check();
-  hold(trace.failedSyncs === 1, 'no sync failed');
-  return trace.failedSyncs;
+async function traceFailingSync(share: Share, errno: string, when: number): Promise<void> {
+  const { scene, traced } = await startTraced(share, { failingSync: [when, errno] });
+  await addUntilRefused(scene.clients);
+  await holdBroken(scene.clients, 'sync');
+  await scene.end();
+  const trace = await traced();
+  assert.ok(failedSync(trace) !== undefined, 'no sync failed');
+  holdOrder(trace);
 }
 
 /**
  * Lets the `when`th write of some thread fail: cut off and broken too, but a full disk that took
  * nothing is undone and tried again.
  */
-async function traceFailingWrite(share: Share, errno: string, when: number): Promise<number> {
-  const trace = new Trace(share);
-  const { server, client } = await trace.start({
-    failingWrite: `inject=write:error=${errno}:when=${when}`,
-  });
-  const ids = await addUntilRefused(client);
-  if (errno === 'EIO') for (let again = 0; again < 5; again++) await holdBroken(client, 'write');
-  else ids.push(await holdRecovered(client));
-  client.close();
-  await server.end('SIGTERM');
-  const calls = (await trace.onFile()).filter(({ name }) => name !== 'openat');
-  const names = calls.map(({ name, result }) =>
-    result.startsWith('-1') ? `failed ${name}` : name,
-  );
-  hold(names.includes('failed write'), 'no write failed');
+async function traceFailingWrite(share: Share, errno: string, when: number): Promise<void> {
+  const failingWrite = `inject=write:error=${errno}:when=${when}`;
+  const { scene, traced } = await startTraced(share, { failingWrite });
+  const ids = await addUntilRefused(scene.clients);
+  if (errno === 'EIO') await holdBroken(scene.clients, 'write');
+  else ids.push(await holdRecovered(scene.clients));
+  await scene.end();
+  const touches = (await traced()).onFile.filter(({ name }) => name !== 'openat');
+  const names = touches.map(({ name, isFailed }) => (isFailed ? `failed ${name}` : name));
   const order = names.slice(names.indexOf('failed write')).join(', ');
   const expected =
     errno === 'EIO' ? /^failed write, ftruncate$/ : /^(failed write, ftruncate, )+write$/;
-  hold(expected.test(order), `a write that fails by ${errno} is followed so: ${order}`);
-  const written = new Set(calls.filter(isWhole).flatMap(({ args }) => idsIn(args)));
-  hold(
-    ids.every((id) => written.has(id)),
-    'a 201 of what was never written',
-  );
-  return 1;
+  assert.match(order, expected, `a write that fails by ${errno} is followed so: ${order}`);
+  const written = touches.filter(isWhole).flatMap(({ args }) => idsIn(args));
+  for (const id of ids) assert.ok(written.includes(id), 'a 201 of what was never written');
 }
 
 /** Adds until one is refused; answers the ids of those before. */
-async function addUntilRefused(client: Client): Promise<string[]> {
+async function addUntilRefused(clients: Clients): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
-    const answer = await client.add({ name: 'animal', categoryId: 1 });
-    if (answer.status !== 201) {
-      hold(answer.status === 503, `behind a failure an add is answered ${answer.status}`);
-      return ids;
-    }
-    ids.push(String(JSON.parse(answer.body).id));
-    hold(ids.length < 500, 'nothing ever fails');
+    const { status, body } = await clients.add(draft);
+    if (status === 503) return ids;
+    assert.equal(status, 201);
+    ids.push(idOf(body));
+    assert.ok(ids.length < 500, 'nothing ever fails');
   }
 }
 
-async function holdBroken(client: Client, failed: string): Promise<void> {
-  hold(
-    (await client.get('/v1/pets')).status === 200,
-    `behind a failed ${failed} readers are not served`,
-  );
-  hold(
-    (await client.get('/readyz')).status === 503,
-    `behind a failed ${failed} it says that it is ready`,
-  );
-  const { status } = await client.add({ name: 'animal', categoryId: 1 });
-  hold(status === 503, `behind a failed ${failed} an add is answered ${status}`);
+async function holdBroken(clients: Clients, failed: string): Promise<void> {
+  for (let again = 0; again < 5; again++) {
+    const answers = [await clients.get('/v1/pets'), await clients.get('/readyz')];
+    const statuses = [...answers, await clients.add(draft)].map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 503, 503], `behind a failed ${failed}`);
+  }
 }
 
 /**
  * Readers are served, and adding goes on, at the latest once each of the threads has failed;
  * answers the id.
  */
-async function holdRecovered(client: Client): Promise<string> {
+async function holdRecovered(clients: Clients): Promise<string> {
   for (let tried = 0; ; tried++) {
-    hold((await client.get('/v1/pets')).status === 200, 'on a full disk readers are not served');
-    const answer = await client.add({ name: 'animal', categoryId: 1 });
-    if (answer.status === 201) return String(JSON.parse(answer.body).id);
-    hold(
-      answer.status === 503 && tried < threads,
-      `behind a full disk an add is answered ${answer.status}`,
-    );
+    assert.equal((await clients.get('/v1/pets')).status, 200);
+    const { status, body } = await clients.add(draft);
+    if (status === 201) return idOf(body);
+    assert.ok(status === 503 && tried < threads, `behind a full disk an add is answered ${status}`);
   }
 }
 
-/** A server under strace, and the claims about its calls. */
-class Trace {
-  readonly #share: Share;
-  readonly #path: string;
-  readonly #file: string;
-  #pid = 0;
-  failedSyncs = 0;
+/** A system call; `began` and `ended` are line numbers, which order all calls of all threads. */
+interface SystemCall {
+  readonly name: string;
+  /** As strace prints them, the path or socket behind each descriptor included. */
+  readonly args: string;
+  readonly began: number;
+  ended: number;
+  /** What stands behind the `=`; empty where it never ended. */
+  result: string;
+  readonly isFailed: boolean;
+}
 
-  constructor(share: Share) {
-    this.#share = share;
-    const folder = share.folder();
-    this.#path = join(folder, 'new', 'pets.jsonl');
-    this.#file = join(folder, 'trace');
-  }
+/** What a server has done. */
+interface Trace {
+  readonly path: string;
+  readonly calls: readonly SystemCall[];
+  /** Those on the data file. */
+  readonly onFile: readonly SystemCall[];
+}
 
-  /**
-   * `failingSync` says which write's sync fails and how; `failingWrite` is for strace, which then
-   * tells of this file alone.
-   */
-  async start({
-    failingSync,
-    failingWrite,
-  }: {
-    failingSync?: readonly [number, string];
-    failingWrite?: string;
-  } = {}): ReturnType<typeof started> {
-    const more = failingWrite === undefined ? [] : ['-e', failingWrite, '-P', this.#path];
-    // -D: the server is our own child, so that it hears our signals.
-    const under = [
-      'strace',
-      '-f',
-      '-D',
-      '-y',
-      '-s',
-      '1000000',
-      '-e',
-      `trace=${traced}`,
-      '-o',
-      this.#file,
-      ...more,
-    ];
-    const failing = failingSync && {
-      NODE_OPTIONS: `--import=${failingSyncModule}`,
-      FAILING_SYNC: JSON.stringify([this.#path, ...failingSync]),
-    };
-    const running = await started(this.#share, this.#path, {
-      under,
-      env: { PETSTORE_API_KEYS: apiKey, ...failing },
-    });
-    this.#pid = running.server.pid;
-    return running;
-  }
+/** Makes a server's calls fail. */
+interface Failures {
+  /** Which write's sync, and how. */
+  readonly failingSync?: readonly [when: number, errno: string];
+  /** For strace, which then tells of the data file alone. */
+  readonly failingWrite?: string;
+}
 
-  /** The calls on the data file, once the server has ended. */
-  async onFile(): Promise<readonly SystemCall[]> {
-    return (await this.#calls()).filter(({ args }) => descriptorOf(args) === this.#path);
-  }
-
-  /** Holds the calls against the claims; answers how many 201s there are. */
-  async check(): Promise<number> {
-    const calls = await this.#calls();
-    const onFile = calls.filter(({ args }) => descriptorOf(args) === this.#path);
-    const failed = calls.find(
-      ({ name, args }) => name === 'openat' && args.includes('.sync-failed"'),
-    );
-    if (failed !== undefined) {
-      this.failedSyncs++;
-      const touched = onFile.find(
-        ({ began, name }) => began > failed.began && name !== 'ftruncate',
-      );
-      hold(touched === undefined, `behind a failed sync there is a ${touched?.name}`);
-    }
-
-    const opened = calls.filter(
-      ({ name, args, result }) =>
-        name === 'openat' && args.includes(`"${this.#path}"`) && !result.startsWith('-1'),
-    );
-    hold(
-      opened.length > 0 && opened.every(({ args }) => args.includes('O_DSYNC')),
-      'the file is not opened so that a write is its fdatasync too',
-    );
-    const written = new Map<string, SystemCall>();
-    // The last one is the one whose sync failed.
-    const synced = onFile.filter(isWhole).slice(0, failed === undefined ? undefined : -1);
-    for (const call of synced) for (const id of idsIn(call.args)) written.set(id, call);
-    const replies = calls.filter(({ args }) => args.includes('HTTP/1.1 201'));
-    this.#checkFolder(calls, replies[0]?.began ?? Infinity);
-    let seen = 0;
-    for (const reply of replies) {
-      const ids = idsIn(reply.args);
-      hold(
-        ids.length === reply.args.split('HTTP/1.1 201').length - 1,
-        'a 201 whose body is not in the same write',
-      );
-      for (const id of ids) {
-        seen++;
-        const write = written.get(id);
-        hold(
-          write !== undefined && write.ended < reply.began,
-          `the 201 of id ${id} leaves before its bytes are written and synced`,
-        );
-      }
-    }
-    return seen;
-  }
-
-  async #calls(): Promise<readonly SystemCall[]> {
+/** A server under strace, and what it has done once it has ended. */
+async function startTraced(
+  share: Share,
+  { failingSync, failingWrite }: Failures = {},
+): Promise<{ readonly scene: Scene; readonly traced: () => Promise<Trace> }> {
+  const home = folder(share);
+  const path = join(home, 'new', 'pets.jsonl');
+  const file = join(home, 'trace');
+  // -D: the server is our own child, so that it hears our signals.
+  const under = `strace -f -D -y -s 1000000 -e trace=${tracedCalls} -o ${file}`.split(' ');
+  if (failingWrite !== undefined) under.push('-e', failingWrite, '-P', path);
+  const failing = failingSync && {
+    NODE_OPTIONS: `--import=${failingSyncModule}`,
+    FAILING_SYNC: JSON.stringify([path, ...failingSync]),
+  };
+  const env = { PETSTORE_API_KEYS: key, ...failing };
+  const scene = await Scene.start(share, { path }, { under, env });
+  const traced = async (): Promise<Trace> => {
     // strace writes on for a moment after its child is gone; short process ids it fills up with
     // spaces.
-    const end = new RegExp(`^${this.#pid} +\\+\\+\\+ (exited|killed)`, 'm');
-    await until('the end of the trace', 10_000, () => end.test(readFileSync(this.#file, 'utf8')));
-    return readTrace(readFileSync(this.#file, 'utf8'));
+    const end = new RegExp(`^${scene.server.pid} +\\+\\+\\+ (exited|killed)`, 'm');
+    const text = await until('the end of the trace', () => {
+      const written = readFileSync(file, 'utf8');
+      return end.test(written) && written;
+    });
+    const all = readTrace(text);
+    return { path, calls: all, onFile: all.filter(({ args }) => descriptorOf(args) === path) };
+  };
+  return { scene, traced };
+}
+
+const whole = /^([0-9]+) +([a-z0-9_]+)\((.*)\) += (.*)$/;
+const begun = /^([0-9]+) +([a-z0-9_]+)\((.*) <unfinished \.\.\.>$/;
+const resumed = /^([0-9]+) +<\.\.\. [a-z0-9_]+ resumed>(.*)\) += (.*)$/;
+
+/** The calls of a trace made with `-f -y`. */
+function readTrace(text: string): readonly SystemCall[] {
+  const all: SystemCall[] = [];
+  const underWay = new Map<string, SystemCall>();
+  for (const [index, line] of text.split('\n').entries()) {
+    const [, pid = '', name = '', args = '', result = ''] =
+      whole.exec(line) ?? begun.exec(line) ?? [];
+    if (name !== '') {
+      const call = {
+        name,
+        args,
+        began: index,
+        ended: result === '' ? Infinity : index,
+        result,
+        get isFailed() {
+          return this.result.startsWith('-1');
+        },
+      };
+      all.push(call);
+      if (result === '') underWay.set(pid, call);
+      continue;
+    }
+    const [, ofThread = '', , end = ''] = resumed.exec(line) ?? [];
+    const call = underWay.get(ofThread);
+    if (call === undefined) continue;
+    underWay.delete(ofThread);
+    call.ended = index;
+    call.result = end;
+  }
+  return all;
+}
+
+/** The mark that stands where a sync was let fail. */
+function failedSync({ calls }: Trace): SystemCall | undefined {
+  return calls.find(({ name, args }) => name === 'openat' && args.includes('.sync-failed"'));
+}
+
+/** Holds the calls against the claims; answers how many 201s there are. */
+function holdOrder(trace: Trace): number {
+  const { path, calls, onFile } = trace;
+  const failed = failedSync(trace);
+  const later = onFile.filter(
+    ({ began, name }) => began > (failed?.began ?? Infinity) && name !== 'ftruncate',
+  );
+  assert.deepEqual(later, [], 'the file is touched behind a failed sync');
+
+  const opened = calls.filter(
+    ({ name, args, isFailed }) => name === 'openat' && args.includes(`"${path}"`) && !isFailed,
+  );
+  for (const { args } of opened)
+    assert.match(args, /O_DSYNC/, 'a write to the file is not its fdatasync too');
+
+  // The file's name and its new folder's name are on the disk before the first 201.
+  const replies = calls.filter(({ args }) => args.includes('HTTP/1.1 201'));
+  const made = opened.find(({ args }) => args.includes('O_CREAT'));
+  assert.ok(made !== undefined, 'the file is never made');
+  for (const [above, from] of [
+    [dirname(path), made.ended],
+    [dirname(dirname(path)), 0],
+  ] as const) {
+    const isSynced = calls.some(
+      ({ name, args, result, began, ended }) =>
+        name === 'fsync' &&
+        descriptorOf(args) === above &&
+        result === '0' &&
+        began > from &&
+        ended < (replies[0]?.began ?? Infinity),
+    );
+    assert.ok(isSynced, `${above} is not synced before the first 201`);
   }
 
-  /** The new file's name and its new folder's name are on the disk before the first 201. */
-  #checkFolder(calls: readonly SystemCall[], firstReply: number): void {
-    const made = calls.find(
-      ({ name, args, result }) =>
-        name === 'openat' &&
-        args.includes(`"${this.#path}"`) &&
-        args.includes('O_CREAT') &&
-        !result.startsWith('-1'),
-    );
-    hold(made !== undefined, 'the file is never made');
-    const folder = dirname(this.#path);
-    const isSynced = (path: string, from: number, to: number): boolean =>
-      calls.some(
-        ({ name, args, result, began, ended }) =>
-          name === 'fsync' &&
-          descriptorOf(args) === path &&
-          result === '0' &&
-          began > from &&
-          ended < to,
-      );
-    hold(isSynced(folder, made.ended, firstReply), 'the folder is not synced before the first 201');
-    hold(
-      isSynced(dirname(folder), 0, firstReply),
-      'the folder above the new one is not synced before the first 201',
-    );
+  // The last one is the one whose sync failed.
+  const synced = onFile.filter(isWhole).slice(0, failed && -1);
+  const written = new Map(synced.flatMap((call) => idsIn(call.args).map((id) => [id, call])));
+  let seen = 0;
+  for (const { args, began } of replies) {
+    const ids = idsIn(args);
+    assert.equal(ids.length, args.split('HTTP/1.1 201').length - 1, '201s without their bodies');
+    for (const id of ids) {
+      seen++;
+      const endedAt = written.get(id)?.ended ?? Infinity;
+      assert.ok(endedAt < began, `the 201 of id ${id} leaves before its bytes are synced`);
+    }
   }
+  return seen;
 }
 
 /** The path of the first argument, which `-y` prints behind the descriptor. */
@@ -308,5 +290,5 @@ function isWhole({ name, args, result }: SystemCall): boolean {
 }
 
 function idsIn(args: string): readonly string[] {
-  return [...args.matchAll(/\{\\"id\\":([0-9]+),/g)].map((match) => match[1] ?? '');
+  return [...args.matchAll(/\{\\"id\\":([0-9]+),/g)].map(([, id = '']) => id);
 }

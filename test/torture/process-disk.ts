@@ -16,7 +16,7 @@ export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lockFlags
 let lastDescriptor = 0;
 
 /** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
-export class Process {
+export class ProcessDisk {
   readonly disk: Disk;
   /** Asked before each call, counted from 1. */
   fault: (call: CallName, number: number) => Fault = () => undefined;

@@ -1,0 +1,137 @@
+/**
+ * Owns the scenes that several tests of HTTP and of plugins begin with, and answers that are
+ * expected in a line.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import {
+  jsonReply,
+  memoryStorage,
+  type Operation,
+  type PetStorage,
+  type Plugin,
+  type Reply,
+  toByteString,
+} from '../../dist/index.js';
+import { atEnd, type Ending } from './at-end.js';
+import { assertError, header } from './client.js';
+import { ask, key, type Running, type Words } from './fixture.js';
+import { gate } from './waiting.js';
+
+/** The JSON of an animal, and of the same one once it is added as the first. */
+export const animal = '{"name":"a","categoryId":1}';
+export const firstAnimal = '{"id":1,"name":"a","categoryId":1}';
+
+export const noKey = { authorization: null };
+/** The headers of a request that is made by `fetch`. */
+export const keyHeaders = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+
+/**
+ * Asks, and expects an answer; answers it.
+ *
+ * @param request Its method and target, such as `GET /v1/pets`.
+ * @param expected Its status; with more, also the code of its error, or its whole body, as in
+ * `404 not_found` and `200 []`.
+ * @param headers The values of some of its headers, undefined where there is none.
+ */
+export async function expectAnswer(
+  port: number,
+  request: string,
+  expected: number | string,
+  words: Words = {},
+  headers: Readonly<Record<string, string | undefined>> = {},
+): Promise<Awaited<ReturnType<typeof ask>>> {
+  const [method = '', target = ''] = request.split(' ');
+  const answer = await ask(port, method, target, words);
+  const [, code] = /^[45]\d\d ([a-z_]+)$/.exec(String(expected)) ?? [];
+  if (code !== undefined) assertError(answer, Number.parseInt(String(expected), 10), code);
+  else {
+    const came = typeof expected === 'number' ? answer.status : `${answer.status} ${answer.body}`;
+    assert.equal(came, expected, request);
+  }
+
+  for (const [name, value] of Object.entries(headers))
+    assert.equal(header(answer, name), value, `${request}: ${name}`);
+  return answer;
+}
+
+/** Expects an answer for each of these, one after the other. */
+export async function expectAnswers(
+  port: number,
+  rows: readonly (readonly [
+    request: string,
+    expected: number | string,
+    words?: Words,
+    headers?: Readonly<Record<string, string | undefined>>,
+  ])[],
+): Promise<void> {
+  for (const row of rows) await expectAnswer(port, ...row);
+}
+
+/** Serves on a free port, as somebody else's server, until the test ends; answers the port. */
+export async function serve(t: Ending, listener: RequestListener): Promise<number> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  atEnd(t, () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return Object(server.address()).port;
+}
+
+/** Asks a petstore over its own port, through somebody else's server, and within the process. */
+export async function everyWay(
+  t: Ending,
+  { petstore, port }: Running,
+): Promise<readonly ((path: string, init?: RequestInit) => Promise<Response>)[]> {
+  const foreign = await serve(t, petstore.handler);
+  return [
+    (path, init) => fetch(`http://127.0.0.1:${port}${path}`, init),
+    (path, init) => fetch(`http://127.0.0.1:${foreign}${path}`, init),
+    (path, init) => petstore.fetch(`http://any${path}`, init),
+  ];
+}
+
+/** A storage in memory that has what every storage has, and no more; some of it changed. */
+export function plainStorage(
+  change: (memory: PetStorage) => Partial<PetStorage> = () => ({}),
+): PetStorage {
+  const { insert, get, list, close } = memoryStorage();
+  const plain = { durable: false, insert, get, list, close };
+  return { ...plain, ...change(plain) };
+}
+
+/** A verifier that lets nobody in before it is told to. */
+export function heldKeys() {
+  const [asked, letIn] = [gate(), gate()];
+  const keys = async (): Promise<string> => {
+    asked.open();
+    await letIn.opened;
+    return 'me';
+  };
+  return { keys, asked: asked.opened, letIn: letIn.open };
+}
+
+/** A storage that adds nothing before it is told to. */
+export function heldStorage() {
+  const [inserting, release] = [gate(), gate()];
+  const storage = plainStorage(({ insert }) => ({
+    insert: async (draft) => {
+      inserting.open();
+      await release.opened;
+      return insert(draft);
+    },
+  }));
+  return { storage, inserting: inserting.opened, release: release.open };
+}
+
+/** A plugin that has one path, for GET. */
+export const serving =
+  (path: string, handler: Operation['handler']): Plugin =>
+  ({ route }) =>
+    route({ path, methods: { GET: { handler } } });
+
+/** A reply of JSON. */
+export const okReply = (json: string, headers: readonly string[] = []): Reply =>
+  jsonReply(200, toByteString(json), headers);

@@ -1,0 +1,160 @@
+/**
+ * Owns the scene of most tests of the process: a folder of its own, with files, in which command
+ * lines of dist/server.js are run.
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { atEnd } from './at-end.js';
+import { command } from './command.js';
+import {
+  apiKey,
+  assertRefused,
+  folder,
+  runServer,
+  serverFile,
+  StartedServer,
+  startServer,
+  type Ended,
+} from './process.js';
+
+/** The words behind the program's name: in one text with a space between, or each by itself. */
+export type CommandLine = string | readonly string[];
+type Environment = Readonly<NodeJS.ProcessEnv>;
+type Content = string | Uint8Array;
+
+/** The single words of a command line. */
+export function wordsOf(line: CommandLine): readonly string[] {
+  if (typeof line !== 'string') return line;
+  return line === '' ? [] : line.split(' ');
+}
+
+/** An empty folder that is gone behind the test, but for the files that it begins with. */
+export class WorkingFolder {
+  readonly path: string;
+  readonly #t: TestContext;
+
+  constructor(t: TestContext, files: Readonly<Record<string, Content>> = {}) {
+    this.#t = t;
+    this.path = folder(t);
+    for (const [name, content] of Object.entries(files)) this.write(name, content);
+  }
+
+  /** The path of what has this name in the folder. */
+  at(name: string): string {
+    return join(this.path, name);
+  }
+
+  /** What is in the folder, or in one that is in it, by name; where asked for, in all below too. */
+  names(within = '.', recursive = false): readonly string[] {
+    return readdirSync(this.at(within), { recursive, encoding: 'utf8' }).sort();
+  }
+
+  /** The text of a file. */
+  read(name: string): string {
+    return readFileSync(this.at(name), 'utf8');
+  }
+
+  /** The bytes of a file. */
+  bytes(name: string): Buffer {
+    return readFileSync(this.at(name));
+  }
+
+  /** The permissions of a file or a folder. */
+  mode(name: string): number {
+    return statSync(this.at(name)).mode & 0o777;
+  }
+
+  /** The size of a file in bytes; 0 where there is none. */
+  size(name: string): number {
+    return statSync(this.at(name), { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  /** Writes a file, and makes the folder that it is in. */
+  write(name: string, content: Content): void {
+    mkdirSync(dirname(this.at(name)), { recursive: true });
+    writeFileSync(this.at(name), content);
+  }
+
+  /** Runs a command line that ends by itself, in the process that the test file has for that. */
+  command(line: CommandLine, env: Environment = {}): Promise<Ended> {
+    return command(wordsOf(line), { cwd: this.path, env });
+  }
+
+  /** The same in a process of its own. */
+  run(line: CommandLine, env: Environment = {}): Promise<Ended> {
+    return runServer(wordsOf(line), { cwd: this.path, env });
+  }
+
+  /** Runs a command line that must end with 0, and print this and nothing else. */
+  async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
+    const ended = await this.command(line, env);
+    assert.deepEqual([ended.code, ended.stderr], [0, '']);
+    if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
+    else assert.match(ended.stdout, stdout);
+  }
+
+  /** Runs a command line that must be refused with this exit code and one line that matches. */
+  async refuses(
+    line: CommandLine,
+    code: number,
+    told: RegExp,
+    env: Environment = {},
+  ): Promise<void> {
+    assertRefused(await this.command(line, env), code, told);
+  }
+
+  /** Starts a process as {@link start} does, and waits for nothing. */
+  begin(line: CommandLine = '', env: Environment = {}): StartedServer {
+    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
+    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], full);
+  }
+
+  /** Starts the shell with a line in which `"$0" "$1"` is our program. */
+  shell(line: string, env: Environment = {}): StartedServer {
+    const args = ['-c', line, process.execPath, serverFile];
+    return this.#begin('sh', args, env);
+  }
+
+  /** Starts our program on a terminal, as `script` has one: its output is what is drawn there. */
+  onTerminal(line: string, env: Environment = {}): StartedServer {
+    const command = `"${process.execPath}" "${serverFile}" ${line}`;
+    return this.#begin('script', ['-qec', command, '/dev/null'], env);
+  }
+
+  /** Starts a server, and waits until it listens. */
+  start(line: CommandLine = '', env: Environment = {}): Promise<StartedServer> {
+    return startServer(this.#t, wordsOf(line), { cwd: this.path, env });
+  }
+
+  #begin(program: string, args: readonly string[], env: Environment): StartedServer {
+    const begun = new StartedServer(program, args, { cwd: this.path, env });
+    atEnd(this.#t, () => begun.end('SIGKILL'));
+    return begun;
+  }
+}
+
+/**
+ * Tests for each command line that it is refused with 2 and one line that matches, and touches
+ * nothing; it has the key of {@link startServer}, unless its environment says otherwise.
+ *
+ * @param files What the folder has before.
+ */
+export function testRefusals(
+  rows: readonly (readonly [what: string, line: CommandLine, told: RegExp, env?: Environment])[],
+  files: Readonly<Record<string, Content>> = {},
+): void {
+  for (const [what, line, told, env] of rows)
+    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
+      const here = new WorkingFolder(t, files);
+      const before = here.names('.', true);
+      const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
+      assertRefused(ended, 2, told);
+      assert.equal(ended.stdout, '');
+      assert.doesNotMatch(ended.stderr, /secret/);
+      for (const [name, content] of Object.entries(files))
+        assert.deepEqual(here.bytes(name), Buffer.from(content));
+      assert.deepEqual(here.names('.', true), before);
+    });
+}

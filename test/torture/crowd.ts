@@ -1,0 +1,130 @@
+/**
+ * Many clients that ask for one thing at a time, at a rate of their own. They read no more of an
+ * answer than its status and its length, so that they are quicker than the server.
+ */
+import { connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import { atEnd } from '../support/at-end.js';
+import { until } from '../support/waiting.js';
+import type { Share } from './row.js';
+
+/** One client. */
+interface Member {
+  readonly socket: Socket;
+  /** When it sent what is not answered yet. */
+  sentAt?: number | undefined;
+  received: string;
+}
+
+/** Their connections, and what became of their requests. */
+export class Crowd {
+  /** Milliseconds from sending to the answer, by status. */
+  readonly waits = new Map<number, number[]>();
+  /** Requests that were sent, and that found everyone waiting. */
+  sent = 0;
+  unsent = 0;
+  /** Connections that ended. */
+  lost = 0;
+  readonly #members: Member[] = [];
+  readonly #requests: readonly string[];
+  #next = 0;
+  #onAnswer: (member: Member) => void = () => undefined;
+
+  private constructor(requests: readonly string[]) {
+    this.#requests = requests;
+  }
+
+  /** Opens so many connections, whose requests are these in turn. */
+  static async open(
+    share: Share,
+    port: number,
+    requests: readonly string[],
+    connections: number,
+  ): Promise<Crowd> {
+    const crowd = new Crowd(requests);
+    atEnd(share, () => crowd.close());
+    // Not all at once: a full queue of connections would make some of them wait for seconds,
+    // whatever the server does.
+    while (crowd.#members.length < connections) {
+      const some = Math.min(200, connections - crowd.#members.length);
+      await Promise.all(Array.from({ length: some }, () => crowd.#open(port)));
+    }
+    return crowd;
+  }
+
+  /** Each asks again once it is answered; answers how many answers a second came. */
+  async follow(ms: number): Promise<number> {
+    let answers = 0;
+    this.#onAnswer = (member) => {
+      answers++;
+      this.#send(member);
+    };
+    for (const member of this.#members) this.#send(member);
+    await wait(ms);
+    const rate = (1000 * answers) / ms;
+    this.#onAnswer = () => undefined;
+    await until('the last answers', () => this.unanswered === 0);
+    return rate;
+  }
+
+  /** They ask so many times a second, whatever comes back; who still waits is passed over. */
+  async push(perSecond: number, ms: number): Promise<void> {
+    const startedAt = performance.now();
+    for (let asked = 0, now = 0; now < ms; await wait(2)) {
+      now = performance.now() - startedAt;
+      const due = Math.floor((Math.min(now, ms) * perSecond) / 1000);
+      let left = due - asked;
+      asked = due;
+      for (let tried = 0; left > 0 && tried < this.#members.length; tried++) {
+        const member = this.#members[this.#next++ % this.#members.length];
+        if (member === undefined || member.sentAt !== undefined || member.socket.destroyed)
+          continue;
+        this.#send(member);
+        left--;
+      }
+      this.unsent += left;
+    }
+  }
+
+  get unanswered(): number {
+    return this.#members.filter(({ sentAt }) => sentAt !== undefined).length;
+  }
+
+  close(): void {
+    for (const { socket } of this.#members) socket.destroy();
+  }
+
+  async #open(port: number): Promise<void> {
+    const socket = connect({ port, host: '127.0.0.1' }).setNoDelay(true);
+    await once(socket, 'connect');
+    const member: Member = { socket, received: '' };
+    this.#members.push(member);
+    socket.on('data', (chunk: Buffer) => this.#read(member, chunk.toString('latin1')));
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      this.lost++;
+      member.sentAt = undefined;
+    });
+  }
+
+  #send(member: Member): void {
+    member.sentAt = performance.now();
+    member.socket.write(this.#requests[this.sent++ % this.#requests.length] ?? '', 'latin1');
+  }
+
+  #read(member: Member, chunk: string): void {
+    member.received += chunk;
+    const [, status, length] =
+      /^HTTP\/1\.1 (\d+).*?\r\nContent-Length: (\d+)\r\n/s.exec(member.received) ?? [];
+    const bodyAt = member.received.indexOf('\r\n\r\n') + 4;
+    if (status === undefined || bodyAt < 4 || member.received.length < bodyAt + Number(length))
+      return;
+    const waits = this.waits.get(Number(status)) ?? [];
+    this.waits.set(Number(status), waits);
+    waits.push(performance.now() - (member.sentAt ?? Number.NaN));
+    member.sentAt = undefined;
+    member.received = '';
+    this.#onAnswer(member);
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * What most rows begin with: dist/server.js over a file as a stranger would run it, clients that
+ * add to it, and the book of what they were told.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { atEnd } from '../support/at-end.js';
+import { key } from '../support/fixture.js';
+import { folder, StartedServer, serverFile } from '../support/process.js';
+import { Clients, type TimedAnswer } from './clients.js';
+import { Ledger } from './ledger.js';
+import { randomDraft, type SentDraft } from './random.js';
+import { inTime, type Share } from './row.js';
+
+/** How a server is started. */
+export interface StartOptions {
+  /** A program and its arguments that run the server: `strace`, `prlimit`. */
+  readonly under?: readonly string[];
+  readonly args?: readonly string[];
+  /** In place of the environment that gives it the key of the tests. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A server's process, which ends with its row at the latest. */
+export class TorturedServer extends StartedServer {
+  constructor(
+    share: Share,
+    path: string,
+    { under = [], args = [], env = { PETSTORE_API_KEYS: key } }: StartOptions = {},
+  ) {
+    const storage = ['--storage', `file:${path}`, '--port', '0'];
+    const [command = '', ...all] = [...under, process.execPath, serverFile, ...storage, ...args];
+    super(command, all, { cwd: share.workFolder, env });
+    atEnd(share, () => this.end('SIGKILL'));
+  }
+
+  /** Whether it has said by now that it listens. */
+  get hasListened(): boolean {
+    return this.stdout.includes('"msg":"listening"');
+  }
+
+  /** Its clients, once it listens; undefined where it ends before. */
+  async clients(): Promise<Clients | undefined> {
+    const listening = this.found(() => this.hasListened || undefined);
+    const isListening = await inTime(listening, 30_000, 'a start');
+    return isListening && new Clients(this.port);
+  }
+
+  /** Nothing went wrong inside, as far as its log says. */
+  assertNoError(): void {
+    const errors = this.lines.filter((line) => line.includes('"level":"error"'));
+    assert.deepEqual(errors, [], 'the log tells of errors');
+  }
+}
+
+/** A new path in a folder of its own. */
+export function newPath(share: Share): string {
+  return join(folder(share), 'pets.jsonl');
+}
+
+/** A server that listens. */
+export class Scene {
+  readonly share: Share;
+  readonly path: string;
+  readonly ledger: Ledger;
+  readonly server: TorturedServer;
+  readonly clients: Clients;
+
+  constructor(
+    share: Share,
+    path: string,
+    ledger: Ledger,
+    server: TorturedServer,
+    clients: Clients,
+  ) {
+    this.share = share;
+    this.path = path;
+    this.ledger = ledger;
+    this.server = server;
+    this.clients = clients;
+  }
+
+  /** Starts a server, which needs no help, and holds its file against the ledger. */
+  static async start(
+    share: Share,
+    { path = newPath(share), ledger = new Ledger() }: Partial<Pick<Scene, 'path' | 'ledger'>> = {},
+    options?: StartOptions,
+  ): Promise<Scene> {
+    const server = new TorturedServer(share, path, options);
+    const clients = await server.clients();
+    if (clients === undefined) {
+      const { code, signal, stderr } = await server.ended;
+      assert.fail(`a start failed with ${code ?? signal}: ${stderr.trim()}`);
+    }
+    const scene = new Scene(share, path, ledger, server, clients);
+    await scene.check();
+    return scene;
+  }
+
+  check(): Promise<void> {
+    return this.ledger.check(this.clients, this.share.random);
+  }
+
+  /** Adds an animal, which must be acknowledged. */
+  async add(sent: SentDraft = randomDraft(this.share.random)): Promise<TimedAnswer> {
+    const answer = await this.clients.add(sent);
+    assert.equal(answer.status, 201, `an add is answered ${answer.status}: ${answer.body}`);
+    this.ledger.acknowledge(sent, answer);
+    return answer;
+  }
+
+  /**
+   * Each of so many adds one animal after the other until the connection breaks or `goOn`, which
+   * hears how many others its answers were, ends it; answers what was not 201.
+   */
+  async write(
+    writers: number,
+    goOn: (others: number) => boolean = () => true,
+  ): Promise<readonly TimedAnswer[]> {
+    const others = Array.from({ length: writers }, async () => {
+      const own: TimedAnswer[] = [];
+      while (goOn(own.length)) {
+        const sent = randomDraft(this.share.random);
+        const answer = await this.clients.add(sent).catch(() => undefined);
+        if (answer === undefined) break;
+        if (answer.status === 201) this.ledger.acknowledge(sent, answer);
+        else own.push(answer);
+      }
+      return own;
+    });
+    return (await Promise.all(others)).flat();
+  }
+
+  /** Ends the server, whose work was sound. */
+  async stop(): Promise<void> {
+    this.server.assertNoError();
+    await this.end();
+  }
+
+  /** Ends the server on request. */
+  async end(): Promise<void> {
+    this.clients.close();
+    const { code, stderr } = await this.server.end();
+    assert.equal(code, 0, `the end is ${code}: ${stderr}`);
+  }
+}
