@@ -5,16 +5,14 @@
 import { after, describe } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
 import { fileStorage, type PetstoreOptions } from '../../dist/index.js';
-import { key, ofItsOwn, start } from '../support/fixture.js';
+import { key, start } from '../support/fixture.js';
 import { newPath } from '../storage/scene.js';
 
-/** Whether these tests run on PostgreSQL, or through servers that share it. */
-const isElsewhere = process.env['PETSTORE_TEST_STORAGE'] !== undefined;
 const gone = Date.UTC(2030, 11, 6);
 
 const servers: Readonly<Record<string, Partial<PetstoreOptions>>> = {
-  'a petstore': ofItsOwn,
-  ...(!isElsewhere && { 'a petstore on a file': { storage: await fileStorage(newPath()) } }),
+  'a petstore': {},
+  'a petstore on a file': { storage: await fileStorage(newPath()) },
   'a petstore in the last millisecond of GET /pets/{petId}': { clock: () => gone - 1 },
   'a petstore without GET /pets/{petId}': { clock: () => gone },
   'a petstore with a base URL': { baseUrl: 'https://a.example/$&shop/v1/' },
