@@ -5,13 +5,13 @@
 import { after, before, describe } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
 import { fileStorage } from '../../dist/index.js';
-import { key, ofItsOwn, start } from '../support/fixture.js';
+import { key, start } from '../support/fixture.js';
 import { newPath } from '../storage/scene.js';
 
 const gone = Date.UTC(2030, 11, 6);
 let now = gone - 1;
 
-const { port } = await start({ after }, ofItsOwn);
+const { port } = await start({ after });
 const baseUrl = 'https://a.example/$&shop/v1/';
 const other = await start(
   { after },

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import {
+  memoryStorage,
   createPetstore,
   type Petstore,
   type PetstoreOptions,
@@ -13,16 +14,7 @@ import {
 } from '../../dist/index.js';
 import { verifyPetstore } from '../../dist/conformance/index.js';
 import { Client, header } from '../support/client.js';
-import {
-  ask,
-  bytesOf,
-  connectTo,
-  emptyStorage,
-  exchange,
-  key,
-  start,
-  type Words,
-} from '../support/fixture.js';
+import { ask, bytesOf, connectTo, exchange, key, start, type Words } from '../support/fixture.js';
 import { root, StartedProcess } from '../support/process.js';
 import {
   animal,
@@ -43,7 +35,7 @@ const target = 'http://a/v1/pets';
 
 /** A petstore that does not listen, until the test ends. */
 async function create(t: TestContext, options: Partial<PetstoreOptions> = {}): Promise<Petstore> {
-  const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
+  const petstore = createPetstore({ keys: [key], storage: memoryStorage(), ...options });
   atEnd(t, () => petstore.close());
   return petstore;
 }

@@ -12,22 +12,13 @@ import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
-import {
-  ask,
-  behindBalancer,
-  bytesOf,
-  connectTo,
-  exchange,
-  key,
-  start,
-} from '../support/fixture.js';
+import { ask, bytesOf, connectTo, exchange, key, start } from '../support/fixture.js';
 import { animal, expectAnswers, firstAnimal, heldKeys } from '../support/scenes.js';
 import { ruleNames } from './rule-names.js';
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const list = bytesOf('GET', '/v1/pets');
-const ofOneServer = { skip: behindBalancer };
 
 /** What Node says of its own requests as this test goes on. */
 function observed(t: Ending, moment: 'request.start' | 'response.finish') {
@@ -53,29 +44,25 @@ test('http/node says of each hook which test holds it', () => {
   }
 });
 
-test(
-  'whoever observes Node’s responses sees the status of each, that its request is let go of, and that no stream was begun',
-  ofOneServer,
-  async (t) => {
-    const { port } = await start(t);
-    const answered = observed(t, 'response.finish');
-    await expectAnswers(port, [
-      ['GET /v1/pets', 200],
-      ['POST /v1/pets', 201, { body: animal }],
-      ['GET /v1/pets/9', 404],
-    ]);
-    // Each time two: `ask` tries whether the connection goes on.
-    assert.deepEqual(
-      answered.map(({ response }) => response.statusCode),
-      [200, 200, 201, 200, 404, 200],
-    );
-    for (const { request, response } of answered) {
-      assert.equal(request.listenerCount('end'), 0);
-      assert.equal(request.readableFlowing, null);
-      assert.equal(response.writableEnded, true);
-    }
-  },
-);
+test('whoever observes Node’s responses sees the status of each, that its request is let go of, and that no stream was begun', async (t) => {
+  const { port } = await start(t);
+  const answered = observed(t, 'response.finish');
+  await expectAnswers(port, [
+    ['GET /v1/pets', 200],
+    ['POST /v1/pets', 201, { body: animal }],
+    ['GET /v1/pets/9', 404],
+  ]);
+  // Each time two: `ask` tries whether the connection goes on.
+  assert.deepEqual(
+    answered.map(({ response }) => response.statusCode),
+    [200, 200, 201, 200, 404, 200],
+  );
+  for (const { request, response } of answered) {
+    assert.equal(request.listenerCount('end'), 0);
+    assert.equal(request.readableFlowing, null);
+    assert.equal(response.writableEnded, true);
+  }
+});
 
 for (const [when, body, cut] of [
   ['whole before anybody wants it', animal, animal.length],
@@ -83,7 +70,7 @@ for (const [when, body, cut] of [
   ['only once somebody wants it', animal, 0],
   ['as an empty one, and ends before anybody wants it', '', 0],
 ] as const) {
-  test(`a body that comes ${when} is read whole`, ofOneServer, async (t) => {
+  test(`a body that comes ${when} is read whole`, async (t) => {
     const { keys, letIn, asked } = heldKeys();
     const { port } = await start(t, { keys });
     const client = await connectTo(t, { port });
@@ -119,40 +106,31 @@ test('an empty body is no JSON, and the connection goes on', async (t) => {
   }
 });
 
-test(
-  'C52 while a request waits for the answer to the one before it, no more is read',
-  ofOneServer,
-  async (t) => {
-    const { keys, letIn } = heldKeys();
-    const running = await start(t, { keys });
-    const begun = observed(t, 'request.start');
-    const client = await connectTo(t, running);
-    for (let sent = 0; sent < 10; sent++) {
-      client.send(list);
-      await sleep(5);
-    }
-    assert.equal(begun.length, 2);
-    letIn();
-    for (let answers = 0; answers < 10; answers++)
-      assert.equal((await client.answer()).status, 200);
-  },
-);
+test('C52 while a request waits for the answer to the one before it, no more is read', async (t) => {
+  const { keys, letIn } = heldKeys();
+  const running = await start(t, { keys });
+  const begun = observed(t, 'request.start');
+  const client = await connectTo(t, running);
+  for (let sent = 0; sent < 10; sent++) {
+    client.send(list);
+    await sleep(5);
+  }
+  assert.equal(begun.length, 2);
+  letIn();
+  for (let answers = 0; answers < 10; answers++) assert.equal((await client.answer()).status, 200);
+});
 
-test(
-  'C52 nothing is parsed behind the request for which a connection is destroyed',
-  ofOneServer,
-  async (t) => {
-    const { keys, letIn } = heldKeys();
-    const running = await start(t, { keys });
-    const begun = observed(t, 'request.start');
-    await (await connectTo(t, running)).send(list.repeat(500)).closed();
-    // One under way, 256 that wait, and the one too many.
-    assert.equal(begun.length, 258);
-    letIn();
-  },
-);
+test('C52 nothing is parsed behind the request for which a connection is destroyed', async (t) => {
+  const { keys, letIn } = heldKeys();
+  const running = await start(t, { keys });
+  const begun = observed(t, 'request.start');
+  await (await connectTo(t, running)).send(list.repeat(500)).closed();
+  // One under way, 256 that wait, and the one too many.
+  assert.equal(begun.length, 258);
+  letIn();
+});
 
-test('C51 nothing is parsed behind an answer that closes', ofOneServer, async (t) => {
+test('C51 nothing is parsed behind an answer that closes', async (t) => {
   const running = await start(t);
   const begun = observed(t, 'request.start');
   const client = await connectTo(t, running);

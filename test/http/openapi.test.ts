@@ -16,7 +16,7 @@ import {
   toByteString,
 } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { add, ask, ofItsOwn, start, type Running, type Words } from '../support/fixture.js';
+import { add, ask, start, type Running, type Words } from '../support/fixture.js';
 import { root } from '../support/process.js';
 import { expectAnswer, noKey, plainStorage } from '../support/scenes.js';
 
@@ -394,7 +394,7 @@ test('the validators and the schema of NewPet agree on generated values, apart f
 });
 
 test('the parameters of the document and the answers to them agree', async (t) => {
-  const { port } = await start(t, ofItsOwn);
+  const { port } = await start(t);
   const document = await documentOf(port);
   const compile = compiler(document);
   const numbers = [-1, 0, 1, 2, 20, 99, 100, 101, 1000];

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, readdirSync } from 'node:fs';
 import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -40,7 +40,7 @@ rm -rf "$1"`;
  */
 export function serverPrograms(): string | undefined {
   const debian = '/usr/lib/postgresql';
-  const versions = isFolder(debian)
+  const versions = existsSync(debian)
     ? readdirSync(debian).sort((one, other) => Number(other) - Number(one))
     : [];
   const folders = [
@@ -48,7 +48,7 @@ export function serverPrograms(): string | undefined {
     ...(process.env['PATH'] ?? '').split(delimiter),
   ];
   return folders.find(
-    (folder) => isFile(join(folder, 'initdb')) && isFile(join(folder, 'postgres')),
+    (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
   );
 }
 
@@ -79,25 +79,16 @@ export class Cluster {
   }
 
   /**
-   * Makes one that is not started.
+   * Makes and starts one.
+   * @param settings More settings of the server, such as `max_connections=20`.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
    */
-  static async make(folder?: string): Promise<Cluster> {
-    const programs = serverPrograms();
-    assert.ok(programs !== undefined, 'no PostgreSQL server programs on this machine');
+  static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
+    const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
     const cluster = new Cluster(programs, folder);
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
     const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    await cluster.#fill(join(programs, 'initdb'), ['-D', cluster.#data, ...options]);
-    return cluster;
-  }
-
-  /**
-   * Makes and starts one. @param settings More settings of the server, such as
-   * `max_connections=20`.
-   */
-  static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
-    const cluster = await Cluster.make(folder);
+    await cluster.#fill('initdb', options);
     await cluster.#orRemove(() => cluster.up(settings));
     return cluster;
   }
@@ -110,11 +101,7 @@ export class Cluster {
     const cluster = new Cluster(primary.#programs);
     const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
     const options = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
-    await cluster.#fill(join(primary.#programs, 'pg_basebackup'), [
-      '-D',
-      cluster.#data,
-      ...options,
-    ]);
+    await cluster.#fill('pg_basebackup', options);
     await cluster.#orRemove(() => cluster.up());
     return cluster;
   }
@@ -180,14 +167,12 @@ export class Cluster {
   }
 
   /** Runs the program that makes its data. */
-  async #fill(program: string, args: readonly string[]): Promise<void> {
-    const options = {
-      ...this.#identity,
-      cwd: this.folder,
-      stdio: 'pipe',
-      timeout: deadlineMs,
-    } as const;
-    await this.#orRemove(() => execFileSync(program, args, options));
+  async #fill(program: string, words: readonly string[]): Promise<void> {
+    const args = ['-D', this.#data, ...words];
+    const options = { ...this.#identity, cwd: this.folder, timeout: deadlineMs } as const;
+    await this.#orRemove(() =>
+      execFileSync(join(this.#programs, program), args, { ...options, stdio: 'pipe' }),
+    );
   }
 
   /** Takes a step, and removes all of it where that fails. */
@@ -205,15 +190,12 @@ export class Cluster {
       'unix_socket_directories=',
       'listen_addresses=127.0.0.1',
       'logging_collector=off',
+      // What a killed server wrote is there all the same; only a power cut would take it.
+      'fsync=off',
       ...settings,
     ];
-    const args = [
-      '-D',
-      this.#data,
-      '-p',
-      String(this.#port),
-      ...all.flatMap((setting) => ['-c', setting]),
-    ];
+    const words = all.flatMap((setting) => ['-c', setting]);
+    const args = ['-D', this.#data, '-p', String(this.#port), ...words];
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
@@ -250,12 +232,8 @@ async function answers(url: string): Promise<boolean> {
 /** PostgreSQL refuses to run as root; then it runs as Debian's user for it. */
 function identity(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
-  const fields = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .find((line) => line.startsWith('postgres:'))
-    ?.split(':');
-  assert.ok(fields !== undefined, 'there is no user postgres to run PostgreSQL as');
-  return { uid: Number(fields[2]), gid: Number(fields[3]) };
+  const ofUser = (flag: string): number => Number(execFileSync('id', [flag, 'postgres']));
+  return { uid: ofUser('-u'), gid: ofUser('-g') };
 }
 
 function kill(pid: number, signal: NodeJS.Signals): void {
@@ -264,12 +242,4 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   } catch {
     // Gone of itself meanwhile.
   }
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

@@ -1,14 +1,19 @@
-// copy between files and a database: 100,000 animals there and back, and what may happen on the
-// way.
+// copy and import: many animals from a file to a database and back, and what may happen on the way;
+// F11, F12: an import goes on at its place, whatever became of an answer; a seed comes once and whole.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
-import { copyPets, memoryStorage, toByteString, type StoredText } from '../../dist/index.js';
-import { postgresStorage, postgresTarget } from '../../dist/postgres/index.js';
+import { notes } from '../storage/records.js';
+import { copyPets, memoryStorage, type StoredText, toByteString } from '../../dist/index.js';
+import {
+  postgresImport,
+  postgresStorage,
+  postgresTarget,
+  seedPostgres,
+} from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { command } from '../support/command.js';
 import {
@@ -16,85 +21,87 @@ import {
   assertRefused,
   folder,
   runServer,
-  StartedProcess,
   serverFile,
+  StartedProcess,
   startServer,
 } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
-import { TcpProxy } from './proxy.js';
+import {
+  assertInTurn,
+  hold,
+  idsIn,
+  intercept,
+  namesIn,
+  open,
+  poolOf,
+  proxied,
+  rex,
+  untilRow,
+  untilWaiting,
+  unusable,
+} from './scene.js';
 import { until } from '../support/waiting.js';
 
 async function rowsIn(url: string): Promise<number> {
   return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
 }
 
+/** Kills a command as soon as it has done a part. */
+async function killed(
+  t: TestContext,
+  cwd: string,
+  args: readonly string[],
+  hasBegun: () => boolean | Promise<boolean>,
+): Promise<void> {
+  // The tests below measure the same with fewer animals, and measuring costs a fifth.
+  const options = { cwd, env: { NODE_V8_COVERAGE: '' } };
+  const running = new StartedProcess(process.execPath, [serverFile, ...args], options);
+  atEnd(t, () => running.end('SIGKILL'));
+  await until('a part of it', hasBegun);
+  assert.equal((await running.end('SIGKILL')).signal, 'SIGKILL');
+}
+
 const pet = (id: number): StoredText => ({
   id: BigInt(id),
-  json: toByteString(`{"id":${id},"name":"","categoryId":1}`),
+  json: toByteString(`{"id":${id},"name":"Rex","categoryId":1}`),
 });
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
-  test('100,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
-    // The tests below measure the same with fewer animals, and measuring costs a fifth.
-    const here = { cwd: folder(t), env: { NODE_V8_COVERAGE: '' } };
-    const { cwd } = here;
+  test('40,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
+    const cwd = folder(t);
     const url = await newDatabase();
-    const animals = someAnimals(100_000);
-    writeAnimals(join(cwd, 'made'), animals);
-    // A file as copy makes it, so that its commit lines stand where those of another copy do.
-    assert.equal(
-      (await runServer(['copy', '--from', 'file:made', '--to', 'file:a'], here)).code,
-      0,
-    );
+    const animals = someAnimals(40_000);
+    writeAnimals(join(cwd, 'a'), animals);
+    const [a, b] = [join(cwd, 'a'), join(cwd, 'b')];
+    const sum = `SHA-256 of both ${digestOf(animals)}\n`;
     const there = ['copy', '--from', 'file:a', '--to', url];
-    const cutThere = new StartedProcess(process.execPath, [serverFile, ...there], here);
-    await until('a part of it', async () => (await rowsIn(url)) > 0);
-    assert.equal((await cutThere.end('SIGKILL')).signal, 'SIGKILL');
+    await killed(t, cwd, there, async () => (await rowsIn(url)) > 0);
     // What it sent last may be at work for a moment longer.
-    await until(
-      'the end of its session',
-      async () =>
-        (
-          await query(
-            url,
-            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'petstore' AND state = 'active'",
-          )
-        ).length === 0,
+    await untilRow(
+      url,
+      "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE application_name = 'petstore' AND state = 'active') = 0",
     );
     const present = await rowsIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    const sum = `SHA-256 of both ${digestOf(animals)}\n`;
-    const { stdout } = await runServer(there, here);
     assert.match(
-      stdout,
+      (await command(there, { cwd })).stdout,
       new RegExp(
-        `^100000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
+        `^40000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
       ),
     );
     assert.equal(await rowsIn(url), animals.length);
 
     const back = ['copy', '--from', url, '--to', 'file:b'];
-    const cutBack = new StartedProcess(process.execPath, [serverFile, ...back], here);
-    await until(
-      'a part of it',
-      () => existsSync(join(cwd, 'b')) && statSync(join(cwd, 'b')).size > 0,
-    );
-    assert.equal((await cutBack.end('SIGKILL')).signal, 'SIGKILL');
-    const bytes = readFileSync(join(cwd, 'a'));
-    assert.ok(statSync(join(cwd, 'b')).size < bytes.length);
-    assert.ok((await runServer(back, here)).stdout.endsWith(sum));
-    assert.deepEqual(animalsIn(join(cwd, 'b')), animals);
+    await killed(t, cwd, back, () => existsSync(b) && statSync(b).size > 0);
+    assert.ok(statSync(b).size < statSync(a).size);
+    assert.ok((await command(back, { cwd })).stdout.endsWith(sum));
+    assert.deepEqual(animalsIn(b), animals);
 
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
-    assert.equal(
-      (await storage.insert({ name: 'Rex', categoryId: 1n })).id,
-      100_001n,
-      'ids go on behind those that were copied',
-    );
+    const storage = await open(t, url);
+    assert.equal((await storage.insert(rex)).id, 40_001n, 'ids go on behind those copied');
     assert.deepEqual(
-      (await storage.list({ limit: 2, status: 'sold', after: 99_990n })).map(({ id }) => id),
-      [99_992n, 99_996n],
+      (await storage.list({ limit: 2, status: 'sold', after: 39_990n })).map(({ id }) => id),
+      [39_992n, 39_996n],
     );
   });
 
@@ -144,7 +151,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
       assert.match(
-        (await runServer(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        (await command(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
         new RegExp(
           `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
@@ -155,7 +162,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     assert.match(
-      (await runServer(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
+      (await command(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
       /^2 animals .*\n6 orders /,
     );
     assert.deepEqual(
@@ -168,82 +175,47 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
     const cwd = folder(t);
     const url = await newDatabase();
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
-    await storage.insert({ name: 'other', categoryId: 1n });
+    await (await open(t, url)).insert(rex);
     writeAnimals(join(cwd, 'a'), hardAnimals);
-    assertRefused(
-      await command(['copy', '--from', 'file:a', '--to', url], { cwd }),
-      3,
-      /^the storage to copy to holds animals that are not those to be copied/,
-    );
-    assert.equal(await rowsIn(url), 1);
     const bare = await newSchema();
-    assertRefused(
-      await command(['copy', '--from', 'file:a', '--to', bare], { cwd }),
-      2,
-      /^--to postgres\S+ has no tables .*`node dist\/server\.js migrate /,
-    );
-    assertRefused(
-      await command(['copy', '--from', bare, '--to', 'file:b'], { cwd }),
-      2,
-      /^--from postgres\S+ has no tables .*`node dist\/server\.js migrate /,
-    );
-    assertRefused(await command(['copy', '--from', url, '--to', url], { cwd }), 2, /are the same/);
-    assertRefused(
-      await command(['copy', '--from', 'file:a', '--to', 'postgres://127.0.0.1:1/x'], { cwd }),
-      3,
-      /^the database cannot be used/,
-    );
-    await assert.rejects(postgresTarget(bare), {
-      code: 'storage_unusable',
-      message: /petstore migrate/,
-    });
+    const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
+    for (const [from, to, code, message] of [
+      ['file:a', url, 3, '^the storage to copy to holds animals that are not those to be copied'],
+      ['file:a', bare, 2, `^--to ${noTables}`],
+      [bare, 'file:b', 2, `^--from ${noTables}`],
+      [url, url, 2, 'are the same'],
+      ['file:a', 'postgres://127.0.0.1:1/x', 3, '^the database cannot be used'],
+    ] as const)
+      assertRefused(
+        await command(['copy', '--from', from, '--to', to], { cwd }),
+        code,
+        new RegExp(message),
+      );
+    await assert.rejects(postgresTarget(bare), { ...unusable, message: /petstore migrate/ });
+    assert.equal(await rowsIn(url), 1);
     assert.ok(!existsSync(join(cwd, 'b')));
   });
 
   test('reading may take longer than a client would wait', async (t) => {
-    const cwd = folder(t);
     const url = await newDatabase();
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
-    await storage.insert({ name: 'Rex', categoryId: 1n });
-    const holder = new pg.Client({ connectionString: url });
-    atEnd(t, () => holder.end());
-    await holder.connect();
-    await holder.query('BEGIN');
-    await holder.query('LOCK TABLE petstore_pets');
-    const copying = new StartedProcess(
-      process.execPath,
-      [serverFile, 'copy', '--from', url, '--to', 'file:b'],
-      { cwd },
-    );
-    const blocked =
-      "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'petstore_pets'::regclass";
-    await until('a page that is waited for', async () => (await query(url, blocked)).length === 1);
+    await (await open(t, url)).insert(rex);
+    const source = await open(t, url, { isSource: true });
+    const release = await hold(t, url, 'LOCK TABLE petstore_pets');
+    const reading = source.list({ limit: 1 });
+    await untilWaiting(url, 1, 'petstore_pets');
     // A server would have given it up by then.
-    await Promise.race([wait(4_500), copying.ended]);
-    await holder.query('ROLLBACK');
-    const { code, stdout, stderr } = await copying.ended;
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^1 animal /);
+    await Promise.race([wait(4_500), reading]);
+    await release();
+    assert.equal((await reading).length, 1);
   });
 
   test('opening a source writes nothing, where opening a storage to serve tries whether it may', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase(), max: 1 });
-    atEnd(t, () => pool.end());
+    const pool = await poolOf(t, { max: 1 });
     const asked: string[] = [];
-    pool.on('connect', (client) => {
-      const ask = client.query.bind(client);
-      client.query = (...args: unknown[]) => {
-        asked.push(Object(args[0]).text);
-        return Reflect.apply(ask, client, args);
-      };
-    });
+    intercept(pool, ({ text }, send) => (asked.push(text), send()));
     for (const isSource of [true, false]) {
-      const storage = await postgresStorage(pool, { isSource });
+      const storage = await open(t, pool, { isSource });
       await storage.list({ limit: 1 });
-      await storage.close();
       assert.equal(
         asked.some((text) => text.includes('INSERT')),
         !isSource,
@@ -252,55 +224,36 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('what reading fails by is told with its reason', async (t) => {
-    const url = await newDatabase();
-    const { hostname, port } = new URL(url);
-    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-    atEnd(t, () => proxy.close());
-    const source = await postgresStorage(proxy.urlFor(url), { isSource: true });
-    atEnd(t, () => source.close());
-    const records = source.records?.('orders', {
-      json: (_id, text: string) => toByteString(text),
-      parse: (json) => ({ id: 1n, draft: json }),
-    });
-    await records?.opened;
+    const { far, proxy } = await proxied(t);
+    const source = await open(t, far, { isSource: true });
+    const records = source.records?.('orders', notes) ?? assert.fail();
+    await records.opened;
     proxy.mode = 'closed';
-    const told = { code: 'storage_unusable', message: /^the database cannot be used: .* \(.+\)$/ };
+    const told = { ...unusable, message: /^the database cannot be used: .* \(.+\)$/ };
     const to = { open: () => assert.fail('opened'), openTarget: () => assert.fail('opened') };
     await assert.rejects(copyPets(source, to), told);
     await assert.rejects(source.list({ limit: 1 }), told);
-    assert.ok(records !== undefined);
     await assert.rejects(records.list({ limit: 1 }), told);
   });
 
   test('a reply that is lost after the commit: one line says to run it again, and then the batch is there once', async (t) => {
-    const url = await newDatabase();
-    const { hostname, port } = new URL(url);
-    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-    atEnd(t, () => proxy.close());
+    const { url, far, proxy } = await proxied(t);
     const source = memoryStorage();
-    for (let id = 1; id <= 3; id++) await source.insert({ name: '', categoryId: 1n });
-    const far = {
-      open: () => postgresStorage(url),
-      openTarget: () => postgresTarget(proxy.urlFor(url)),
-    };
-    const opened = await far.openTarget();
+    for (let id = 1; id <= 3; id++) await source.insert(rex);
+    const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(far) };
+    const opened = await to.openTarget();
     await opened.adopt([pet(1)]);
     proxy.mode = 'deaf';
     await assert.rejects(opened.adopt([pet(2)]), {
-      code: 'storage_unusable',
+      ...unusable,
       message: /run it again: it goes on/,
     });
     await opened.close();
     await until('the batch', async () => (await rowsIn(url)) === 2);
     proxy.mode = 'open';
-    assert.deepEqual(
-      (({ count, present }) => [count, present])(await copyPets(source, far)),
-      [3, 2],
-    );
-    assert.deepEqual(
-      await query(url, 'SELECT id FROM petstore_pets ORDER BY id'),
-      ['1', '2', '3'].map((id) => ({ id })),
-    );
+    const { count, present } = await copyPets(source, to);
+    assert.deepEqual([count, present], [3, 2]);
+    assertInTurn(await idsIn(url), 3);
     assert.deepEqual(await query(url, 'SELECT last_id FROM petstore_counters'), [{ last_id: '3' }]);
   });
 
@@ -308,10 +261,9 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const url = await newDatabase();
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
+    const storage = await open(t, url);
     await target.adopt([pet(1)]);
-    assert.equal((await storage.insert({ name: 'Rex', categoryId: 1n })).id, 2n);
+    assert.equal((await storage.insert(rex)).id, 2n);
     await assert.rejects(target.adopt([pet(2)]), { code: 'storage_in_use' });
     assert.equal((await storage.get(2n))?.name, 'Rex');
   });
@@ -320,7 +272,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const url = await newDatabase();
     await query(url, 'UPDATE petstore_counters SET last_id = 5');
     const source = memoryStorage();
-    await source.insert({ name: '', categoryId: 1n });
+    await source.insert(rex);
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
     await assert.rejects(copyPets(source, to), {
       code: 'storage_unusable',
@@ -340,5 +292,125 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       ),
       [{ last_id: '5', pets: '1' }],
     );
+  });
+});
+
+const source = 'ab'.repeat(32);
+const silent = (): void => undefined;
+const draftsOf = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ name: `${index}`, categoryId: 1n }));
+
+const lineOf = ({ name }: { readonly name: string }) => `{"name":"${name}","categoryId":1}\n`;
+const nameOf = ({ name }: { readonly name: string }) => name;
+
+describe('an import into a database', { skip: withoutDatabase() }, () => {
+  /** An import behind a proxy. */
+  async function importing(t: TestContext) {
+    const { url, far, proxy } = await proxied(t);
+    const target = await postgresImport(far, source, silent);
+    atEnd(t, () => target.close());
+    return { url, proxy, target };
+  }
+
+  test('F11 a batch whose answer is lost is asked for, not added again', async (t) => {
+    const { url, proxy, target } = await importing(t);
+    assert.equal(await target.add(draftsOf(10)), 10);
+    proxy.mode = 'deaf';
+    const adding = target.add(draftsOf(500));
+    await until('the answer that is lost', () => proxy.repliesLost > 0);
+    proxy.mode = 'closed';
+    await until('the batch', async () => (await idsIn(url)).length === 510);
+    proxy.mode = 'open';
+    assert.equal(await adding, 510);
+    assert.equal(await target.add(draftsOf(1)), 511);
+    assertInTurn(await idsIn(url), 511);
+  });
+
+  test('F11 a batch that may still be under way is waited for', async (t) => {
+    const { url, proxy, target } = await importing(t);
+    // It comes to the lock that somebody else has, and its connection is lost there.
+    await query(
+      url,
+      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NEW; END';
+       CREATE TRIGGER slow BEFORE INSERT ON petstore_pets FOR EACH STATEMENT EXECUTE FUNCTION slow()`,
+    );
+    const sent = proxy.bytesSent;
+    const adding = target.add(draftsOf(3));
+    await until('the statement', () => proxy.bytesSent > sent + 100);
+    proxy.cut();
+    assert.equal(await adding, 3);
+    assert.deepEqual(await namesIn(url), ['0', '1', '2']);
+  });
+
+  test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
+    const url = await newDatabase();
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(9_000).map(lineOf).join(''));
+    const importing = () => runServer(['import', 'in.jsonl', '--storage', url], { cwd });
+    for (const { code, stderr } of await Promise.all([importing(), importing()]))
+      assert.deepEqual([code, stderr], [0, '']);
+    assert.match(
+      (await command(['import', 'in.jsonl', '--storage', url], { cwd })).stdout,
+      /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
+    );
+    assert.deepEqual(await namesIn(url), draftsOf(9_000).map(nameOf));
+  });
+
+  test('F11 a place that went back, as after a failover to a standby that lagged: nothing is added behind the gap', async (t) => {
+    const url = await newDatabase();
+    await query(
+      url,
+      `CREATE FUNCTION lag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.place = least(NEW.place, 5); RETURN NEW; END $$;
+       CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()`,
+    );
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(5_000).map(lineOf).join(''));
+    const ended = await command(['import', 'in.jsonl', '--storage', url], { cwd });
+    assert.equal(ended.code, 3);
+    assert.match(
+      ended.stderr,
+      /^At least 5 of 5000 animals were added, then: The storage has lost animals of this import\./m,
+    );
+    const names = await namesIn(url);
+    assert.deepEqual(names, draftsOf(names.length).map(nameOf));
+    assert.ok(names.length < 5_000);
+  });
+
+  test('F12 of many that seed an empty database at once one does, and its animals are there once', async (t) => {
+    const url = await newDatabase();
+    const seeded = await Promise.all(
+      Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)),
+    );
+    assert.equal(seeded.filter((isSeeded) => isSeeded).length, 1);
+    assert.deepEqual(await namesIn(url), draftsOf(300).map(nameOf));
+    const raced = await newDatabase();
+    const cwd = folder(t);
+    writeFileSync(
+      join(cwd, 'in.jsonl'),
+      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n',
+    );
+    const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
+    const servers = await Promise.all(
+      [0, 1, 2].map(() => startServer(t, ['--port', '0'], { cwd, env })),
+    );
+    for (const server of servers) {
+      const text = await (await server.get('/v1/pets')).text();
+      assert.equal(
+        text,
+        '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":1,"status":"sold"}]',
+      );
+    }
+  });
+
+  test('F12 a seed that fails at its last animal leaves none', async () => {
+    const url = await newDatabase();
+    await query(
+      url,
+      "ALTER TABLE petstore_pets ADD CHECK (convert_from(json, 'UTF8') NOT LIKE '%\"299\"%')",
+    );
+    await assert.rejects(seedPostgres(url, draftsOf(300), silent), unusable);
+    assert.deepEqual(await namesIn(url), []);
+    await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT petstore_pets_json_check');
+    assert.equal(await seedPostgres(url, draftsOf(300), silent), true);
   });
 });

@@ -5,10 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, type TestContext } from 'node:test';
+import { existsSync } from 'node:fs';
+import { after } from 'node:test';
 import pg from 'pg';
-import { atEnd } from '../support/at-end.js';
-import { until } from '../support/waiting.js';
 import { migrations } from '../../dist/postgres/tables.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
@@ -23,7 +22,9 @@ after(async () => {
       ? []
       : schemas.map((schema) => query(given, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)),
   );
-  await (await cluster)?.remove();
+  const own = await cluster;
+  await own?.remove();
+  assert.ok(own === undefined || !existsSync(own.folder), 'a cluster leaves nothing');
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
 
@@ -49,9 +50,13 @@ export async function adminUrl(): Promise<string> {
   return given ?? ownUrl();
 }
 
-/** The URL of a server of our own, where whatever is done to it harms nobody. */
+/** A server of our own, where whatever is done to it harms nobody. */
+export function ownCluster(): Promise<Cluster> {
+  return (cluster ??= Cluster.start());
+}
+
 export async function ownUrl(): Promise<string> {
-  return (await (cluster ??= Cluster.start())).url;
+  return (await ownCluster()).url;
 }
 
 /** The URL of a new schema of the database, without any table. */
@@ -117,26 +122,4 @@ export async function query(
   } finally {
     await client.end();
   }
-}
-
-/** Holds the counter in a transaction of its own until the answer is called, or the test ends. */
-export async function hold(t: TestContext, url: string): Promise<() => Promise<void>> {
-  const holder = new pg.Client({ connectionString: url });
-  holder.on('error', () => undefined);
-  await holder.connect();
-  atEnd(t, () => holder.end());
-  await holder.query('BEGIN');
-  await holder.query('SELECT * FROM petstore_counters FOR UPDATE');
-  return () => holder.end();
-}
-
-/** Waits until so many statements wait for a lock. */
-export async function waiting(url: string, count: number): Promise<void> {
-  const select = `SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IN (
-    SELECT pid FROM pg_locks WHERE relation IN ('petstore_counters'::regclass, 'petstore_writers'::regclass))`;
-  await until(
-    `${count} statements that wait`,
-    async () => (await query(url, select)).length === count,
-    10_000,
-  );
 }

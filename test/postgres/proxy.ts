@@ -133,39 +133,28 @@ export class TcpProxy {
         if (isSilent && this.#mode === 'silent') this.#left.push(other);
         else other.destroy();
       });
-      let arrived: Promise<void> | undefined;
+      const isReply = one === server;
+      let arrived: Promise<unknown> | undefined;
       one.on('data', (bytes: Buffer) => {
         isSilent ||= this.#mode === 'silent';
         if (isSilent) return;
-        if (one === client) this.bytesSent += bytes.length;
-        const deliver = (): void => {
-          if (one === server) this.#answer(bytes, client);
-          else server.write(bytes);
-        };
-        if (one === server) this.bytesAnswered += bytes.length;
-        if (
-          this.#mode !== 'far' &&
-          arrived === undefined &&
-          this.bytesPerSecond === Number.POSITIVE_INFINITY
-        ) {
+        if (isReply) this.bytesAnswered += bytes.length;
+        else this.bytesSent += bytes.length;
+        const deliver = () => (isReply ? this.#answer(bytes, client) : server.write(bytes));
+        const delayMs = (this.#mode === 'far' ? farMs : 0) + (isReply ? this.#delayOf(bytes) : 0);
+        if (delayMs === 0 && arrived === undefined) {
           deliver();
           return;
         }
-        // What comes behind never overtakes.
-        const dueAt =
-          performance.now() +
-          (this.#mode === 'far' ? farMs : 0) +
-          (one === server ? this.#delayOf(bytes) : 0);
-        const mine = (arrived ?? Promise.resolve())
-          .then(() => sleep(Math.max(0, dueAt - performance.now()), undefined, { ref: false }))
-          .then(() => {
-            if (arrived === mine) arrived = undefined;
-            deliver();
-            one.resume();
-          });
-        arrived = mine;
         // What waits here for its turn is not to be read from the other end.
         if (this.bytesPerSecond !== Number.POSITIVE_INFINITY) one.pause();
+        // What comes behind never overtakes.
+        const mine = Promise.all([arrived, sleep(delayMs, undefined, { ref: false })]).then(() => {
+          if (arrived === mine) arrived = undefined;
+          deliver();
+          one.resume();
+        });
+        arrived = mine;
       });
     }
   }
@@ -182,10 +171,8 @@ export class TcpProxy {
     const mode = this.#mode;
     const fault = this.fault;
     const isEnd = fault !== undefined && (fault['V'] ?? fault['S']) !== 'ERROR';
-    const bytes =
-      fault === undefined
-        ? reply
-        : Buffer.concat([errorMessage(fault), isEnd ? Buffer.alloc(0) : readyMessage]);
+    const end = isEnd ? Buffer.alloc(0) : readyMessage;
+    const bytes = fault === undefined ? reply : Buffer.concat([errorMessage(fault), end]);
     if (fault !== undefined) this.repliesLost++;
     if (isEnd) {
       client.end(bytes);

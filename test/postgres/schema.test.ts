@@ -1,12 +1,12 @@
 // The tables: made once, again and by many at once; what a server without them says; what it may be
-// allowed at least.
+// allowed at least. And the commands and statements of docs/postgres.md, as they stand there but for
+// the host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import { command } from '../support/command.js';
@@ -14,13 +14,20 @@ import {
   assertRefused,
   folder,
   root,
-  runServer,
   StartedProcess,
-  serverFile,
+  StartedServer,
   startServer,
 } from '../support/process.js';
-import { adminUrl, newDatabase, newSchema, query, withoutDatabase } from './database.js';
-import { TcpProxy } from './proxy.js';
+import {
+  adminUrl,
+  newDatabase,
+  newSchema,
+  ownUrl,
+  query,
+  withoutDatabase,
+  withoutServer,
+} from './database.js';
+import { hold, open, poolOf, proxied, rex, unusable, untilRow } from './scene.js';
 import { until } from '../support/waiting.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
@@ -57,88 +64,71 @@ async function newRole(
   return { role, password, url: Object.assign(new URL(url), { username: role, password }).href };
 }
 
-/** What a connection to a URL sees as its schema. */
-async function schemaOf(url: string): Promise<string> {
-  const [row] = await query(url, 'SELECT current_schema() AS schema');
-  return String(row?.['schema']);
-}
+const document = readFileSync(join(root, 'docs/postgres.md'), 'utf8');
+const blocks = Array.from(
+  document.matchAll(/^```(sh|sql)\n(.*?)^```$/gms),
+  ([, language = '', text = '']) => ({ language, text }),
+);
 
 describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('makes the tables, a second time changes nothing, and then a server starts', async (t) => {
     const cwd = folder(t);
     const url = await newSchema();
     const env = { PETSTORE_STORAGE: url };
+    const animals = join(root, 'data/animals.jsonl');
     assertRefused(
-      await runServer([], { cwd, env: { ...env, ...keyed } }),
+      await command([], { cwd, env: { ...env, ...keyed } }),
       2,
       /^PETSTORE_STORAGE postgres:.* has no tables of this petstore; .*`node dist\/server\.js migrate --storage URL`/,
     );
     assertRefused(
-      await runServer(['import', join(root, 'data/animals.jsonl'), '--storage', url], { cwd }),
+      await command(['import', animals, '--storage', url], { cwd }),
       2,
       /^--storage .*`node dist\/server\.js migrate /,
     );
-    const first = await runServer(['migrate'], { cwd, env });
-    assert.match(
-      first.stdout,
+    const succeed = async (stdout: RegExp, ...args: readonly string[]) => {
+      const ended = await command(args, { cwd, env });
+      assert.equal(ended.code, 0, ended.stderr);
+      assert.match(ended.stdout, stdout);
+    };
+    await succeed(
       /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
+      'migrate',
     );
-    assert.equal(first.code, 0);
     const made = await tablesOf(url);
-    const second = await runServer(['migrate', '--storage', url], { cwd });
-    assert.match(second.stdout, /^postgres:\S+ is up to date: version \d+\n$/);
+    await succeed(/^postgres:\S+ is up to date: version \d+\n$/, 'migrate', '--storage', url);
     assert.deepEqual(await tablesOf(url), made);
-    assert.equal(
-      (await runServer(['import', join(root, 'data/animals.jsonl')], { cwd, env })).code,
-      0,
-    );
+    await succeed(/^301 animals added to /, 'import', animals);
     // The second alone is as much as may wait.
-    const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}`;
-    writeFileSync(join(cwd, 'long'), `${ofBytes(30)}\n${ofBytes(2 ** 22)}\n${ofBytes(30)}\n`);
-    const other = await newDatabase();
-    const imported = await runServer(['import', 'long', '--storage', other], { cwd });
-    assert.equal(imported.code, 0, imported.stderr);
-    assert.match(imported.stdout, /^3 animals added to /);
+    const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}\n`;
+    writeFileSync(join(cwd, 'long'), [30, 2 ** 22, 30].map(ofBytes).join(''));
+    await succeed(/^3 animals added to /, 'import', 'long', '--storage', await newDatabase());
     const server = await startServer(t, [], { cwd, env });
-    assert.equal(
-      await (await server.get('/v1/pets/301')).text(),
-      readFileSync(join(root, 'data/animals.jsonl'), 'utf8')
-        .trimEnd()
-        .split('\n')[300]
-        ?.replace('{', '{"id":301,'),
-    );
+    const [last] = readFileSync(animals, 'utf8').trimEnd().split('\n').slice(-1);
+    assert.equal(await (await server.get('/v1/pets/301')).text(), last?.replace('{', '{"id":301,'));
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/302');
     assert.equal((await server.end()).code, 0);
   });
 
-  test('two at once both end well, and eight more', async (t) => {
+  test('many at once all end well', async () => {
     const [url, one] = [await newSchema(), await newDatabase()];
-    const cwd = folder(t);
-    const both = await Promise.all(
-      [0, 1].map(() => runServer(['migrate', '--storage', url], { cwd })),
-    );
-    for (const { code, stderr } of both)
-      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
-    const other = await newSchema();
-    await Promise.all(Array.from({ length: 8 }, () => migratePostgres(other)));
-    assert.deepEqual(await tablesOf(other), await tablesOf(one));
   });
 
   test('every step may be taken again, and animals stay; an older version is refused', async (t) => {
     const url = await newDatabase();
     const made = await tablesOf(url);
-    const storage = await postgresStorage(url);
-    atEnd(t, () => storage.close());
-    await storage.insert({ name: 'Rex', categoryId: 1n });
+    const storage = await open(t, url);
+    await storage.insert(rex);
     await query(url, 'UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), {
-      code: 'storage_unusable',
+      ...unusable,
       message: /of version 1, where \d+ is needed.*petstore migrate/,
     });
     assert.equal((await migratePostgres(url)).from, 1);
     assert.deepEqual(await tablesOf(url), made);
-    assert.equal((await storage.insert({ name: 'Tom', categoryId: 1n })).id, 2n);
+    assert.equal((await storage.insert(rex)).id, 2n);
   });
 
   test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
@@ -166,45 +156,30 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 
   test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
     const url = await newSchema();
-    const schema = await schemaOf(url);
+    const schema = String((await query(url, 'SELECT current_schema() AS name'))[0]?.['name']);
     const cwd = folder(t);
-    const owner = await newRole(t, url);
-    const serving = await newRole(t, url);
+    const [owner, serving] = [await newRole(t, url), await newRole(t, url)];
     // The statements of docs/postgres.md.
     await query(url, `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role}`);
     await query(url, `GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`);
-    assertRefused(
-      await command(['--storage', serving.url], { cwd, env: keyed }),
-      2,
-      /has no tables of this petstore; .*`node dist\/server\.js migrate /,
-    );
-    assertRefused(
-      await command(['--dev', '--storage', serving.url], { cwd }),
-      3,
-      /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/,
-    );
-    assertRefused(
-      await command(['migrate', '--storage', serving.url], { cwd }),
-      3,
-      /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/,
-    );
-    assert.equal((await command(['migrate', '--storage', owner.url], { cwd })).code, 0);
-    assertRefused(
-      await command(['--storage', serving.url], { cwd, env: keyed }),
-      3,
-      /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/,
-    );
-    // The right to read alone, then that to add without that to count.
-    for (const rights of ['SELECT', 'INSERT']) {
-      await query(
-        owner.url,
-        `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
-      );
+    const refuse = async (code: number, message: RegExp, ...args: readonly string[]) =>
       assertRefused(
-        await command(['--storage', serving.url], { cwd, env: keyed }),
-        3,
-        /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/,
+        await command([...args, '--storage', serving.url], { cwd, env: keyed }),
+        code,
+        message,
       );
+    const missing = /has no tables of this petstore; .*`node dist\/server\.js migrate /;
+    await refuse(2, missing);
+    const noOwner =
+      /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/;
+    for (const command of ['--dev', 'migrate']) await refuse(3, noOwner, command);
+    assert.equal((await command(['migrate', '--storage', owner.url], { cwd })).code, 0);
+    // No right at all, that to read alone, then that to add without that to count.
+    const noRight = /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/;
+    await refuse(3, noRight);
+    for (const right of ['SELECT', 'INSERT']) {
+      await query(owner.url, `GRANT ${right} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+      await refuse(3, noRight);
     }
     await query(
       owner.url,
@@ -212,14 +187,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     );
     for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
       const server = await startServer(t, [...args, '--storage', serving.url], { cwd });
-      const id = /"id":(\d+)/.exec(await (await server.add('Rex')).text())?.[1];
-      assert.equal((await server.get(`/v1/pets/${id}`)).status, 200);
-      assert.equal((await server.get('/v1/pets?status=sold')).status, 200);
-      assert.equal((await server.get('/readyz')).status, 200);
-      assert.ok(
-        !`${server.stdout}${server.stderr}`.includes(serving.password),
-        'the password is in no line',
-      );
+      const added = await server.add('Rex');
+      for (const path of [added.headers.get('location') ?? '', '/v1/pets?status=sold', '/readyz'])
+        assert.equal((await server.get(path)).status, 200, path);
+      assert.ok(!server.output.includes(serving.password), 'the password is in no line');
       assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
       assert.equal((await server.end()).code, 0);
     }
@@ -246,22 +217,17 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
     const cwd = folder(t);
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
-    assertRefused(
-      await command(['migrate', '--storage', 'postgres://127.0.0.1:1/x'], { cwd, env: keyed }),
-      3,
-      /^the database cannot be used: start it.*ECONNREFUSED 127\.0\.0\.1:1\)/,
-    );
-    for (const args of [[], ['migrate']]) {
+    for (const [storage, args, message] of [
+      ['postgres://127.0.0.1:1/x', ['migrate'], 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
+      [nobody, [], 'there is no such database'],
+      [nobody, ['migrate'], 'there is no such database'],
+    ] as const)
       assertRefused(
-        await command([...args, '--storage', nobody], { cwd, env: keyed }),
+        await command([...args, '--storage', storage], { cwd, env: keyed }),
         3,
-        /^the database cannot be used: there is no such database/,
+        new RegExp(`^the database cannot be used: ${message}`),
       );
-    }
-    await assert.rejects(postgresStorage('postgres://127.0.0.1:1/x'), {
-      name: 'PetstoreError',
-      code: 'storage_unusable',
-    });
+    await assert.rejects(postgresStorage('postgres://127.0.0.1:1/x'), unusable);
     await assert.rejects(
       postgresStorage('mysql://ann:secret@x'),
       (error) => error instanceof TypeError && !error.message.includes('secret'),
@@ -273,74 +239,46 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     });
   });
 
+  const noAnswer = { ...unusable, message: /no answer within/ };
+
   test('migrating does not wait for a table that somebody holds, nor for a database that falls silent', async (t) => {
-    const url = await newDatabase();
-    const { hostname, port } = new URL(url);
-    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-    atEnd(t, () => proxy.close());
-    const holder = new pg.Client({ connectionString: url });
-    await holder.connect();
-    atEnd(t, () => holder.end());
-    await holder.query('BEGIN');
-    await holder.query('LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
+    const { url, far, proxy } = await proxied(t);
+    const release = await hold(t, url, 'LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
     const since = performance.now();
-    const cwd = folder(t);
-    const commands = [url, proxy.urlFor(url)].map((storage) => ['migrate', '--storage', storage]);
-    const starts = commands.map(
-      (args) =>
-        new StartedProcess(process.execPath, [serverFile, ...args], {
-          cwd,
-          env: { ...keyed, PORT: '0' },
-        }),
+    const migrations = [url, far].map((database) =>
+      assert.rejects(migratePostgres(database), noAnswer),
     );
-    atEnd(t, () => Promise.all(starts.map((one) => one.end('SIGKILL'))));
-    // It has connected, and waits for the table.
-    const asked =
-      "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%'";
-    await until('all of them wait', async () => (await query(url, asked)).length === starts.length);
+    const migrating = command(['migrate', '--storage', url], { cwd: folder(t) });
+    // They have connected, and wait for the table.
+    await untilRow(
+      url,
+      "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%' HAVING count(*) = 3",
+    );
     proxy.mode = 'silent';
-    const ended = await Promise.race([
-      Promise.all(starts.map(({ ended }) => ended)),
-      sleep(20_000, undefined, { ref: false }),
-    ]);
-    assert.ok(ended !== undefined, 'all end');
-    for (const one of ended)
-      assertRefused(one, 3, /^the database cannot be used: .*no answer within/);
+    await Promise.all(migrations);
+    assertRefused(await migrating, 3, /^the database cannot be used: .*no answer within/);
     assert.ok(performance.now() - since < 15_000);
+    await release();
   });
 
   test('migrating waits for a step, but neither for a database that is silent from its first word on, nor for the version', async (t) => {
-    const url = await newDatabase();
+    const { url, far, proxy } = await proxied(t);
     await query(url, 'UPDATE petstore_schema SET version = 1');
-    const { hostname, port } = new URL(url);
-    const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-    atEnd(t, () => proxy.close());
-    const pool = new pg.Pool({ connectionString: proxy.urlFor(url) });
-    atEnd(t, () => pool.end());
+    const pool = await poolOf(t, { url: far });
     pool.on('connect', () => (proxy.mode = 'silent'));
     const since = performance.now();
-    await assert.rejects(migratePostgres(pool), {
-      code: 'storage_unusable',
-      message: /no answer within/,
-    });
-    const holder = new pg.Client({ connectionString: url });
-    await holder.connect();
-    atEnd(t, () => holder.end());
-    await holder.query('BEGIN');
-    await holder.query('SELECT * FROM petstore_schema FOR UPDATE');
-    await assert.rejects(migratePostgres(url), {
-      code: 'storage_unusable',
-      message: /no answer within/,
-    });
+    const release = await hold(t, url, 'SELECT * FROM petstore_schema FOR UPDATE');
+    await Promise.all(
+      [pool, url].map((database) => assert.rejects(migratePostgres(database), noAnswer)),
+    );
     assert.ok(performance.now() - since < 15_000);
-    await holder.query('ROLLBACK');
-    await holder.query('BEGIN');
-    await holder.query('LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE');
+    await release();
+    const releaseTable = await hold(t, url, 'LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE');
     const migration = migratePostgres(url);
     migration.catch(() => undefined);
     // Longer than any other statement may take.
     await sleep(4_000);
-    await holder.query('ROLLBACK');
+    await releaseTable();
     assert.ok((await migration).to > 1);
   });
 
@@ -348,23 +286,73 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const cwd = folder(t);
     cpSync(join(root, 'dist'), join(cwd, 'dist'), { recursive: true });
     cpSync(join(root, 'package.json'), join(cwd, 'package.json'));
-    const args = [join(cwd, 'dist/server.js'), '--storage', 'postgres://127.0.0.1:1/x'];
-    assertRefused(
-      await new StartedProcess(process.execPath, args, { cwd, env: keyed }).ended,
-      3,
-      /npm install pg@8 /,
-    );
+    const startOf = (storage: string) => {
+      const args = [join(cwd, 'dist/server.js'), '--port', '0', '--storage', storage];
+      return new StartedProcess(process.execPath, args, { cwd, env: keyed });
+    };
+    assertRefused(await startOf('postgres://127.0.0.1:1/x').ended, 3, /npm install pg@8 /);
     // Whoever needs none doesn't miss it.
-    const memory = new StartedProcess(
-      process.execPath,
-      [join(cwd, 'dist/server.js'), '--storage', 'memory:', '--port', '0'],
-      {
-        cwd,
-        env: keyed,
-      },
-    );
+    const memory = startOf('memory:');
     atEnd(t, () => memory.end('SIGKILL'));
     await until('its first line', () => memory.stdout !== '');
     assert.equal((await memory.end()).code, 0);
+  });
+});
+
+describe('docs/postgres.md', { skip: withoutServer() }, () => {
+  test('its commands and statements run in this order: roles, tables, servers, a copy, a backup, what administrators do', async (t) => {
+    const own = await ownUrl();
+    const { host } = new URL(own);
+    const cwd = folder(t);
+    const ran = new Set<string>();
+    const textWith = (part: string): string => {
+      const block = blocks.find(({ text }) => text.includes(part)) ?? assert.fail(part);
+      ran.add(block.text);
+      return block.text
+        .replaceAll('db.example', host)
+        .replaceAll('node dist/', `${process.execPath} ${root}dist/`);
+    };
+    const env = { PETSTORE_API_KEYS: 'key', PORT: '0' };
+    const succeed = async (program: string, ...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await new StartedProcess(program, args, { cwd, env }).ended;
+      assert.equal(code, 0, `${args.join(' ')}: ${stderr}`);
+      return stdout;
+    };
+    const sql = (url: string, statements: string): Promise<string> =>
+      succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statements);
+
+    // Each on its own line: psql takes no command of its own behind a statement of -c.
+    writeFileSync(join(cwd, 'roles.sql'), textWith('CREATE ROLE'));
+    await succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', own, '-f', 'roles.sql');
+    const [install, migrate = '', serve = ''] = textWith('migrate').split('\n');
+    assert.equal(install, 'npm install pg@8');
+    await succeed('sh', '-c', migrate);
+    // exec: the signal is the server's own.
+    const command = serve.replace(process.execPath, `exec ${process.execPath}`);
+    const server = new StartedServer('sh', ['-c', command], { cwd, env });
+    atEnd(t, () => server.end('SIGKILL'));
+    await server.said('listening');
+    assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+
+    mkdirSync(join(cwd, 'data'));
+    const animal = '{"id":1,"name":"Rex","categoryId":5}';
+    writeFileSync(join(cwd, 'data/pets.jsonl'), `${animal}\n`);
+    await succeed('sh', '-c', textWith('copy --from'));
+    const headers = { Authorization: 'Bearer key' };
+    assert.equal(await (await fetch(`${server.url}/v1/pets/1`, { headers })).text(), animal);
+
+    await sql(own, 'CREATE DATABASE restored OWNER petstore_owner');
+    await succeed('sh', '-c', textWith('pg_dump'));
+    await succeed('sh', '-c', textWith('pg_restore'));
+    const restored = `postgres://petstore@${host}/restored`;
+    assert.equal((await query(restored, 'SELECT id FROM petstore_pets')).length, 1);
+
+    const owned = `postgres://petstore_owner@${host}/petstore`;
+    assert.match(await sql(owned, textWith('DELETE FROM petstore_idempotency')), /^DELETE \d+$/m);
+    await sql(own, textWith('pg_stat_activity'));
+    assert.deepEqual(
+      blocks.map(({ text }) => text).filter((text) => !ran.has(text)),
+      [],
+    );
   });
 });

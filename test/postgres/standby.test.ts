@@ -4,16 +4,30 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
-import type { PetStorage } from '../../dist/index.js';
-import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
+import { migratePostgres } from '../../dist/postgres/index.js';
 import { insertOnce, onceOf } from '../storage/once.js';
 import { Cluster } from './cluster.js';
 import { query, withOptions, withoutServer } from './database.js';
+import {
+  alterSystem,
+  isReady,
+  namesIn,
+  open,
+  openLogged,
+  rex,
+  tom,
+  unavailable,
+  untilRow,
+} from './scene.js';
 import { until } from '../support/waiting.js';
 
-const rex = { name: 'Rex', categoryId: 1n };
-const tom = { name: 'Tom', categoryId: 1n };
 const stuck = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
+
+/** How many sessions wait for the standby. */
+async function stuckAt(url: string): Promise<number> {
+  const [row] = await query(url, `SELECT count(DISTINCT pid) AS count FROM ${stuck}`);
+  return Number(row?.['count']);
+}
 
 /**
  * A primary that waits for its standby; each test has a database of its own there, and leaves both
@@ -22,41 +36,17 @@ const stuck = "pg_stat_activity WHERE application_name = 'petstore' AND wait_eve
 let primary: Cluster;
 let standby: Cluster;
 
-interface Scene {
-  /** The database's URL. */
-  readonly url: string;
-  /** The same database's at the standby. */
-  readonly replica: string;
-  /** @param words More settings of its sessions. */
-  open(words?: string): Promise<PetStorage>;
-}
-
 let scenes = 0;
-async function scene(t: TestContext): Promise<Scene> {
-  const pathname = `/scene_${++scenes}`;
-  await query(primary.url, `CREATE DATABASE ${pathname.slice(1)}`);
-  const url = Object.assign(new URL(primary.url), { pathname }).href;
-  const replica = Object.assign(new URL(standby.url), { pathname }).href;
+/** The URLs of a new database, there and at the standby. */
+async function scene(t: TestContext): Promise<{ readonly url: string; readonly replica: string }> {
+  const name = `scene_${++scenes}`;
+  await query(primary.url, `CREATE DATABASE ${name}`);
+  const [url = '', replica = ''] = [primary, standby].map(
+    (cluster) => new URL(`/${name}`, cluster.url).href,
+  );
   await migratePostgres(url);
   atEnd(t, () => standby.up());
-  const open = async (words?: string): Promise<PetStorage> => {
-    const storage = await postgresStorage(words === undefined ? url : withOptions(url, words));
-    atEnd(t, () => storage.close());
-    return storage;
-  };
-  return { url, replica, open };
-}
-
-async function untilRow(url: string, text: string): Promise<void> {
-  await until(text, async () => (await query(url, text)).length > 0);
-}
-
-async function namesIn(url: string): Promise<readonly string[]> {
-  const rows = await query(
-    url,
-    `SELECT convert_from(json, 'UTF8')::json ->> 'name' AS name FROM petstore_pets ORDER BY id`,
-  );
-  return rows.map(({ name }) => String(name));
+  return { url, replica };
 }
 
 /** What a promise has come to, `waiting` where it has not. */
@@ -73,8 +63,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
   before(async () => {
     primary = await Cluster.start(['max_connections=30']);
     standby = await Cluster.standbyOf(primary, 'standby');
-    await query(primary.url, "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    await query(primary.url, 'SELECT pg_reload_conf()');
+    await alterSystem(primary.url, "SET synchronous_standby_names = 'standby'");
     await untilRow(primary.url, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'");
   });
   after(async () => {
@@ -84,8 +73,8 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
 
   for (const end of ['pg_cancel_backend', 'pg_terminate_backend']) {
     test(`${end} during the wait for it: not answered before it has the animal, by whichever server`, async (t) => {
-      const { url, replica, open } = await scene(t);
-      const [one, other] = await Promise.all([open(), open()]);
+      const { url, replica } = await scene(t);
+      const [one, other] = [await open(t, url), await open(t, url)];
       assert.equal((await one.insert(rex)).id, 1n);
       await standby.down('SIGQUIT');
       const first = insertOnce(one, tom, onceOf('a'));
@@ -97,17 +86,11 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       // again.
       const second = insertOnce(other, tom, onceOf('a'));
       const repeated = outcomeOf(second);
-      await until('both to wait for a commit of their own', async () => {
-        const [row] = await query(url, `SELECT count(DISTINCT pid) AS count FROM ${stuck}`);
-        return Number(row?.['count']) === 2;
-      });
-      assert.deepEqual([outcome(), repeated()], ['waiting', 'waiting']);
-      await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
-      await until('both to wait again', async () => {
-        const [row] = await query(url, `SELECT count(DISTINCT pid) AS count FROM ${stuck}`);
-        return Number(row?.['count']) === 2;
-      });
-      assert.deepEqual([outcome(), repeated()], ['waiting', 'waiting']);
+      for (const turn of ['for a commit of their own', 'again']) {
+        if (turn === 'again') await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
+        await until(`both to wait ${turn}`, async () => (await stuckAt(url)) === 2);
+        assert.deepEqual([outcome(), repeated()], ['waiting', 'waiting']);
+      }
       await standby.up();
       assert.deepEqual([(await first).id, (await second).id], [2n, 2n]);
       // Committed there is not yet replayed there.
@@ -116,24 +99,21 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     });
   }
 
-  for (const [what, words, change] of [
-    ['client_min_messages=error', '-cclient_min_messages=error', undefined],
-    ['synchronous_commit=off', '-csynchronous_commit=off', undefined],
-    ['synchronous_commit=local', '-csynchronous_commit=local', undefined],
-    ['synchronous_commit turned off by a reload', undefined, 'synchronous_commit'],
-  ] as const) {
-    test(`${what}: it is waited for all the same, and a wait that is cancelled is no proof`, async (t) => {
-      const { url, open } = await scene(t);
-      const storage = await open(words);
+  for (const setting of [
+    'client_min_messages=error',
+    'synchronous_commit=off',
+    'synchronous_commit=local',
+    'synchronous_commit, turned off by a reload',
+  ]) {
+    test(`${setting}: it is waited for all the same, and a wait that is cancelled is no proof`, async (t) => {
+      const { url } = await scene(t);
+      const isReload = setting.includes(' ');
+      const storage = await open(t, isReload ? url : withOptions(url, `-c${setting}`));
       assert.equal((await storage.insert(rex)).id, 1n);
-      if (change !== undefined) {
-        atEnd(t, async () => {
-          await query(url, `ALTER SYSTEM RESET ${change}`);
-          await query(url, 'SELECT pg_reload_conf()');
-        });
-        await query(url, `ALTER SYSTEM SET ${change} = off`);
-        await query(url, 'SELECT pg_reload_conf()');
-        await untilRow(url, `SELECT 1 WHERE current_setting('${change}') = 'off'`);
+      if (isReload) {
+        atEnd(t, () => alterSystem(url, 'RESET synchronous_commit'));
+        await alterSystem(url, 'SET synchronous_commit = off');
+        await untilRow(url, "SELECT 1 WHERE current_setting('synchronous_commit') = 'off'");
       }
       await standby.down('SIGQUIT');
       const add = storage.insert(tom);
@@ -148,30 +128,27 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
   }
 
   test('while it is away little is stuck, reads go on, and in the end each is there once', async (t) => {
-    const { url, open } = await scene(t);
-    const storages = await Promise.all([open(), open()]);
+    const { url } = await scene(t);
+    const storages = [await open(t, url), await open(t, url)];
     await standby.down('SIGQUIT');
     const giveUpAt = performance.now() + 12_000;
     const added: bigint[] = [];
     const adding = storages.map(async (storage) => {
-      while (performance.now() < giveUpAt) {
+      for (; performance.now() < giveUpAt; await sleep(20))
         await storage.insert(rex).then(
           ({ id }) => added.push(id),
-          () => sleep(20),
+          () => undefined,
         );
-      }
     });
     let reads = 0;
-    while (performance.now() < giveUpAt) {
+    for (; performance.now() < giveUpAt; reads++) {
       const since = performance.now();
       for (const storage of storages) assert.deepEqual(await storage.list({ limit: 9 }), []);
       assert.ok(performance.now() - since < 20_000);
-      reads++;
-      await sleep(20);
+      await sleep(50);
     }
     await Promise.all(adding);
-    const [row] = await query(url, `SELECT count(*) AS stuck FROM ${stuck}`);
-    assert.ok(Number(row?.['stuck']) <= 3, `${row?.['stuck']} are stuck`);
+    assert.ok((await stuckAt(url)) <= 3, 'few are stuck');
     assert.ok(reads > 50, `only ${reads} reads`);
     assert.deepEqual(added, [], 'nothing is answered as stored');
     await standby.up();
@@ -188,50 +165,38 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
 
   test('/readyz is 503 from the moment that an outcome is unknown, and 200 once it is known', async (t) => {
     const { url } = await scene(t);
-    const logged: string[] = [];
-    const storage = await postgresStorage(url, { log: (_, message) => logged.push(message) });
-    atEnd(t, () => storage.close());
+    const { storage, logged } = await openLogged(t, url);
     await storage.ready?.();
     await standby.down('SIGQUIT');
     const insert = storage.insert(rex);
     const outcome = outcomeOf(insert);
-    await until('the log to know', () => logged.includes('the database cannot be written to'));
+    await until('the log to know', () =>
+      logged.includes('error the database cannot be written to'),
+    );
     // At once, before it could have asked anything.
-    const ready = storage.ready?.().catch(() => 'not ready');
-    assert.equal(await Promise.race([ready, storage.list({ limit: 1 })]), 'not ready');
+    assert.equal(await Promise.race([isReady(storage), storage.list({ limit: 1 })]), false);
     assert.equal(outcome(), 'waiting', 'it knows before the caller is answered');
     await standby.up();
     await insert.catch(() => undefined);
-    await until('to be ready', () =>
-      storage.ready?.().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until('to be ready', () => isReady(storage));
     assert.equal((await namesIn(url)).length, 1);
   });
 
   test('/readyz does not wait for it either', async (t) => {
-    const { url, open } = await scene(t);
-    const storage = await open();
+    const { url } = await scene(t);
+    const storage = await open(t, url);
     await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 1)');
-    await assert.rejects(storage.insert(rex), { code: 'unavailable' });
+    await assert.rejects(storage.insert(rex), unavailable);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT none');
     await standby.down('SIGQUIT');
     for (let count = 0; count < 3; count++) {
       const since = performance.now();
-      await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
+      assert.equal(await isReady(storage), false);
       assert.ok(performance.now() - since < 20_000);
     }
-    const [row] = await query(url, `SELECT count(*) AS stuck FROM ${stuck}`);
-    assert.ok(Number(row?.['stuck']) <= 2, `${row?.['stuck']} are stuck`);
+    assert.ok((await stuckAt(url)) <= 2, 'few are stuck');
     await standby.up();
-    await until('to be ready', () =>
-      storage.ready?.().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until('to be ready', () => isReady(storage));
     assert.equal((await storage.insert(rex)).id, 1n);
   });
 });

@@ -1,174 +1,145 @@
 // A start while the database is away: it waits and says so, and ends with 3 only for what waiting
-// cannot mend.
+// cannot mend. What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
+import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
-import {
-  migratePostgres,
-  postgresStorage,
-  untilThere,
-  type PostgresPool,
-} from '../../dist/postgres/index.js';
-import pg from 'pg';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  runServer,
-  StartedServer,
-  serverFile,
-} from '../support/process.js';
-import { Cluster } from './cluster.js';
-import { newDatabase, query, withoutServer } from './database.js';
-import { errorMessage, TcpProxy } from './proxy.js';
+import { newCertificate } from '../support/certificate.js';
+import { command } from '../support/command.js';
+import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
+import { apiKey, assertRefused, folder, StartedServer, serverFile } from '../support/process.js';
+import { newDatabase, ownCluster, query, withoutServer } from './database.js';
+import { errorMessage } from './proxy.js';
+import { openLogged, poolOf, proxied, unavailable, unusable } from './scene.js';
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
-/** Not measured: what these processes run is measured elsewhere, at 60 ms for each. */
-const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' };
+const told = 'waiting for the database';
 
-function starting(t: TestContext, args: readonly string[]): StartedServer {
-  const server = new StartedServer(process.execPath, [serverFile, ...args], {
+/** A server that waits. Not measured: what it runs is measured elsewhere, at 60 ms for each. */
+async function starting(t: TestContext, url: string): Promise<StartedServer> {
+  const server = new StartedServer(process.execPath, [serverFile, '--storage', url], {
     cwd: folder(t),
-    env: keyed,
+    env: { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' },
   });
   atEnd(t, () => server.end('SIGKILL'));
+  await server.said(told);
   return server;
 }
 
+/** The URL of a server that does this with each connection. */
+async function serving(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    serve(socket);
+  });
+  atEnd(t, () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return `postgres://u@127.0.0.1:${address.port}/d`;
+}
+
+const fatal = (code: string): Buffer =>
+  errorMessage({ S: 'FATAL', V: 'FATAL', C: code, M: 'not now' });
+
 describe('a start while the database is away', { skip: withoutServer() }, () => {
   test('waits for one that is down, and says so each 5 s; serves once it is there', async (t) => {
-    const cluster = await Cluster.start();
-    atEnd(t, () => cluster.remove());
+    const cluster = await ownCluster();
     await migratePostgres(cluster.url);
+    atEnd(t, () => cluster.up());
     await cluster.down('SIGQUIT');
-    const server = starting(t, ['--storage', cluster.url]);
-    const line = await server.said('waiting for the database');
-    assert.match(String(line['error']), /ECONNREFUSED/);
-    const told = (): number =>
-      server.log.filter(({ msg }) => msg === 'waiting for the database').length;
+    const server = await starting(t, cluster.url);
     const since = performance.now();
-    await until('a second line', () => told() === 2);
+    const lines = () => server.log.filter(({ msg }) => msg === told);
+    assert.match(String(lines()[0]?.['error']), /ECONNREFUSED/);
+    await until('a second line', () => lines().length === 2);
     assert.ok(performance.now() - since > 4_000, 'not more often than each 5 s');
-    assert.equal(
-      server.log.find(({ msg }) => msg === 'listening'),
-      undefined,
-    );
+    assert.ok(server.log.every(({ msg }) => msg !== 'listening'));
     await cluster.up();
     await server.said('listening');
     assert.equal((await server.add('Rex')).status, 201);
     assert.equal((await server.end()).code, 0);
   });
 
-  const fatal = (code: string): Buffer =>
-    errorMessage({ S: 'FATAL', V: 'FATAL', C: code, M: 'not now' });
-  for (const [what, answer, said, search] of [
-    ['starts (57P03)', fatal('57P03'), /not now/, ''],
-    ['has no connection left (53300)', fatal('53300'), /not now/, ''],
-    [
-      'has no process left',
-      Buffer.from('Ecould not fork new process\n\0'),
-      /terminated unexpectedly/,
-      '',
-    ],
-    [
-      'has no process left to speak TLS',
-      Buffer.from('E'),
-      /establishing an SSL connection/,
-      '?sslmode=no-verify',
-    ],
-  ] as const) {
-    test(`waits for one that ${what}, and for one that hears nothing`, async (t) => {
-      const sockets = new Set<Socket>();
-      let isSilent = false;
-      const database = createServer((socket) => {
-        sockets.add(socket.on('error', () => undefined));
-        socket.once('data', () => isSilent || socket.end(answer));
-      });
-      await new Promise<void>((resolve) => database.listen(0, '127.0.0.1', resolve));
-      atEnd(t, () => {
-        for (const socket of sockets) socket.destroy();
-        database.close();
-      });
-      const address = database.address();
-      assert.ok(typeof address === 'object' && address !== null);
-      const server = starting(t, [
-        '--storage',
-        `postgres://u:p@127.0.0.1:${address.port}/d${search}`,
-      ]);
-      assert.match(String((await server.said('waiting for the database'))['error']), said);
-      isSilent = true;
-      await until('a line of the silence', () =>
-        server.log.some(
-          ({ msg, error }) => msg === 'waiting for the database' && !said.test(String(error)),
-        ),
+  test('waits for one that starts or is full, and for one that hears nothing', async (t) => {
+    const answers: readonly (readonly [string, Buffer, RegExp, string?])[] = [
+      ['starts', fatal('57P03'), /not now/],
+      ['has no connection left', fatal('53300'), /not now/],
+      ['has no process left', Buffer.from('Ecould not fork\n\0'), /terminated unexpectedly/],
+      [
+        'has no process left to speak TLS',
+        Buffer.from('E'),
+        /establishing an SSL connection/,
+        '?sslmode=no-verify',
+      ],
+    ];
+    const waits = answers.map(async ([what, first, said, search = '']) => {
+      let answer: Buffer | undefined = first;
+      const url = await serving(t, (socket) =>
+        socket.once('data', () => answer && socket.end(answer)),
       );
-      assert.equal(server.child.exitCode, null);
+      const reasons: string[] = [];
+      const opening = untilThere(
+        () => postgresStorage(url + search),
+        (_level, _message, fields) => reasons.push(String(fields?.['error'])),
+      );
+      opening.catch(() => undefined);
+      await until(`a line of one that ${what}`, () => reasons.length === 1);
+      assert.match(reasons[0] ?? '', said);
+      answer = undefined;
+      await until('a line of the silence', () => reasons.some((reason) => !said.test(reason)));
+      answer = search === '' ? fatal('28P01') : Buffer.from('N');
+      await assert.rejects(opening, unusable, 'what no waiting mends ends it');
     });
-  }
+    await Promise.all(waits);
+  });
 
   test('waits where the machine has no port, file or buffer left', async (t) => {
-    const pool = new pg.Pool({ connectionString: await newDatabase() });
-    atEnd(t, () => pool.end());
+    const pool = await poolOf(t);
     const connect = pool.connect.bind(pool);
     const codes = ['EAGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'];
-    const failing: PostgresPool = {
-      connect: () => {
-        const code = codes.shift();
-        return code === undefined
-          ? connect()
-          : Promise.reject(Object.assign(new Error(code), { code }));
-      },
-      end: () => pool.end(),
-      on: () => undefined,
-      removeListener: () => undefined,
-    };
+    Reflect.set(pool, 'connect', () => {
+      const code = codes.shift();
+      return code === undefined
+        ? connect()
+        : Promise.reject(Object.assign(new Error(code), { code }));
+    });
     const storage = await untilThere(
-      () => postgresStorage(failing),
+      () => postgresStorage(pool),
       () => undefined,
     );
     await storage.close();
     assert.deepEqual(codes, []);
   });
 
-  test('so do the records of a plugin, and their uses meanwhile', async (t) => {
-    const url = await newDatabase();
-    const proxy = await TcpProxy.start(Number(new URL(url).port));
-    atEnd(t, () => proxy.close());
-    const logged: unknown[] = [];
-    const storage = await postgresStorage(proxy.urlFor(url), {
-      log: (_level, message) => logged.push(message),
-    });
-    atEnd(t, () => storage.close());
+  test('so do the records of a plugin, and their uses meanwhile, until it closes', async (t) => {
+    const { far, proxy } = await proxied(t);
+    const { storage, logged } = await openLogged(t, far);
     proxy.mode = 'closed';
-    const records = storage.records?.('notes', notes);
-    assert.ok(records !== undefined);
-    await until('a line of the log', () => logged.includes('waiting for the database'));
-    await assert.rejects(async () => storage.ready?.(), { code: 'unavailable' });
+    const records = storage.records?.('notes', notes) ?? assert.fail();
+    await until('a line of the log', () => logged.includes(`warn ${told}`));
+    await assert.rejects(async () => storage.ready?.(), unavailable);
     const inserted = records.insert('a');
     proxy.mode = 'open';
     await records.opened;
     await storage.ready?.();
     assert.equal((await inserted).id, 1n);
     assert.equal((await records.list({ limit: 9 })).texts.length, 1);
-  });
-
-  test('closing ends the waiting of records', async (t) => {
-    const url = await newDatabase();
-    const proxy = await TcpProxy.start(Number(new URL(url).port));
-    atEnd(t, () => proxy.close());
-    const storage = await postgresStorage(proxy.urlFor(url));
     proxy.mode = 'closed';
-    const records = storage.records?.('notes', notes);
+    const others = storage.records?.('others', notes);
     await storage.close();
-    await assert.rejects(async () => records?.opened, { code: 'unavailable' });
+    await assert.rejects(async () => others?.opened, unavailable);
   });
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     test(`${signal} ends the waiting at once, with 0`, async (t) => {
-      const server = starting(t, ['--storage', 'postgres://127.0.0.1:1/x']);
-      await server.said('waiting for the database');
+      const server = await starting(t, 'postgres://127.0.0.1:1/x');
       const since = performance.now();
       const { code, stderr } = await server.end(signal);
       assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
@@ -177,38 +148,22 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
   }
 
   test('does not wait for a password, a database or tables that are not there', async (t) => {
-    const cwd = folder(t);
-    const url = new URL(await newDatabase());
+    const url = await newDatabase();
     const nowhere = Object.assign(new URL(url), { pathname: '/petstore_nowhere' }).href;
-    assertRefused(
-      await runServer(['--storage', nowhere], { cwd, env: keyed }),
-      3,
-      /no such database/,
-    );
-    await query(url.href, 'DROP TABLE petstore_schema');
-    assertRefused(
-      await runServer(['--storage', url.href], { cwd, env: keyed }),
-      2,
-      /has no tables/,
-    );
+    await query(url, 'DROP TABLE petstore_schema');
     // As SCRAM begins and goes on: the server wants a password, and the URL has none.
-    const messages = [
-      Buffer.from('R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0', 'latin1'),
-      Buffer.from('R\0\0\0\x16\0\0\0\x0br=x,s=eA==,i=1', 'latin1'),
-    ];
-    const database = createServer((socket) => {
-      const left = [...messages];
-      socket.on('error', () => undefined).on('data', () => socket.write(left.shift() ?? ''));
+    const wanting = await serving(t, (socket) => {
+      const left = ['\x17\0\0\0\x0aSCRAM-SHA-256\0\0', '\x16\0\0\0\x0br=x,s=eA==,i=1'];
+      socket.on('data', () => socket.write(`R\0\0\0${left.shift() ?? ''}`, 'latin1'));
     });
-    await new Promise<void>((resolve) => database.listen(0, '127.0.0.1', resolve));
-    atEnd(t, () => void database.close());
-    const address = database.address();
-    assert.ok(typeof address === 'object' && address !== null);
-    const wanting = await runServer(['--storage', `postgres://u@127.0.0.1:${address.port}/d`], {
-      cwd,
-      env: keyed,
-    });
-    assertRefused(wanting, 3, /it wants a password: put one into its URL/);
+    for (const [storage, code, message] of [
+      [nowhere, 3, /no such database/],
+      [url, 2, /has no tables/],
+      [wanting, 3, /it wants a password: put one into its URL/],
+    ] as const) {
+      const options = { cwd: folder(t), env: { PETSTORE_API_KEYS: apiKey, PORT: '0' } };
+      assertRefused(await command(['--storage', storage], options), code, message);
+    }
   });
 });
 
@@ -216,7 +171,8 @@ describe('URLs of a database', () => {
   test('characters that are not escaped are told of, and neither they nor the password are repeated', async (t) => {
     for (const password of ['a/b', '12/3', 'a?b', '12?3', 'a#b', '12#3']) {
       const url = `postgres://ann:${password}@127.0.0.1:1/pets`;
-      const refused = await runServer(['--storage', url], { cwd: folder(t), env: keyed });
+      const env = { PETSTORE_API_KEYS: apiKey };
+      const refused = await command(['--storage', url], { cwd: folder(t), env });
       assertRefused(refused, 2, /write %2F for \//);
       assert.ok(!refused.stderr.includes(password), refused.stderr);
       await assert.rejects(
@@ -236,20 +192,33 @@ describe('URLs of a database', () => {
     atEnd(t, () => process.off('warning', warn));
     for (const mode of ['prefer', 'require', 'verify-ca', 'verify-full', 'no-verify', 'disable']) {
       const url = `postgres://ann:sslmode=${mode}@127.0.0.1:1/x?sslmode=${mode}`;
-      await assert.rejects(postgresStorage(url), { code: 'storage_unusable' });
+      await assert.rejects(postgresStorage(url), unusable);
     }
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(warnings, []);
-    for (const typo of [
-      'sslmode=allow',
-      'sslmode=disable&sslmode=verify_full',
-      'sslmode=',
-      'sslmode=requir',
-    ]) {
-      await assert.rejects(postgresStorage(`postgres://127.0.0.1:1/x?${typo}`), {
+    const typos = ['=allow', '=disable&sslmode=verify_full', '=', '=requir'];
+    for (const typo of typos) {
+      await assert.rejects(postgresStorage(`postgres://127.0.0.1:1/x?sslmode${typo}`), {
         name: 'TypeError',
         message: /must be .* a URL whose sslmode is disable, verify-full or no-verify/,
       });
     }
   });
+});
+
+test('a server that is no PostgreSQL is one line, without TLS and with it', async (t) => {
+  // An authentication of a kind that there is not.
+  const noMessage = Buffer.from('R\0\0\0\x08\0\0\0\x63', 'latin1');
+  const answer = (socket: Socket) =>
+    socket.on('error', () => undefined).once('data', () => socket.write(noMessage));
+  const plain = await serving(t, answer);
+  const secure = await serving(t, (socket) =>
+    socket.once('data', () => {
+      // What its client asks for first is TLS, and this is a yes.
+      socket.write('S');
+      answer(new TLSSocket(socket, { isServer: true, ...newCertificate() }));
+    }),
+  );
+  for (const url of [`${plain}?sslmode=disable`, `${secure}?sslmode=no-verify`])
+    await assert.rejects(postgresStorage(url), { ...unusable, message: /authentication/i }, url);
 });

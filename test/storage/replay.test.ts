@@ -4,124 +4,128 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { asByteString } from '../../dist/json.js';
 import { petJson, parsePet } from '../../dist/engine/index.js';
-import { fileStorage, petLines } from '../../dist/file/index.js';
+import { checkFile, fileStorage, petLines } from '../../dist/file/index.js';
 import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
-import { commitOf } from './commit-line.js';
-import { batches, draft, fileInMemory, fileWith, petLine, tornTails, using } from './scene.js';
+import { insertOnce, onceOf } from './once.js';
+import {
+  batches,
+  committed,
+  draft,
+  fileInMemory,
+  fileWith,
+  keyedLines,
+  petLine,
+  recordLine,
+  tornTails,
+  using,
+} from './scene.js';
+import { cuts, flip, lines, zeros, type Damage } from '../support/damage.js';
 import { unlocked } from '../support/disk.js';
 import { anyText } from '../support/text.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
-const sound = batches(1, 3, 2, 4);
-const lastBatchFrom = batches(1, 3, 2).length;
-const allLines = Array.from({ length: 10 }, (_, index) => petLine(index + 1).trimEnd());
+/** A file by hand: each animal behind its record, where it has one, and their batches. */
+function fileOf(...names: readonly (readonly string[])[]) {
+  const batches = keyedLines(...names);
+  const file = committed(batches.map((batch) => batch.join('')));
+  const before = committed(batches.slice(0, -1).map((batch) => batch.join('')));
+  return { file, texts: batches.flat().map((text) => text.trimEnd()), lastFrom: before.length };
+}
+
+const sound = fileOf(['a'], ['-', 'b'], ['-'], ['c', '-']);
 
 /**
- * What opening makes of a file: the texts that a storage would serve, or 'refused', which must
- * leave it untouched.
+ * What a start makes of a file: each animal that it serves, behind its record; undefined where it is
+ * refused, which must leave it untouched.
  */
-async function outcome(
+async function served(
   file: Uint8Array,
-): Promise<{ readonly texts: readonly string[]; readonly path: string } | 'refused'> {
+): Promise<{ readonly texts: readonly string[]; readonly path: string } | undefined> {
   const path = fileInMemory(file);
   const texts: string[] = [];
+  const keep = petLines((_id, _status, json, once) =>
+    texts.push(`${once === undefined ? '' : recordLine(once)}${json}`),
+  );
   try {
-    const journal = await openJournal(
-      path,
-      { disk: unlocked },
-      petLines((_id, _status, json) => texts.push(json)),
-    );
-    await journal.close();
+    await (await openJournal(path, { disk: unlocked }, keep)).close();
     return { texts, path };
   } catch (error) {
     assert.ok(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
     assert.deepEqual(readFileSync(path), Buffer.from(file));
-    return 'refused';
+    return undefined;
   }
 }
 
-test('F2 a file cut at any byte serves every line that is whole, and the rest is set aside', async () => {
-  for (let size = 0; size <= sound.length; size++) {
-    const file = sound.subarray(0, size);
-    const result = await outcome(file);
-    assert.ok(result !== 'refused', `cut at ${size}`);
-    const text = String(file);
+test('F2 a file cut anywhere serves every animal that is whole with its record, and the rest is set aside', async () => {
+  for (const { what, bytes } of cuts(sound.file)) {
+    // Around each line's end, and here and there between; the torture cuts at every byte (R5).
+    if (
+      bytes.length % 5 > 0 &&
+      !sound.file.subarray(bytes.length - 2, bytes.length + 2).includes(10)
+    )
+      continue;
+    const { texts, path } = (await served(bytes)) ?? assert.fail(what);
+    const text = String(bytes);
     assert.deepEqual(
-      result.texts,
-      allLines.filter((line) => text.includes(line)),
-      `cut at ${size}`,
+      texts,
+      sound.texts.filter((each) => text.includes(each)),
+      what,
     );
-    const torn = String(Buffer.concat(tornTails(result.path)));
-    assert.ok(text.endsWith(torn));
+    assert.ok(text.endsWith(String(Buffer.concat(tornTails(path)))), what);
+    if (bytes.length % 50 === 0) assert.equal((await checkFile(path)).verdict, 'sound', what);
   }
 });
 
-test('F3 a flipped bit is served never: refused, or a torn tail behind every animal of a sound commit', async () => {
-  const bit = fc.integer({ min: 0, max: sound.length * 8 - 1 });
-  for (const at of fc.sample(bit, 400)) {
-    const file = Buffer.from(sound);
-    file.writeUInt8(file.readUInt8(at >> 3) ^ (1 << (at & 7)), at >> 3);
-    const result = await outcome(file);
-    if (result === 'refused') continue;
-    // Only where the last commit line itself is hit is the file served.
-    assert.ok(
-      at >> 3 >= sound.length - commitOf(Buffer.alloc(0), lastBatchFrom).length,
-      `bit ${at}`,
-    );
-    assert.deepEqual(result.texts, allLines, `bit ${at}`);
-  }
+/** Where a damaged file is served, nothing of it is another. */
+async function assertWhole({ what, bytes }: Damage): Promise<boolean> {
+  const result = await served(bytes);
+  if (result !== undefined) assert.deepEqual(result.texts, sound.texts, what);
+  return result !== undefined;
+}
+
+test('F3 a flipped bit is served never: refused, or a torn tail behind every animal and record of a sound commit', async () => {
+  const bit = fc.integer({ min: 0, max: sound.file.length * 8 - 1 });
+  const lastCommit = sound.file.lastIndexOf('{"commit"');
+  // Only where the last commit line itself is hit is the file served.
+  for (const at of fc.sample(bit, 300))
+    if (await assertWhole(flip(sound.file, at))) assert.ok(at >> 3 >= lastCommit, `bit ${at}`);
+});
+
+test('F3 a line taken out, doubled or swapped with another is refused, or no animal and no record is lost', async () => {
+  for (const damage of lines(sound.file)) await assertWhole(damage);
 });
 
 test('F2, F3 zeroed sectors and blocks: refused, or a torn tail behind every animal of the batches before', async () => {
-  const file = batches(3, 150, 2, 80);
-  const lastFrom = batches(3, 150, 2).length;
+  const names = (size: number) =>
+    Array.from({ length: size }, (_, at) => (at % 2 ? `k${at}` : '-'));
+  const { file, texts, lastFrom } = fileOf(['-', 'a', '-'], names(150), ['b', '-'], names(80));
   for (const size of [512, 4096]) {
-    for (let from = 0; from < file.length; from += size) {
-      const result = await outcome(
-        Buffer.from(file).fill(0, from, Math.min(from + size, file.length)),
-      );
-      if (result === 'refused') continue;
-      assert.ok(from + size > lastFrom, `${size} bytes at ${from}`);
-      assert.ok(result.texts.length >= 155);
-      for (const [index, text] of result.texts.entries())
-        assert.equal(text, petLine(index + 1).trimEnd());
-    }
-  }
-});
-
-test('F3 a line taken out, doubled or swapped with the next is refused, or no animal of a commit is lost', async () => {
-  const lines = String(sound).split(/(?<=\n)/);
-  for (const index of lines.keys()) {
-    const [line = '', next = ''] = lines.slice(index, index + 2);
-    const without = [...lines.slice(0, index), ...lines.slice(index + 1)];
-    const doubled = [...lines.slice(0, index), line, ...lines.slice(index)];
-    const swapped = [...lines.slice(0, index), next, line, ...lines.slice(index + 2)];
-    for (const changed of [without, doubled, ...(next === '' ? [] : [swapped])]) {
-      const result = await outcome(Buffer.from(changed.join('')));
-      if (result !== 'refused') assert.deepEqual(result.texts, allLines);
+    for (const { what, bytes, from } of zeros(file, size)) {
+      const result = await served(bytes);
+      // A block that the disk never wrote is what a crash may leave of the last batch.
+      const isBlock = size === 4096 && from >= lastFrom && from + size < file.length;
+      if (result === undefined) assert.ok(!isBlock, what);
+      else {
+        assert.ok(from + size > lastFrom, what);
+        assert.ok(result.texts.length >= 155);
+        assert.deepEqual(result.texts, texts.slice(0, result.texts.length), what);
+      }
     }
   }
 });
 
 test('a file longer than one piece, with a line longer than one, is replayed whole', async () => {
-  const body = Buffer.from(petLine(1) + petLine(2, 'x'.repeat(3 * 2 ** 20)) + petLine(3));
-  const more = Buffer.from(
-    Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join(''),
-  );
-  const head = Buffer.concat([body, commitOf(body, 0)]);
-  const result = await outcome(Buffer.concat([head, more, commitOf(more, head.length)]));
-  assert.ok(result !== 'refused');
-  assert.equal(result.texts.length, 30_003);
-  assert.equal(result.texts[1]?.length, 3 * 2 ** 20 + petLine(2, '').trimEnd().length);
+  const head = petLine(1) + petLine(2, 'x'.repeat(3 * 2 ** 20)) + petLine(3);
+  const more = Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join('');
+  const { texts } = (await served(committed([head, more]))) ?? assert.fail();
+  assert.equal(texts.length, 30_003);
+  assert.equal(texts[1]?.length, 3 * 2 ** 20 + petLine(2, '').trimEnd().length);
 });
 
 test('a disk that hands over any part of what is asked for makes no difference, not between a record and its animal either', async () => {
-  const record = (id: number) =>
-    `{"idempotency":{"key":"${'a'.repeat(63)}${id}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const body = Buffer.from(record(1) + petLine(1) + petLine(2) + record(3) + petLine(3, 'Ünï'));
-  const path = fileWith(
-    Buffer.concat([body, commitOf(body, 0), Buffer.from(record(4) + petLine(4))]),
-  );
+  const record = (id: number) => recordLine(onceOf(`${id}`));
+  const body = record(1) + petLine(1) + petLine(2) + record(3) + petLine(3, 'Ünï');
+  const path = fileWith(committed([body]) + record(4) + petLine(4));
   await (await fileStorage(path)).close();
   await fc.assert(
     fc.asyncProperty(
@@ -134,10 +138,8 @@ test('a disk that hands over any part of what is asked for makes no difference, 
           path,
           async (storage) => {
             assert.equal(storage.size, 4);
-            for (const id of [1, 3, 4]) {
-              const once = { key: `${'a'.repeat(63)}${id}`, body: 'b'.repeat(64), at: 8 };
-              assert.equal((await storage.insertOnce?.(draft, once))?.id, BigInt(id));
-            }
+            for (const id of [1, 3, 4])
+              assert.equal((await insertOnce(storage, draft, onceOf(`${id}`))).id, BigInt(id));
           },
           { disk: { ...unlocked, read } },
         );
@@ -248,71 +250,59 @@ test('a line changed in any way is read, or refused, as the reader of the contra
   );
 });
 
-test('F3 a file of something else is refused and left alone, though nothing in it was ever committed', async () => {
-  const animals = readFileSync(new URL('../../data/animals.jsonl', import.meta.url));
-  for (const foreign of [
+/** Lines of a key of hexadecimal digits alone, and files that are no torn write of ours. */
+const record = recordLine(onceOf('a'));
+const line = petLine(1).trimEnd();
+const foreign: Readonly<Record<string, readonly string[]>> = {
+  'a file of something else, though nothing in it was ever committed': [
     '# A shopping list',
     'milk\neggs\n',
     'SQLite format 3\0\0\0',
     '{"name":"Rex","categoryId":1}\n',
-    animals,
-  ]) {
-    assert.equal(await outcome(Buffer.from(foreign)), 'refused', String(foreign).slice(0, 20));
-  }
-});
-
-test('F3 one line of something else is no torn write of ours either, whatever it begins with and ends in', async () => {
-  const line = petLine(1).trimEnd();
-  const objects = [
+    readFileSync(new URL('../../data/animals.jsonl', import.meta.url), 'utf8'),
+  ],
+  'one line of something else, whatever it begins with and ends in': [
     '{}',
     '{"name":"my-app","version":"1.0.0"}',
     '\n\n{"name":"my-app"}',
     '{"id":"my-app","version":',
     '{"commits":',
     '{ "id": 1, "name": "R',
-  ];
-  const utf16 = Buffer.from(line, 'utf16le').toString('latin1');
-  for (const foreign of [
-    ...objects,
-    utf16,
+    Buffer.from(line, 'utf16le').toString('latin1'),
     `${line}{"Id":2}`,
     `${line},`,
     `${line}\r${petLine(2).trimEnd()}\r`,
     '\0\0\0RIFF',
     `${'\0'.repeat(4095)}x`,
-  ]) {
-    assert.equal(await outcome(Buffer.from(foreign)), 'refused', foreign.slice(0, 40));
-  }
-});
-
-test('F3 a file whose newlines somebody took out or replaced is refused: all that was acknowledged stands in its one line', async () => {
-  const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const byHand = petLine(1, 'a \\"}{\\" b') + petLine(2);
-  for (const file of [String(sound), record + String(sound), byHand]) {
-    for (const end of ['', ' ', '\r', '\t', ',', ', ', ';', 'x']) {
+  ],
+  // All that was acknowledged stands in its one line.
+  'a file whose newlines somebody took out or replaced': [
+    ...[String(batches(1, 3, 2, 4)), record + String(batches(1, 3, 2, 4))],
+    petLine(1, 'a \\"}{\\" b') + petLine(2),
+  ].flatMap((file) =>
+    ['', ' ', '\r', '\t', ',', ', ', ';', 'x'].flatMap((end) => {
       const joined = file.replaceAll('\n', end);
-      for (const given of [joined, joined.slice(0, -20), `${joined}\n`])
-        assert.equal(await outcome(Buffer.from(given)), 'refused', given.slice(0, 200));
-    }
-  }
-});
+      return [joined, joined.slice(0, -20), `${joined}\n`];
+    }),
+  ),
+};
+for (const [what, files] of Object.entries(foreign))
+  test(`F3 ${what}, is refused and left alone`, async () => {
+    for (const file of files)
+      assert.equal(await served(Buffer.from(file)), undefined, file.slice(0, 200));
+  });
 
 test('F2 what a first write of ours can leave is set aside: cut at any byte, or its first block still missing', async () => {
-  const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const first = petLine(1, 'a \\"}\\" b');
-  const wholes = [record + first, batches(0).toString()].map((whole) => whole.trimEnd());
-  const cuts = wholes.flatMap((whole) =>
-    Array.from({ length: whole.length - 1 }, (_, index) => whole.slice(0, index + 1)),
+  const first = petLine(1, 'a \\"}\\" b').trimEnd();
+  const wholes = [record + first, String(batches(0)).trimEnd()];
+  const gap = '\0'.repeat(4096);
+  const gaps = ['\0'.repeat(50), gap, `${gap}x`, first + gap].map((text) => Buffer.from(text));
+  const torn = wholes.flatMap((whole) =>
+    Array.from(cuts(Buffer.from(whole)), ({ bytes }) => bytes).slice(1, -1),
   );
-  const gaps = [
-    '\0'.repeat(50),
-    '\0'.repeat(4096),
-    `${'\0'.repeat(4096)}x`,
-    `${first.trimEnd()}${'\0'.repeat(4096)}`,
-  ];
-  for (const torn of [...cuts, ...gaps]) {
-    const result = await outcome(Buffer.from(torn));
-    assert.ok(result !== 'refused' && result.texts.length === 0, torn);
-    assert.deepEqual(tornTails(result.path).map(String), [torn]);
+  for (const bytes of [...torn, ...gaps]) {
+    const { texts, path } = (await served(bytes)) ?? assert.fail(String(bytes));
+    assert.deepEqual(texts, []);
+    assert.deepEqual(tornTails(path), [bytes]);
   }
 });

@@ -1,18 +1,26 @@
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
-import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
-import { commitOf } from './commit-line.js';
-import { batches, fileWith, newPath, petLine } from './scene.js';
+import { checkFile, salvageFile } from '../../dist/file/index.js';
+import { onceOf } from './once.js';
+import {
+  batches,
+  committed,
+  fileWith,
+  newPath,
+  petLine,
+  recordLine,
+  unusable,
+  using,
+} from './scene.js';
 
 const sound = String(batches(2, 3, 2));
 const newOut = (): string => `${fileWith('')}.saved`;
-const animalsIn = async (path: string): Promise<readonly bigint[]> => {
-  const storage = await fileStorage(path);
-  const ids = (await storage.list({ limit: 100 })).map(({ id }) => id);
-  await storage.close();
-  return ids;
-};
+const idsIn = (path: string) =>
+  using(path, async (storage) => (await storage.list({ limit: 100 })).map(({ id }) => Number(id)));
+/** Numbers from one to another. */
+const range = (from: number, to: number): readonly number[] =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 test('F3 salvage of a sound file is the same file', async () => {
   const out = newOut();
@@ -34,44 +42,39 @@ test('F3 salvage leaves out a batch whose checksum does not fit, says so, and to
   assert.deepEqual(missing, [{ from: 3n, to: 5n }]);
   assert.deepEqual(
     leftOut.map(({ line, animal }) => [line, animal]),
-    [
-      [4, 3n],
-      [5, 4n],
-      [6, 5n],
-    ],
+    [3n, 4n, 5n].map((id) => [Number(id) + 1, id]),
   );
   assert.match(leftOut[0]?.what ?? '', /checksum/);
   assert.deepEqual(readFileSync(damaged), before);
   assert.equal((await checkFile(out)).verdict, 'sound');
-  assert.deepEqual(await animalsIn(out), [1n, 2n, 6n, 7n]);
+  assert.deepEqual(await idsIn(out), [1, 2, 6, 7]);
 });
 
 test('F3 salvage finds sound batches behind lines that are gone, doubled or no animals', async () => {
   const [first = '', second = '', third = ''] = sound.split(/(?<=crc32":"\w{8}"\}\}\n)/);
-  const cases: readonly (readonly [string, readonly bigint[], number])[] = [
-    [second + third, [3n, 4n, 5n, 6n, 7n], 0],
-    [first + first + second + third, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 2],
-    [first + third + second, [1n, 2n, 6n, 7n], 3],
-    [`${first}no animal\n${second}${third}`, [1n, 2n, 3n, 4n, 5n, 6n, 7n], 1],
-    [first + second.replace('"commit"', '"commiu"') + third, [1n, 2n, 6n, 7n], 4],
-    [`${sound}no animal\n${petLine(8)}`, [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n], 1],
-    [first + second + petLine(6) + petLine(7).slice(0, 9), [1n, 2n, 3n, 4n, 5n, 6n], 1],
+  const changed = second.replace('"commit"', '"commiu"');
+  const unfinished = petLine(6) + petLine(7).slice(0, 9);
+  const cases: readonly (readonly [text: string, ids: readonly number[], leftOut: number])[] = [
+    [second + third, range(3, 7), 0],
+    [first + first + second + third, range(1, 7), 2],
+    [first + third + second, [1, 2, 6, 7], 3],
+    [`${first}no animal\n${second}${third}`, range(1, 7), 1],
+    [first + changed + third, [1, 2, 6, 7], 4],
+    [`${sound}no animal\n${petLine(8)}`, range(1, 8), 1],
+    [first + second + unfinished, range(1, 6), 1],
     ['', [], 0],
   ];
-  for (const [text, ids, leftOutCount] of cases) {
+  for (const [text, ids, count] of cases) {
     const out = newOut();
     const { animals, leftOut } = await salvageFile(fileWith(text), out);
-    assert.equal(animals, ids.length, text);
-    assert.equal(leftOut.length, leftOutCount, text);
-    assert.deepEqual(await animalsIn(out), ids);
+    assert.deepEqual([animals, leftOut.length], [ids.length, count], text);
+    assert.deepEqual(await idsIn(out), ids);
   }
 });
 
 test('F3 salvage saves the batch after an idempotency record whose animal and commit are gone', async () => {
-  const recordOf = (digit: string) =>
-    `{"idempotency":{"key":"${digit.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const batch = Buffer.from(recordOf('2') + petLine(2) + petLine(3));
-  const path = fileWith(`${recordOf('1')}${batch}${commitOf(batch, 0)}`);
+  const [first = '', other = ''] = ['a', 'b'].map((key) => recordLine(onceOf(key)));
+  const path = fileWith(first + committed([other + petLine(2) + petLine(3)]));
   const { animals, leftOut } = await salvageFile(path, newOut());
   assert.deepEqual([animals, leftOut.map(({ line }) => line)], [2, [1]]);
 });
@@ -90,7 +93,7 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
     missing: [],
     leftOut: [{ line: 2, what: 'Not valid JSON: expected a value, at byte 0' }],
   });
-  assert.deepEqual(await animalsIn(salvaged), [1n, 2n]);
+  assert.deepEqual(await idsIn(salvaged), [1, 2]);
 
   const hole = fileWith(petLine(1));
   truncateSync(hole, 2 ** 27 + 1_000);
@@ -102,30 +105,19 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
 });
 
 test('F3 salvage writes a long batch as several of 1,000, each with its commit, and a record always with its animal', async () => {
-  const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-  const animals = Array.from(
-    { length: 2_001 },
-    (_, index) => (index === 1_000 ? record : '') + petLine(index + 1),
+  const lines = range(1, 2_001).map(
+    (id) => (id === 1_001 ? recordLine(onceOf('a')) : '') + petLine(id),
   );
   const out = newOut();
-  assert.equal((await salvageFile(fileWith(animals.join('')), out)).animals, 2_001);
-  let saved = '';
-  for (const from of [0, 1_000, 2_000]) {
-    const batch = animals.slice(from, from + 1_000).join('');
-    saved += `${batch}${String(commitOf(Buffer.from(batch), saved.length))}`;
-  }
-  assert.equal(String(readFileSync(out)), saved);
-  assert.deepEqual(await checkFile(out).then(({ verdict, commits }) => [verdict, commits]), [
-    'sound',
-    3,
-  ]);
+  assert.equal((await salvageFile(fileWith(lines.join('')), out)).animals, 2_001);
+  const batches = [0, 1_000, 2_000].map((from) => lines.slice(from, from + 1_000).join(''));
+  assert.deepEqual(readFileSync(out), committed(batches));
+  const { verdict, commits } = await checkFile(out);
+  assert.deepEqual([verdict, commits], ['sound', 3]);
 });
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {
   const there = fileWith(sound);
-  await assert.rejects(salvageFile(there, there), { code: 'storage_unusable', message: /already/ });
-  await assert.rejects(salvageFile(newPath(), newOut()), {
-    code: 'storage_unusable',
-    message: /no such file/,
-  });
+  await assert.rejects(salvageFile(there, there), { ...unusable, message: /already/ });
+  await assert.rejects(salvageFile(newPath(), newOut()), { ...unusable, message: /no such file/ });
 });

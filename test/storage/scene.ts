@@ -7,7 +7,8 @@ import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
 import { clock, unlocked } from '../support/disk.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
-import type { PetStorage } from '../../dist/index.js';
+import { onceOf } from './once.js';
+import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
 
 /** The hundreds of files of a test take some MiB. */
 const memoryBytes = 2 ** 27;
@@ -44,15 +45,38 @@ export function petLine(id: number, name = `pet ${id}`): string {
   return `{"id":${id},"name":"${name}","categoryId":5,"status":"available"}\n`;
 }
 
-/** Batches with their commit lines, each of so many animals, ids from 1. */
-export function batches(...sizes: readonly number[]): Buffer {
-  let file = Buffer.alloc(0);
-  let id = 0;
-  for (const size of sizes) {
-    const body = Buffer.from(Array.from({ length: size }, () => petLine(++id)).join(''));
+/** A record's line, written here by hand, so that the code does not prove itself. */
+export function recordLine({ key, body, at }: IdempotencyKeyUse): string {
+  return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n`;
+}
+
+/** Batches of lines by hand, each with its commit line, behind a file where there is one. */
+export function committed(
+  bodies: readonly string[],
+  before: Uint8Array = new Uint8Array(),
+): Buffer {
+  let file = Buffer.from(before);
+  for (const body of bodies.map((lines) => Buffer.from(lines)))
     file = Buffer.concat([file, body, commitOf(body, file.length)]);
-  }
   return file;
+}
+
+/** Batches, each of so many animals, ids from 1. */
+export function batches(...sizes: readonly number[]): Buffer {
+  let id = 0;
+  const bodies = sizes.map((size) => Array.from({ length: size }, () => petLine(++id)).join(''));
+  return committed(bodies);
+}
+
+/**
+ * The lines of batches, animal by animal: each behind the record of a key, its name, but for those
+ * named `-`, which have none.
+ */
+export function keyedLines(...names: readonly (readonly string[])[]): readonly string[][] {
+  let id = 0;
+  return names.map((batch) =>
+    batch.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)),
+  );
 }
 
 /** The torn tails beside a data file. */

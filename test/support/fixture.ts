@@ -4,17 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from './at-end.js';
-import {
-  createPetstore,
-  memoryStorage,
-  type Petstore,
-  type PetstoreOptions,
-  type PetStorage,
-} from '../../dist/index.js';
+import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
-
-/** Why a test is skipped behind a balancer: nothing is. */
-export const behindBalancer = false;
 
 export const key = 'psk_test';
 
@@ -24,16 +15,9 @@ export interface Running {
   readonly port: number;
 }
 
-/** An empty storage. */
-export async function emptyStorage(): Promise<PetStorage> {
-  return memoryStorage();
-}
-
-export const ofItsOwn: Partial<PetstoreOptions> = {};
-
 /** Starts a petstore for one test. */
 export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
-  const petstore = createPetstore({ keys: [key], storage: await emptyStorage(), ...options });
+  const petstore = createPetstore({ keys: [key], ...options });
   const { port } = await petstore.listen({ port: 0 });
   atEnd(t, () => petstore.close());
   return { petstore, port };
