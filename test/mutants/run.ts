@@ -1,0 +1,184 @@
+/**
+ * Kills mutants: changes src at one place after the other, each on a copy that the compiler takes,
+ * and runs the tests that reach the place until one fails. What survives is printed.
+ */
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { randomOf } from '../torture/random.js';
+import { Checkout, removeCheckouts } from './checkout.js';
+import { offsetsIn, reached } from './coverage.js';
+import { makeMutants, type Mutant, placeOf, testsOf } from './mutants.js';
+
+const { SEED, COUNT = '400' } = process.env;
+const seed = SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(SEED);
+const count = Number(COUNT);
+
+/** What part of all should be killed; of few, chance takes some of it. */
+const goal = 0.9;
+const deviations = 3;
+/** So long a mutant is tried, in milliseconds: what then has not failed is not run. */
+const patienceMs = 120_000;
+/** Most files of tests wait more than they compute. */
+const atOnce = 2 * availableParallelism();
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+process.once('exit', removeCheckouts);
+
+const say = (line: string): boolean => process.stdout.write(`${line}\n`);
+say(`${count} mutants, seed ${seed}: make mutants COUNT=${count} SEED=${seed} tries them again`);
+
+/** Does a work for each item, so many at once, each by one of the workers. */
+async function share<Worker, Item>(
+  workers: readonly Worker[],
+  items: Iterable<Item>,
+  work: (worker: Worker, item: Item) => Promise<void>,
+): Promise<void> {
+  const left = items[Symbol.iterator]();
+  await Promise.all(
+    workers.map(async (worker) => {
+      for (let next = left.next(); !next.done; next = left.next()) await work(worker, next.value);
+    }),
+  );
+}
+
+const all = await makeMutants();
+// The compiler refuses about every third of them.
+const random = randomOf(seed);
+const chosen = Array.from(all, (mutant) => ({ mutant, chance: random.below(2 ** 32) }))
+  .sort((one, other) => one.chance - other.chance)
+  .slice(0, 3 * count)
+  .map(({ mutant }) => mutant);
+
+const clean = Checkout.ofHere();
+const wrong = (await clean.build()) + (await clean.build('--project', 'test'));
+if (wrong !== '') throw new Error(wrong);
+const checkouts = Array.from({ length: atOnce }, () => clean.copy());
+
+/** A file of tests, with what it reaches. */
+interface TestFile {
+  readonly name: string;
+  readonly folder: string;
+  readonly ms: number;
+  readonly reaches: ReadonlySet<Mutant>;
+}
+
+// What spares itself the coverage elsewhere needs it here.
+clean.write('test-dist/support/unmeasured.js', '');
+const offsets = offsetsIn(clean, chosen);
+const folders = new Set(chosen.flatMap(({ room }) => testsOf[room] ?? []));
+const names = [...folders].flatMap((folder) =>
+  readdirSync(join(clean.folder, 'test-dist', folder))
+    .filter((name) => name.endsWith('.test.js'))
+    .map((name) => join(folder, name)),
+);
+const files: TestFile[] = [];
+await share(
+  Array.from({ length: 2 * atOnce }, () => clean),
+  names,
+  async (checkout, name) => {
+    const coverage = join(checkout.folder, 'coverage', name);
+    mkdirSync(coverage, { recursive: true });
+    const startedAt = performance.now();
+    const outcome = await checkout.test(join('test-dist', name), patienceMs, coverage);
+    const ms = performance.now() - startedAt;
+    if (outcome !== 'passed') say(`left out, as it fails without a mutant: ${name}`);
+    else
+      files.push({
+        name,
+        folder: name.replace(/\/.*/, ''),
+        ms,
+        reaches: reached(coverage, offsets),
+      });
+  },
+);
+say(`${names.length} files of tests, ${Math.round(performance.now() / 1000)} s so far`);
+
+interface Verdict {
+  readonly mutant: Mutant;
+  readonly how: 'refused' | 'killed' | 'hung' | 'survived';
+  readonly by: string;
+}
+
+/** How often a file of tests has killed a mutant of a file of src: it is likely to do it again. */
+const kills = new Map<string, number>();
+
+async function verdictOn(mutant: Mutant, checkout: Checkout): Promise<Verdict> {
+  const path = `src/${mutant.file}`;
+  const source = clean.read(path);
+  checkout.write(path, source.slice(0, mutant.from) + mutant.replacement + source.slice(mutant.to));
+  try {
+    const complaint = await checkout.build(
+      '--noUnusedLocals',
+      'false',
+      '--noUnusedParameters',
+      'false',
+    );
+    if (complaint !== '') return { mutant, how: 'refused', by: complaint };
+    const killsOf = ({ name }: TestFile): number => kills.get(`${mutant.file} ${name}`) ?? 0;
+    const inTurn = files
+      .filter(
+        ({ folder, reaches }) => reaches.has(mutant) && testsOf[mutant.room]?.includes(folder),
+      )
+      .sort((one, other) => killsOf(other) - killsOf(one) || one.ms - other.ms);
+    const endsAt = performance.now() + patienceMs;
+    for (const [index, file] of inTurn.entries()) {
+      if (performance.now() > endsAt)
+        return { mutant, how: 'survived', by: `the first ${index} of ${inTurn.length} files` };
+      const outcome = await checkout.test(join('test-dist', file.name), 20_000 + 5 * file.ms);
+      if (outcome === 'passed') continue;
+      kills.set(`${mutant.file} ${file.name}`, killsOf(file) + 1);
+      return { mutant, how: outcome === 'failed' ? 'killed' : 'hung', by: file.name };
+    }
+    return { mutant, how: 'survived', by: `all ${inTurn.length} files that reach it` };
+  } finally {
+    checkout.write(path, source);
+  }
+}
+
+/** A mutant in a line. */
+function told({ file, from, mutator, original, replacement }: Mutant): string {
+  const { line, column } = placeOf(clean.read(`src/${file}`), from);
+  const inLine = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 200);
+  return `src/${file}:${line + 1}:${column + 1} ${mutator}: ${inLine(original)} => ${inLine(replacement)}`;
+}
+
+const verdicts: Verdict[] = [];
+const tried = (): readonly Verdict[] => verdicts.filter(({ how }) => how !== 'refused');
+
+function* untilEnough(): Generator<Mutant> {
+  let given = 0;
+  for (const mutant of chosen) {
+    // Those that are being tried count as if they were no mutants, until that is known.
+    if (given - (verdicts.length - tried().length) >= count) return;
+    given++;
+    yield mutant;
+  }
+}
+
+const notes = existsSync('coverage') ? 'coverage/mutants.txt' : undefined;
+await share(checkouts, untilEnough(), async (checkout, mutant) => {
+  const verdict = await verdictOn(mutant, checkout);
+  verdicts.push(verdict);
+  if (verdict.how === 'survived') say(`survived ${verdict.by}: ${told(mutant)}`);
+  if (notes)
+    writeFileSync(notes, `${verdict.how} ${verdict.by.split('\n')[0]}: ${told(mutant)}\n`, {
+      flag: 'a',
+    });
+});
+
+const isKilled = ({ how }: Verdict): boolean => how === 'killed' || how === 'hung';
+for (const room of Object.keys(testsOf)) {
+  const ofRoom = tried().filter(({ mutant }) => mutant.room === room);
+  if (ofRoom.length > 0)
+    say(`${room}: ${ofRoom.filter(isKilled).length} of ${ofRoom.length} killed`);
+}
+const total = tried().length;
+const killed = tried().filter(isKilled).length;
+const hung = verdicts.filter(({ how }) => how === 'hung').length;
+const least = Math.ceil(total * (goal - deviations * Math.sqrt((goal * (1 - goal)) / total)));
+say(`the compiler refused ${verdicts.length - total} more`);
+say(
+  `${killed} of ${total} killed (${((100 * killed) / total).toFixed(1)} %), ${hung} of them hung; at least ${least} must be`,
+);
+process.exit(killed < least ? 1 : 0);
