@@ -123,7 +123,7 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
 test('a plugin’s reply that is none becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
   const logged: unknown[] = [];
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
-  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":299.5,"headers":[]}', '{"status":200,"headers":["Set-Cookie",["a=1","b=2"]]}', '{"status":200,"headers":["X",null]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}'];
+  const nonsense: readonly string[] = ['null', '7', '"text"', '{}', '{"status":99,"headers":[]}', '{"status":"200","headers":null}', '{"status":1000,"headers":[]}', '{"status":299.5,"headers":[]}', '{"status":200,"headers":["Set-Cookie",["a=1","b=2"]]}', '{"status":200,"headers":["X",null]}', '{"status":200,"headers":["X","a\\nb"]}', '{"status":200,"headers":["X y","a"]}', '{"status":200,"headers":["X","\\u732b"]}', '{"status":200,"headers":[],"body":42}', '{"status":200,"headers":[],"body":["a"]}', '{"status":200,"headers":[],"cut":"short"}'];
   const plugin: Plugin = (host) =>
     nonsense.forEach((json, index) =>
       host.route({
@@ -590,6 +590,10 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
           methods: { GET: { handler: () => ({ status: 200, headers: [] }) } },
         });
         host.route({
+          path: '/same',
+          methods: { GET: { handler: () => ({ status: 304, headers: [] }) } },
+        });
+        host.route({
           path: '/count',
           methods: {
             GET: {
@@ -615,6 +619,9 @@ test('a plugin’s reply without a body says so; its header lines are read anew;
   });
   const empty = await ask(running.port, 'GET', '/empty');
   assert.deepEqual([empty.status, header(empty, 'Content-Length')], [200, '0']);
+  assert.equal(header(empty, 'Content-Type'), undefined);
+  const same = await ask(running.port, 'GET', '/same');
+  assert.deepEqual([same.status, header(same, 'Content-Length')], [304, undefined]);
   for (const expected of ['1', '2'])
     assert.equal(header(await ask(running.port, 'GET', '/count'), 'X-Count'), expected);
   for (const name of framing) {
@@ -812,11 +819,14 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
     html: { status: 200, headers: [], body: words, contentType: 'text/html; charset=UTF-8' },
     problem: { status: 200, headers: [], body: '"ü"', contentType: 'application/problem+json' },
     plain: { status: 200, headers: [], body: words, contentType: 'text/plain' },
+    // Its low byte alone would be the sign +.
+    beyond: { status: 200, headers: [], body: '"猫"' },
   };
-  const fine: Readonly<Record<string, Reply>> = {
+  const fine: Readonly<Record<string, object>> = {
     bytes: jsonReply(200, toByteString(JSON.stringify({ name: words }))),
     // Of other media types nothing is known.
     image: { status: 200, headers: [], body: toByteString('\u00ff'), contentType: 'image/png' },
+    text: { status: 200, headers: [], body: '\u00ff', contentType: 'text/plain' },
   };
   const lines: unknown[] = [];
   const plugin: Plugin = (host) => {
@@ -829,12 +839,13 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
   });
   for (const name of Object.keys(replies))
     assertError(await ask(port, 'GET', `/${name}`, noKey), 500, 'internal_error');
-  assert.equal(lines.length, 5);
+  assert.equal(lines.length, Object.keys(replies).length);
   for (const line of lines)
     assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
   const answer = await fetch(`http://127.0.0.1:${port}/bytes`);
   assert.deepEqual(await answer.json(), { name: words });
-  assert.equal((await ask(port, 'GET', '/image', noKey)).status, 200);
+  for (const name of ['image', 'text'])
+    assert.equal((await ask(port, 'GET', `/${name}`, noKey)).status, 200);
 });
 
 test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neighbours and the process do not notice', async (t) => {
@@ -866,6 +877,7 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
     'symbol-status': () => changed({ status: Symbol('odd') }),
     'status-99': () => changed({ status: 99 }),
     'status-text': () => changed({ status: '409' }),
+    'frozen-header': () => Object.freeze(changed({ headers: ['X-A', 'a\r\nSet-Cookie: a=b'] })),
     'injected-header': () => changed({ headers: ['X-A', 'a\r\nSet-Cookie: a=b'] }),
     'half-a-header': () => changed({ headers: ['X-A'] }),
     'headers-null': () => changed({ headers: null }),

@@ -28,17 +28,25 @@ export const testsOf: Readonly<Record<string, readonly string[]>> = {
   postgres: ['postgres'],
 };
 
+const texts = new Map<string, string>();
+
+/** A file of src as it was when the run began. */
+export function textOf(file: string): string {
+  const text = texts.get(file) ?? readFileSync(join(root, 'src', file), 'utf8');
+  texts.set(file, text);
+  return text;
+}
+
 /** All of them, in the order of the source. */
 export async function makeMutants(): Promise<readonly Mutant[]> {
   const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts') && name !== 'server.ts' && roomOf(name) in testsOf)
     .sort();
-  const texts = new Map(files.map((name) => [name, readFileSync(join(root, 'src', name), 'utf8')]));
   const mutants = await mutantsOf(
-    Array.from(texts, ([name, content]) => ({ name, content, mutate: true })),
+    files.map((name) => ({ name, content: textOf(name), mutate: true })),
   );
   return mutants.map(({ fileName: file, mutatorName: mutator, location, replacement }): Mutant => {
-    const text = texts.get(file) ?? '';
+    const text = textOf(file);
     const [from, to] = [offsetOf(text, location.start), offsetOf(text, location.end)];
     const original = text.slice(from, to);
     return { file, room: roomOf(file), mutator, from, to, original, replacement };

@@ -2,13 +2,15 @@
  * Kills mutants: changes src at one place after the other, each on a copy that the compiler takes,
  * and runs the tests that reach the place until one fails. What survives is printed.
  */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { root } from '../support/process.js';
 import { randomOf } from '../torture/random.js';
 import { Checkout, removeCheckouts } from './checkout.js';
 import { offsetsIn, reached } from './coverage.js';
-import { makeMutants, type Mutant, placeOf, testsOf } from './mutants.js';
+import { makeMutants, type Mutant, placeOf, testsOf, textOf } from './mutants.js';
+import { unchanged } from './unchanged.js';
 
 const { SEED, COUNT = '400' } = process.env;
 const seed = SEED === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(SEED);
@@ -42,7 +44,19 @@ async function share<Worker, Item>(
   );
 }
 
-const all = await makeMutants();
+const stale = unchanged.filter(({ file, text }) => textOf(file).split(text).length !== 2);
+if (stale.length > 0) throw new Error(`no text of src: ${JSON.stringify(stale)}`);
+
+/** Whether a mutant is one of those that change nothing. */
+function isUnchanged({ file, from, to, replacement }: Mutant): boolean {
+  const source = textOf(file);
+  const mutated = source.slice(0, from) + replacement + source.slice(to);
+  return unchanged.some(
+    (each) => each.file === file && source.replace(each.text, () => each.becomes) === mutated,
+  );
+}
+
+const all = (await makeMutants()).filter((mutant) => !isUnchanged(mutant));
 // The compiler refuses about every third of them.
 const random = randomOf(seed);
 const chosen = Array.from(all, (mutant) => ({ mutant, chance: random.below(2 ** 32) }))
@@ -105,7 +119,7 @@ const kills = new Map<string, number>();
 
 async function verdictOn(mutant: Mutant, checkout: Checkout): Promise<Verdict> {
   const path = `src/${mutant.file}`;
-  const source = clean.read(path);
+  const source = textOf(mutant.file);
   checkout.write(path, source.slice(0, mutant.from) + mutant.replacement + source.slice(mutant.to));
   try {
     const complaint = await checkout.build(
@@ -138,34 +152,38 @@ async function verdictOn(mutant: Mutant, checkout: Checkout): Promise<Verdict> {
 
 /** A mutant in a line. */
 function told({ file, from, mutator, original, replacement }: Mutant): string {
-  const { line, column } = placeOf(clean.read(`src/${file}`), from);
+  const { line, column } = placeOf(textOf(file), from);
   const inLine = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 200);
   return `src/${file}:${line + 1}:${column + 1} ${mutator}: ${inLine(original)} => ${inLine(replacement)}`;
 }
 
 const verdicts: Verdict[] = [];
 const tried = (): readonly Verdict[] => verdicts.filter(({ how }) => how !== 'refused');
+const left = chosen.values();
+let given = 0;
 
+/** As many as are missing, if the compiler takes those that are being tried. */
 function* untilEnough(): Generator<Mutant> {
-  let given = 0;
-  for (const mutant of chosen) {
-    // Those that are being tried count as if they were no mutants, until that is known.
-    if (given - (verdicts.length - tried().length) >= count) return;
+  while (given - (verdicts.length - tried().length) < count) {
+    const next = left.next();
+    if (next.done) return;
     given++;
-    yield mutant;
+    yield next.value;
   }
 }
 
-const notes = existsSync('coverage') ? 'coverage/mutants.txt' : undefined;
-await share(checkouts, untilEnough(), async (checkout, mutant) => {
-  const verdict = await verdictOn(mutant, checkout);
-  verdicts.push(verdict);
-  if (verdict.how === 'survived') say(`survived ${verdict.by}: ${told(mutant)}`);
-  if (notes)
-    writeFileSync(notes, `${verdict.how} ${verdict.by.split('\n')[0]}: ${told(mutant)}\n`, {
-      flag: 'a',
-    });
-});
+while (tried().length < count && given < chosen.length)
+  await share(checkouts, untilEnough(), async (checkout, mutant) => {
+    const verdict = await verdictOn(mutant, checkout);
+    verdicts.push(verdict);
+    if (verdict.how === 'survived') say(`survived ${verdict.by}: ${told(mutant)}`);
+  });
+
+mkdirSync(join(root, 'coverage'), { recursive: true });
+writeFileSync(
+  join(root, 'coverage/mutants.txt'),
+  verdicts.map(({ how, by, mutant }) => `${how} ${by.split('\n')[0]}: ${told(mutant)}\n`).join(''),
+);
 
 const isKilled = ({ how }: Verdict): boolean => how === 'killed' || how === 'hung';
 for (const room of Object.keys(testsOf)) {

@@ -4,6 +4,7 @@ import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } 
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
+import type { Log, PetstoreError } from '../../dist/index.js';
 import { appendInSteps, nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import {
@@ -18,7 +19,11 @@ import {
   using,
 } from './scene.js';
 import { diskWith, systemError, unlocked } from '../support/disk.js';
-import { gate } from '../support/waiting.js';
+import { gate, until } from '../support/waiting.js';
+
+/** Whether an add was refused because of the disk, whose own error is kept for whoever looks. */
+const isDisks = ({ code, cause }: PetstoreError): boolean =>
+  code === 'unavailable' && cause instanceof Error;
 
 for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
   test(`F5 ${code}: undone to the last commit, reads go on, adding is tried again`, async () => {
@@ -33,12 +38,13 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
         throw systemError(code);
       },
     });
-    const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
+    const log: Log = (level, _message, fields) => said.push(`${level} ${fields?.['file']}`);
+    const storage = await fileStorage(path, { disk, log });
     await storage.insert(draft);
     const before = readFileSync(path);
     failing = true;
     for (let attempt = 0; attempt < 3; attempt++)
-      await assert.rejects(storage.insert(draft), unavailable);
+      await assert.rejects(storage.insert(draft), isDisks);
     await assert.rejects(async () => storage.ready?.(), unavailable);
     assert.deepEqual(readFileSync(path), before);
     assert.equal((await storage.list({ limit: 5 })).length, 1);
@@ -46,7 +52,8 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
     assert.equal((await storage.insert(draft)).id, 2n, 'no id is lost');
     await storage.ready?.();
     await storage.close();
-    assert.deepEqual(said, ['warn', 'info'], 'each change of state is said once');
+    const changes = [`warn ${path}`, `info ${path}`];
+    assert.deepEqual(said, changes, 'each change of state is said once');
     assert.equal((await checkFile(path)).animals, 2);
   });
 }
@@ -136,7 +143,7 @@ for (const [what, fault] of faults) {
     const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
     await storage.insert(draft);
     Object.assign(disk, fault);
-    await assert.rejects(storage.insert(draft), unavailable);
+    await assert.rejects(storage.insert(draft), isDisks);
     const calls: string[] = [];
     disk.write = async (_descriptor, bytes) => (calls.push('write'), bytes.length);
     disk.datasync = async () => void calls.push('datasync');
@@ -298,14 +305,49 @@ test('a disk that hangs stops neither readers nor whoever asks whether it is rea
   const disk = diskWith({});
   const storage = await fileStorage(newPath(), { disk });
   await storage.insert(draft);
-  disk.datasync = () => hung.opened;
+  const syncing = gate();
+  disk.datasync = () => (syncing.open(), hung.opened);
   const insert = storage.insert(draft);
+  await syncing.opened;
   assert.equal((await storage.get(1n))?.id, 1n);
-  await new Promise(setImmediate);
   await storage.ready?.();
   hung.open();
   assert.equal((await insert).id, 2n);
   await storage.close();
+});
+
+test('a disk that hangs for 8 s is one that is not ready, until it goes on', async (t) => {
+  const disk = diskWith({});
+  const storage = await fileStorage(newPath(), { disk });
+  const syncing = gate();
+  const thawed = gate();
+  disk.datasync = () => (syncing.open(), thawed.opened);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const refused = assert.rejects(storage.insert(draft), unavailable);
+  await syncing.opened;
+  t.mock.timers.tick(8000);
+  await refused;
+  await assert.rejects(async () => storage.ready?.(), unavailable);
+  t.mock.timers.reset();
+  thawed.open();
+  const isReady = async (): Promise<boolean> => (await storage.ready?.(), true);
+  await until('a storage that is ready', () => isReady().catch(() => false));
+  await storage.close();
+});
+
+test('close ends once the disk has closed the file', async () => {
+  const disk = diskWith({});
+  const storage = await fileStorage(newPath(), { disk });
+  const asked = gate();
+  const closed = gate();
+  disk.close = (descriptor) => (asked.open(), closed.opened.then(() => nodeDisk.close(descriptor)));
+  let isOver = false;
+  const closing = storage.close().then(() => (isOver = true));
+  await asked.opened;
+  await new Promise(setImmediate);
+  assert.equal(isOver, false);
+  closed.open();
+  await closing;
 });
 
 test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
