@@ -117,6 +117,14 @@ test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
   unsent.leave(2 ** 26 + 1);
   await nextTurn();
   assert.deepEqual(started, [2 ** 26 + 1, 1]);
+  // What the sockets have not taken counts as well.
+  unsent.add(2 ** 26);
+  unsent.enter(1, () => started.push(0));
+  await nextTurn();
+  assert.equal(started.length, 2);
+  unsent.leave(2 ** 26);
+  await nextTurn();
+  assert.equal(started.length, 3);
 });
 
 test('C55 thousands of clients that go while their long answers wait for room are one loop, not a recursion', async () => {

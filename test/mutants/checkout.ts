@@ -3,19 +3,23 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { folderInMemory } from '../support/in-memory.js';
 import { root } from '../support/process.js';
 
 /** How the tests of a file ended: as they should, by one that failed, or not in their time. */
 export type Outcome = 'passed' | 'failed' | 'late';
 
 const folder = mkdtempSync(join(tmpdir(), 'petstore-mutants-'));
+/** What tests keep in memory is there, as they are killed before they can remove it. */
+const inMemory = folderInMemory('petstore-mutants-', 2 ** 30);
 /** The leaders of the process groups that live. */
 const groups = new Set<number>();
 
 /** Ends what is left of every test, and removes the copies. */
 export function removeCheckouts(): void {
   for (const group of groups) end(group);
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+  for (const each of [folder, inMemory])
+    rmSync(each, { recursive: true, force: true, maxRetries: 10 });
 }
 
 function end(group: number): void {
@@ -61,6 +65,15 @@ export class Checkout {
 
   write(path: string, text: string): void {
     writeFileSync(join(this.folder, path), text);
+  }
+
+  /** Builds all that is tested. @throws Error where the compiler complains */
+  async buildAll(): Promise<void> {
+    const complaint = (await this.build()) + (await this.build('--project', 'test'));
+    if (complaint !== '') throw new Error(complaint);
+
+    const support = 'test-dist/support/in-memory.js';
+    this.write(support, this.read(support).replace("'/dev/shm'", JSON.stringify(inMemory)));
   }
 
   /** Builds by the compiler. Answers what it complains of, nothing where it does not. */

@@ -22,7 +22,7 @@ export const testsOf: Readonly<Record<string, readonly string[]>> = {
   contract: ['http', 'storage', 'plugins', 'standalone', 'torture'],
   http: ['http', 'plugins', 'standalone'],
   engine: ['storage', 'http', 'torture', 'standalone'],
-  memory: ['storage', 'http', 'torture'],
+  memory: ['storage', 'http', 'plugins', 'torture'],
   journal: ['storage', 'standalone', 'torture'],
   file: ['storage', 'standalone', 'torture'],
   postgres: ['postgres'],

@@ -9,7 +9,8 @@ const silent = { isDebugEnabled: () => false, debug: nothing, info: nothing, war
  * Several words that are no SQL and no header: the message of an error, a line of the log, what the
  * OpenAPI document says to people. The contract promises codes, and leaves such words free.
  */
-const isProse = (text) => /[a-z][,;:.]? [a-z(`]/.test(text) && !/[A-Z]{3}|[=\r]/.test(text);
+const isProse = (text) => /[a-z][,;:.]? [a-z(`]/.test(text) && !noProse.test(text);
+const noProse = /\b(?:AND|AS|BY|FROM|IN|INTO|KEY|NOT|ON|OR|SELECT|SET|TABLE|VALUES|WHERE)\b|[=\r]/;
 
 const prose = {
   shouldIgnore: ({ node }) => {
