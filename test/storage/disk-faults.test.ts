@@ -140,7 +140,8 @@ for (const [what, fault] of faults) {
     const path = newPath();
     const disk = diskWith({});
     const said: string[] = [];
-    const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
+    const log: Log = (level, _message, fields) => said.push(`${level} ${fields?.['file']}`);
+    const storage = await fileStorage(path, { disk, log });
     await storage.insert(draft);
     Object.assign(disk, fault);
     await assert.rejects(storage.insert(draft), isDisks);
@@ -153,7 +154,7 @@ for (const [what, fault] of faults) {
     assert.equal((await storage.get(1n))?.name, 'Rex');
     await storage.close();
     assert.deepEqual(calls, []);
-    assert.deepEqual(said, ['error']);
+    assert.deepEqual(said, [`error ${path}`]);
     // F10: what was refused with its write begun may be there, what was acknowledged is.
     assert.ok((await using(path, async (again) => again.size ?? 0)) >= 1);
   });
