@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format api test-node check-ecosystem torture bench bench-guard bench-right evidence evidence-check seed screenshots build clean
+.PHONY: help run test lint format api test-node check-ecosystem torture mutants bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the
 
 torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
+
+mutants: build ## Change src at COUNT=400 places, one after the other, and see that tests fail, an hour; SEED=1 repeats a choice
+	node --import tsx test/mutants/run.ts
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, some twenty minutes; PARTS="speed start" chooses, ROUNDS=7 goes on, SHORT=1 only tries it
 	node --import tsx test/bench/bench.ts $(PARTS)

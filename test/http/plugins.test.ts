@@ -92,12 +92,14 @@ test('a plugin’s handler may throw the errors of the contract, with headers; a
   const { body } = await expectAnswer(port, 'GET /broken', '500 internal_error');
   assert.ok(!body.includes('secret'));
   assert.equal(logged.length, 1);
+  const split = { headers: ['X-A', 'a\r\nX-B: b'] };
+  assert.throws(() => new PetstoreError('too_many_requests', 'Later.', split), TypeError);
 });
 
 test('a plugin’s reply that is none, or says what frames an answer, becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
   const logged: unknown[] = [];
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
-  const nonsense = [null, 7, 'text', {}, { status: 99, headers: [] }, { status: '200', headers: null }, { status: 1000, headers: [] }, { status: 299.5, headers: [] }, { status: 200, headers: ['Set-Cookie', ['a=1', 'b=2']] }, { status: 200, headers: ['X', null] }, { status: 200, headers: ['X', 'a\nb'] }, { status: 200, headers: ['X y', 'a'] }, { status: 200, headers: ['X', '猫'] }, { status: 200, headers: [], body: 42 }, { status: 200, headers: [], body: ['a'] }, { status: 200, headers: [], cacheControl: 'a\r\nX-Evil: 1' }];
+  const nonsense = [null, 7, 'text', {}, { status: 99, headers: [] }, { status: '200', headers: null }, { status: 1000, headers: [] }, { status: 299.5, headers: [] }, { status: 200, headers: ['Set-Cookie', ['a=1', 'b=2']] }, { status: 200, headers: ['X', null] }, { status: 200, headers: ['X', 'a\nb'] }, { status: 200, headers: ['X y', 'a'] }, { status: 200, headers: ['X', '猫'] }, { status: 200, headers: [], body: 42 }, { status: 200, headers: [], body: ['a'] }, { status: 200, headers: [], cut: 'short' }, { status: 200, headers: [], cacheControl: 'a\r\nX-Evil: 1' }];
   const framing = ['Connection', 'content-length', 'Transfer-Encoding', 'Date', 'cache-control'];
   const replies = [...nonsense, ...framing.map((name) => ({ status: 200, headers: [name, '1'] }))];
   const { port, petstore } = await start(t, {
@@ -402,13 +404,15 @@ test('a plugin’s reply without a body says so; its header lines are read anew'
   let count = 0;
   const plugins = [
     serving('/empty', () => ({ status: 200, headers: [] })),
+    serving('/same', () => ({ status: 304, headers: [] })),
     serving('/count', () => {
       lines[1] = String(++count);
       return { status: 204, headers: lines };
     }),
   ];
   await expectAnswers((await start(t, { plugins })).port, [
-    ['GET /empty', 200, {}, { 'Content-Length': '0' }],
+    ['GET /empty', 200, {}, { 'Content-Length': '0', 'Content-Type': undefined }],
+    ['GET /same', 304, {}, { 'Content-Length': undefined }],
     ['GET /count', 204, {}, { 'X-Count': '1' }],
     ['GET /count', 204, {}, { 'X-Count': '2' }],
   ]);
@@ -543,14 +547,18 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
     { body: words, contentType: 'text/html; charset=UTF-8' },
     { body: '"ü"', contentType: 'application/problem+json' },
     { body: words, contentType: 'text/plain' },
+    // Its low byte alone would be the sign +.
+    { body: '"猫"' },
   ];
   const lines: unknown[] = [];
   const image = { ...okReply('\u00ff'), contentType: 'image/png' };
+  const text = { status: 200, headers: [], body: '\u00ff', contentType: 'text/plain' };
   const { port } = await start(t, {
     plugins: [
       serving('/bytes', () => okReply(json)),
       // Of other media types nothing is known.
       serving('/image', () => image),
+      serving('/text', () => Object(text)),
       ...texts.map((text, index) =>
         serving(`/${index}`, () => Object({ status: 200, headers: [], ...text })),
       ),
@@ -558,12 +566,12 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
     log: (_level, _message, fields) => lines.push(fields?.['error']),
   });
   for (const index of texts.keys()) await expectAnswer(port, `GET /${index}`, '500 internal_error');
-  assert.equal(lines.length, 5);
+  assert.equal(lines.length, texts.length);
   for (const line of lines)
     assert.match(String(line), /bytes of UTF-8: make them of a text by toByteString/);
   const answer = await fetch(`http://127.0.0.1:${port}/bytes`);
   assert.deepEqual(await answer.json(), { name: words });
-  await expectAnswer(port, 'GET /image', 200);
+  for (const path of ['/image', '/text']) await expectAnswer(port, `GET ${path}`, 200);
 });
 
 test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neighbours and the process do not notice', async (t) => {
@@ -588,6 +596,7 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
     ...['status', 'code', 'headers', 'body', 'message'].map(failing),
     ...[Symbol('odd'), 99, '409'].map((status) => changed({ status })),
     ...[['X-A', 'a\r\nSet-Cookie: a=b'], ['X-A'], null].map((headers) => changed({ headers })),
+    () => Object.freeze(changed({ headers: ['X-A', 'a\r\nSet-Cookie: a=b'] })()),
     () =>
       Object.assign(Object.create(PetstoreError.prototype), {
         status: 200,

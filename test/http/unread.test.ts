@@ -106,6 +106,25 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
   assert.ok(cut.length >= 4, `${cut.length} that read nothing were ended`);
 });
 
+test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
+  const unsent = new UnsentBytes();
+  const started: number[] = [];
+  for (const bytes of [2 ** 26 + 1, 1]) unsent.enter(bytes, () => started.push(bytes));
+  await nextTurn();
+  assert.deepEqual(started, [2 ** 26 + 1]);
+  unsent.leave(2 ** 26 + 1);
+  await nextTurn();
+  assert.deepEqual(started, [2 ** 26 + 1, 1]);
+  // What the sockets have not taken counts as well.
+  unsent.add(2 ** 26);
+  unsent.enter(1, () => started.push(0));
+  await nextTurn();
+  assert.equal(started.length, 2);
+  unsent.leave(2 ** 26);
+  await nextTurn();
+  assert.equal(started.length, 3);
+});
+
 test('C55 thousands of clients that go while their long answers wait for room are one loop, not a recursion', async () => {
   // White box: no test opens so many sockets.
   const unsent = new UnsentBytes();

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
+import type { Log, PetstoreError, PetStorage } from '../../dist/index.js';
 import { appendInSteps, nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import {
@@ -17,19 +18,23 @@ import {
   using,
 } from './scene.js';
 import { diskWith, systemError, unlocked } from '../support/disk.js';
-import { gate, patienceMs } from '../support/waiting.js';
-import type { PetStorage } from '../../dist/index.js';
+import { gate, patienceMs, until } from '../support/waiting.js';
 
-/** A storage with one animal, on a disk that may change, and the level of each line of its log. */
+/** A storage with one animal, on a disk that may change, and of each line of its log the level and the file. */
 async function scene(t: TestContext) {
   const path = newPath();
   const disk = diskWith({});
   const said: string[] = [];
-  const storage = await fileStorage(path, { disk, log: (level) => said.push(level) });
+  const log: Log = (level, _message, fields) => said.push(`${level} ${fields?.['file']}`);
+  const storage = await fileStorage(path, { disk, log });
   atEnd(t, () => storage.close());
   await storage.insert(draft);
   return { path, disk, storage, said };
 }
+
+/** Whether an add was refused because of the disk, whose own error is kept for whoever looks. */
+const isDisks = ({ code, cause }: PetstoreError): boolean =>
+  code === 'unavailable' && cause instanceof Error;
 
 /** Adding is refused, and so it says; what was there is read. */
 async function assertRefusing(storage: PetStorage): Promise<void> {
@@ -51,13 +56,15 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
     // As a real disk: a part goes, then none.
     disk.write = (descriptor, bytes) =>
       bytes.length > 20 ? part(descriptor, bytes) : fail(code)();
-    for (let attempt = 0; attempt < 3; attempt++) await assertRefusing(storage);
+    await assert.rejects(storage.insert(draft), isDisks);
+    for (let attempt = 0; attempt < 2; attempt++) await assertRefusing(storage);
     assert.deepEqual(readFileSync(path), before);
     disk.write = nodeDisk.write;
     assert.equal((await storage.insert(draft)).id, 2n, 'no id is lost');
     await storage.ready?.();
     await storage.close();
-    assert.deepEqual(said, ['warn', 'info'], 'each change of state is said once');
+    const changes = [`warn ${path}`, `info ${path}`];
+    assert.deepEqual(said, changes, 'each change of state is said once');
     assert.equal((await checkFile(path)).animals, 2);
   });
 }
@@ -118,7 +125,7 @@ for (const [what, fault] of Object.entries(faults)) {
   test(`F6 after ${what} nothing is written or synced until a restart, and reads go on`, async (t) => {
     const { path, disk, storage, said } = await scene(t);
     Object.assign(disk, fault);
-    await assert.rejects(storage.insert(draft), unavailable);
+    await assert.rejects(storage.insert(draft), isDisks);
     const calls: string[] = [];
     disk.write = async (_descriptor, bytes) => (calls.push('write'), bytes.length);
     disk.datasync = async () => void calls.push('datasync');
@@ -126,7 +133,7 @@ for (const [what, fault] of Object.entries(faults)) {
     await assertRefusing(storage);
     await storage.close();
     assert.deepEqual(calls, []);
-    assert.deepEqual(said, ['error']);
+    assert.deepEqual(said, [`error ${path}`]);
     // F10: what was refused with its write begun may be there, what was acknowledged is.
     assert.ok((await using(path, async (again) => again.size ?? 0)) >= 1);
   });
@@ -244,14 +251,46 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
 
 test('a disk that hangs stops neither readers nor whoever asks whether it is ready', async (t) => {
   const { disk, storage } = await scene(t);
+  const syncing = gate();
   const hung = gate();
-  disk.datasync = () => hung.opened;
+  disk.datasync = () => (syncing.open(), hung.opened);
   const insert = storage.insert(draft);
+  await syncing.opened;
   assert.equal((await storage.get(1n))?.id, 1n);
-  await new Promise(setImmediate);
   await storage.ready?.();
   hung.open();
   assert.equal((await insert).id, 2n);
+});
+
+test('a disk that hangs for 8 s is one that is not ready, until it goes on', async (t) => {
+  const { disk, storage } = await scene(t);
+  const syncing = gate();
+  const thawed = gate();
+  disk.datasync = () => (syncing.open(), thawed.opened);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const refused = assert.rejects(storage.insert(draft), unavailable);
+  await syncing.opened;
+  t.mock.timers.tick(8000);
+  await refused;
+  await assert.rejects(async () => storage.ready?.(), unavailable);
+  t.mock.timers.reset();
+  thawed.open();
+  const isReady = async (): Promise<boolean> => (await storage.ready?.(), true);
+  await until('a storage that is ready', () => isReady().catch(() => false));
+});
+
+test('close ends once the disk has closed the file', async (t) => {
+  const { disk, storage } = await scene(t);
+  const asked = gate();
+  const closed = gate();
+  disk.close = (descriptor) => (asked.open(), closed.opened.then(() => nodeDisk.close(descriptor)));
+  let isOver = false;
+  const closing = storage.close().then(() => (isOver = true));
+  await asked.opened;
+  await new Promise(setImmediate);
+  assert.equal(isOver, false);
+  closed.open();
+  await closing;
 });
 
 test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {

@@ -64,6 +64,7 @@ test('a draft that its owner changes while it waits is kept as it was given, and
 });
 
 test('onCommit tells of each batch that lasts; a watcher that throws is logged and harms nobody', async () => {
+  const since = performance.now();
   const logged: unknown[] = [];
   const storage = await fileStorage(newPath(), { log: (...line) => logged.push(line) });
   const commits: Commit[] = [];
@@ -78,7 +79,7 @@ test('onCommit tells of each batch that lasts; a watcher that throws is logged a
     [2, 1],
   );
   for (const { syncMilliseconds } of commits)
-    assert.ok(syncMilliseconds > 0 && syncMilliseconds < 5_000);
+    assert.ok(syncMilliseconds > 0 && syncMilliseconds < performance.now() - since);
   assert.equal(logged.length, 2);
   assert.match(JSON.stringify(logged), /not my day/);
   await storage.close();

@@ -15,7 +15,6 @@ import { model } from './model.js';
 import { overload } from './overload.js';
 import { power } from './power.js';
 import { Share, Skip, type Row } from './row.js';
-import { seeded } from './seeded.js';
 import { slow } from './slow.js';
 import { stop } from './stop.js';
 import { syncOrder } from './sync-order.js';
@@ -34,7 +33,6 @@ const rows: readonly Row[] = [
   stop,
   model,
   keys,
-  seeded,
   flooding,
 ];
 

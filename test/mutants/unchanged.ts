@@ -1,0 +1,185 @@
+/**
+ * Mutants that change nothing that anybody is promised, each with why. The run fails where a text
+ * is no longer in the source.
+ */
+export interface Unchanged {
+  /** Below src. */
+  readonly file: string;
+  /** Stands once in the file. */
+  readonly text: string;
+  /** What the mutant makes of it. */
+  readonly becomes: string;
+  readonly why: string;
+}
+
+/** The same answer by another way; `make bench-guard` sees a way that is much slower. */
+const speed = 'It is only the quick way to the same result.';
+/** What a place of a list or of a match holds, which the compiler cannot know to be there. */
+const neverMissing = 'The value before it is always there.';
+
+export const unchanged: readonly Unchanged[] = [
+  {
+    file: 'engine/catalogue.ts',
+    text: 'if (guess < count && items[guess] === bound)',
+    becomes: 'if (guess >= count && items[guess] === bound)',
+    why: speed,
+  },
+  {
+    file: 'engine/pet-texts.ts',
+    text: "if (typeof draft !== 'object' || draft === null)",
+    becomes: 'if (false || draft === null)',
+    why: 'Without the check, the fields that are missing are told by a TypeError as well.',
+  },
+  {
+    file: 'errors.ts',
+    text: "inspect(message)).split('\\n', 1)[0] ?? ''",
+    becomes: 'inspect(message)).split(\'\\n\', 1)[0] ?? "Stryker was here!"',
+    why: neverMissing,
+  },
+  {
+    file: 'file/record-lines.ts',
+    text: "members.join('')",
+    becomes: 'members.join("Stryker was here!")',
+    why: speed,
+  },
+  {
+    file: 'file/record-lines.ts',
+    text: 'petFields.at(-1)',
+    becomes: 'petFields.at(+1)',
+    why: speed,
+  },
+  {
+    file: 'http/connection.ts',
+    text: 'body.length <= longBytes',
+    becomes: 'body.length < longBytes',
+    why: 'A body of exactly so many bytes leaves slice by slice, and the same.',
+  },
+  {
+    file: 'http/exchange.ts',
+    text: '#hasUpgrade = false;',
+    becomes: '#hasUpgrade = true;',
+    why: 'It is set with the head, before anybody asks.',
+  },
+  {
+    file: 'http/head.ts',
+    text: 'i < rawHeaders.length; i += 2',
+    becomes: 'i <= rawHeaders.length; i += 2',
+    why: 'Behind the last line there is an empty name, which is no field.',
+  },
+  {
+    file: 'http/server.ts',
+    text: '/^Max open files +(\\d+)/m',
+    becomes: '/Max open files +(\\d+)/m',
+    why: 'Linux says it in one line alone.',
+  },
+  {
+    file: 'http/wire.ts',
+    text: 'rest.length >= sliceBytes;',
+    becomes: 'rest.length > sliceBytes;',
+    why: 'The last slice is handed over behind the loop instead.',
+  },
+  {
+    file: 'journal/disk.ts',
+    text: "'utf8').catch(() => '')",
+    becomes: '\'utf8\').catch(() => "Stryker was here!")',
+    why: 'Neither is a line of a lock.',
+  },
+  {
+    file: 'journal/lines.ts',
+    text: "text[at + 4] === '\"'",
+    becomes: 'false',
+    why: speed,
+  },
+  {
+    file: 'json.ts',
+    text: 'byte >= 0x20 && byte < 0x80',
+    becomes: 'byte > 0x20 && byte < 0x80',
+    why: speed,
+  },
+  { file: 'json.ts', text: 'let isAscii = true;', becomes: 'let isAscii = false;', why: speed },
+  { file: 'json.ts', text: 'let isEscaped = false;', becomes: 'let isEscaped = true;', why: speed },
+  {
+    file: 'json.ts',
+    text: '/^-?[0-9]+$/.test(number)',
+    becomes: '/^-?[^0-9]+$/.test(number)',
+    why: speed,
+  },
+  {
+    file: 'json.ts',
+    text: "this.#fail(byte < 0x20 ? 'a control",
+    becomes: "this.#fail(byte <= 0x20 ? 'a control",
+    why: 'A space is never looked at here.',
+  },
+  {
+    file: 'operations.ts',
+    text: 'query.text.length <= 100',
+    becomes: 'query.text.length < 100',
+    why: speed,
+  },
+  {
+    file: 'operations.ts',
+    text: 'if (!isAskedAgain && kept.size === 512)',
+    becomes: 'if (!isAskedAgain || kept.size === 512)',
+    why: speed,
+  },
+  {
+    file: 'paging.ts',
+    text: 'texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536',
+    becomes: 'false',
+    why: speed,
+  },
+  {
+    file: 'pet.ts',
+    text: 'const read = json === undefined ? undefined',
+    becomes: 'const read = false ? undefined',
+    why: 'No field reads undefined as a value.',
+  },
+  {
+    file: 'pet.ts',
+    text: `pattern: () => \`"(?:\${words.join('|')})"\`,`,
+    becomes: 'pattern: () => ``,',
+    why: speed,
+  },
+  {
+    file: 'plugin.ts',
+    text: 'if (this.#wrappers.length === 0) return operation',
+    becomes: 'if (false) return operation',
+    why: speed,
+  },
+  {
+    file: 'postgres/administer.ts',
+    text: '/^(23505|42P07|42710|XX000|40001|40P01)$/',
+    becomes: '/(23505|42P07|42710|XX000|40001|40P01)$/',
+    why: 'An SQLSTATE has five characters.',
+  },
+  {
+    file: 'postgres/connections.ts',
+    text: '/^(25006|42P01|3F000|42501|0A000)$/',
+    becomes: '/^(25006|42P01|3F000|42501|0A000)/',
+    why: 'An SQLSTATE has five characters.',
+  },
+  {
+    file: 'postgres/writer.ts',
+    text: "keyUse: { key: randomUUID(), body: '', at: 0 }",
+    becomes: 'keyUse: { key: randomUUID(), body: "Stryker was here!", at: 0 }',
+    why: 'A rehearsal stores nothing, whatever its body.',
+  },
+  {
+    file: 'reply.ts',
+    text: 'Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error)',
+    becomes: 'false',
+    why: speed,
+  },
+  {
+    file: 'reply.ts',
+    text: "if (basePath === '/v1' || ",
+    becomes: 'if (basePath === "" || ',
+    why: speed,
+  },
+  {
+    file: 'request.ts',
+    text: 'if (queryAt < 0)',
+    becomes: 'if (queryAt <= 0)',
+    why: 'No path begins with a question mark.',
+  },
+];
