@@ -1,6 +1,14 @@
 /** Owns copies of this checkout that are built and tested, and every process that this starts. */
 import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { folderInMemory } from '../support/in-memory.js';
@@ -12,6 +20,9 @@ export type Outcome = 'passed' | 'failed' | 'late';
 const folder = mkdtempSync(join(tmpdir(), 'petstore-mutants-'));
 /** What tests keep in memory is there, as they are killed before they can remove it. */
 const inMemory = folderInMemory('petstore-mutants-', 2 ** 30);
+// PostgreSQL runs as somebody else, and goes through to what is its own.
+for (const each of [folder, inMemory]) chmodSync(each, 0o711);
+
 /** The leaders of the process groups that live. */
 const groups = new Set<number>();
 

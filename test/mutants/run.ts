@@ -96,14 +96,9 @@ await share(
     const startedAt = performance.now();
     const outcome = await checkout.test(join('test-dist', name), patienceMs, coverage);
     const ms = performance.now() - startedAt;
-    if (outcome !== 'passed') say(`left out, as it fails without a mutant: ${name}`);
-    else
-      files.push({
-        name,
-        folder: name.replace(/\/.*/, ''),
-        ms,
-        reaches: reached(coverage, offsets),
-      });
+    if (outcome !== 'passed') throw new Error(`fails without a mutant: test-dist/${name}`);
+    const reaches = reached(coverage, offsets);
+    files.push({ name, folder: name.replace(/\/.*/, ''), ms, reaches });
   },
 );
 say(`${names.length} files of tests, ${Math.round(performance.now() / 1000)} s so far`);
