@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, connect as connectSocket, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
@@ -103,7 +103,8 @@ describe('C44 times', { concurrency: true }, () => {
   });
 });
 
-test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', async (t) => {
+/** A connection whose clock and socket say what a test makes of them (white box). */
+async function sweptConnection(t: TestContext) {
   const server = createServer().listen(0, '127.0.0.1');
   atEnd(t, () => server.close());
   await once(server, 'listening');
@@ -111,11 +112,9 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
   atEnd(t, () => client.destroy());
   const [socket]: Socket[] = await once(server, 'connection');
   assert.ok(socket);
-  // White box: the minutes are our own clock's, and what has left is what this test says.
-  let unsent = 0;
-  let written = 0;
-  Object.defineProperty(socket, 'writableLength', { get: () => unsent });
-  Object.defineProperty(socket, 'bytesWritten', { get: () => written });
+  const says = { writableLength: 0, bytesWritten: 0, bytesRead: 0 };
+  for (const name of ['writableLength', 'bytesWritten', 'bytesRead'] as const)
+    Object.defineProperty(socket, name, { get: () => says[name] });
   const service: Service = {
     answer: () => new Promise(() => undefined),
     failed: () => assert.fail(),
@@ -131,21 +130,39 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
     waiting: 0,
   });
   const begin = performance.now();
-  const sweep = (seconds: number, readBytes = 0): boolean => {
-    unsent -= readBytes;
+  /** Its socket, so many seconds behind its begin. */
+  const socketAt = (seconds: number): Socket => {
     connection.sweep(begin + seconds * 1_000);
-    return socket.destroyed;
+    return socket;
+  };
+  return { says, socketAt };
+}
+
+test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', async (t) => {
+  const { says, socketAt } = await sweptConnection(t);
+  const sweep = (seconds: number, readBytes = 0): boolean => {
+    says.writableLength -= readBytes;
+    return socketAt(seconds).destroyed;
   };
 
   sweep(1);
   assert.equal(sweep(62), false, 'one that has no answer is not meant');
-  unsent = written = 10_000_000;
+  says.writableLength = says.bytesWritten = 10_000_000;
   assert.equal(sweep(63), false);
   assert.equal(sweep(120, 65_536), false, 'it read enough');
   assert.equal(sweep(179, 65_535), false, 'its minute is not over');
   assert.equal(sweep(180, 1), false, 'it read just enough');
   assert.equal(sweep(239, 65_535), false);
   assert.equal(sweep(240.5), true, 'one byte too few in a minute');
+});
+
+test('C44 a head that begins to arrive in the last of the 72 s has its 10 s too', async (t) => {
+  const { says, socketAt } = await sweptConnection(t);
+  assert.equal(socketAt(0).writableEnded, false);
+  assert.equal(socketAt(71.9).writableEnded, false);
+  says.bytesRead = 1;
+  assert.equal(socketAt(81.9).writableEnded, false);
+  assert.equal(socketAt(82.1).writableEnded, true);
 });
 
 test('C44 a kept connection that is idle for 72 s is closed; one that asks or waits for an answer is not', async (t) => {

@@ -19,7 +19,7 @@ const count = Number(COUNT);
 
 /** What part of all should be killed; of few, chance takes so many standard deviations. */
 const goal = 0.9;
-const deviations = 3;
+const deviations = 4;
 /** So long a mutant is tried, in milliseconds, by the files that promise most for their time. */
 const patienceMs = 180_000;
 /** Most files of tests wait more than they compute. */

@@ -345,9 +345,13 @@ describe('copyPets', () => {
   test('ids that the target has given already are refused', async (t) => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
-    atEnd(t, () => target.close());
     const pets = [{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }];
     await target.adopt(pets);
     await assert.rejects(target.adopt(pets), { code: 'storage_unusable' });
+    await target.close();
+
+    const again = await fileTarget(path);
+    atEnd(t, () => again.close());
+    await assert.rejects(again.adopt(pets), { code: 'storage_unusable' });
   });
 });

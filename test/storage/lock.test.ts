@@ -40,6 +40,8 @@ class Writer extends StartedProcess {
 
 test('F4 a second process is refused at once with the pid of the first, and kill -9 frees the file', async () => {
   const path = newPath();
+  // Another file, whose owner is an older process.
+  const other = await fileStorage(newPath());
   const first = new Writer(path);
   assert.equal(await first.first, 'open 0');
   await assert.rejects(fileStorage(path), {
@@ -56,6 +58,7 @@ test('F4 a second process is refused at once with the pid of the first, and kill
   first.signal('SIGKILL');
   await Promise.all([first.ended, second.ended]);
   await (await fileStorage(path)).close();
+  await other.close();
 });
 
 test('F4 a second open in the same process is refused, until the first is closed', async () => {
