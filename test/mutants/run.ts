@@ -123,12 +123,7 @@ async function verdictOn(mutant: Mutant, checkout: Checkout): Promise<Verdict> {
   const source = textOf(mutant.file);
   checkout.write(path, source.slice(0, mutant.from) + mutant.replacement + source.slice(mutant.to));
   try {
-    const complaint = await checkout.build(
-      '--noUnusedLocals',
-      'false',
-      '--noUnusedParameters',
-      'false',
-    );
+    const complaint = await checkout.buildSource();
     if (complaint !== '') return { mutant, how: 'refused', by: complaint };
     const inTurn = files
       .filter(
