@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { assertError, type Client, header } from '../support/client.js';
 import { bytesOf, connectTo, exchange, start } from '../support/fixture.js';
 import { animal, expectAnswer, okReply, plainStorage, serving } from '../support/scenes.js';
+import { gate, until } from '../support/waiting.js';
 
 const list = bytesOf('GET', '/v1/pets');
 const add = bytesOf('POST', '/v1/pets', { body: animal });
@@ -95,6 +96,26 @@ test('C52 over 256 requests that wait on one connection destroy it, and the serv
     for (;;) await flood.answer();
   }, /the connection ended/);
   await expectNext(allowed.send(list), 200);
+});
+
+test('C52 over 2,048 requests that wait on all connections destroy the one that brings more', async (t) => {
+  let asking = 0;
+  const letIn = gate();
+  const keys = async (): Promise<string> => {
+    asking++;
+    await letIn.opened;
+    return 'me';
+  };
+  const running = await start(t, { keys });
+  const connect = () => connectTo(t, running);
+  // Of each, one is under way and 256 wait.
+  const full = await Promise.all(Array.from({ length: 8 }, connect));
+  for (const client of full) client.send(list.repeat(257));
+  await until('eight that are full', () => asking === 8);
+  await (await connect()).send(list.repeat(2)).closed();
+  letIn.open();
+  for (const client of full) await expectNext(client, ...Array<number>(257).fill(200));
+  await expectNext((await connect()).send(list.repeat(257)), ...Array<number>(257).fill(200));
 });
 
 test('C52 an error behind a good request leaves that request its answer, and then gets its own', async (t) => {

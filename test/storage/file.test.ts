@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
 import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
-import { fileImport, petStatuses, type Commit } from '../../dist/index.js';
+import { fileImport, fileRecordNames, petStatuses, type Commit } from '../../dist/index.js';
 import { notes } from './records.js';
 import {
   batches,
@@ -136,6 +136,14 @@ test('records beside the animals have a file of the same form, and outlast a res
     });
     assert.equal((await kept?.insert('d'))?.id, 6n);
   });
+});
+
+test('the names of records beside a file are told in their order, however far their first line is', async () => {
+  const path = fileWith('');
+  const names = ['a', 'notes', 'b', 'orders', 'c'];
+  for (const name of names)
+    writeFileSync(`${path}.${name}`, `${'\n'.repeat(2 ** 20)}{"id":1,"text":"a"}\n`);
+  assert.deepEqual(await fileRecordNames(path), names.sort());
 });
 
 test('records: a torn tail is set aside, damage is refused with file, line and byte, and the animals stay', async () => {
