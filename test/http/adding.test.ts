@@ -3,11 +3,12 @@
  * and a clock that goes over the end of the deprecated operation (C35).
  */
 import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'node:test';
 import { createPetstore, parseDraft, petFields, petStatuses } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
 import { add, ask, bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
-import { animal, expectAnswer, keyHeaders } from '../support/scenes.js';
+import { animal, expectAnswer, heldKeys, keyHeaders } from '../support/scenes.js';
 
 const limitRule = 'limit must be an integer from 1 to 100, in decimal digits.';
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
@@ -105,6 +106,20 @@ test('C29 the limit is an option, and exact', async (t) => {
   await add(port, animal);
   const body = `${animal} `;
   await expectAnswer(port, 'POST /v1/pets', '413 content_too_large', { body });
+});
+
+test('C29 a body of just so many bytes as may come is not whole before its end has come', async (t) => {
+  const { keys, asked, letIn } = heldKeys();
+  const running = await start(t, { keys, maxBodyBytes: animal.length });
+  const client = await connectTo(t, running);
+  const headers = ['Transfer-Encoding: chunked'];
+  const chunk = `${animal.length.toString(16)}\r\n${animal}\r\n`;
+  client.send(bytesOf('POST', '/v1/pets', { headers }) + chunk);
+  await asked;
+  letIn();
+  await nextTurn();
+  client.send('1\r\n \r\n0\r\n\r\n');
+  assertError(await client.answer(), 413, 'content_too_large');
 });
 
 test('C35 from 6 December 2030 on the route is gone without a restart, and comes back with its clock', async (t) => {

@@ -154,6 +154,14 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
   }
 });
 
+test('C47 the Date is of the clock from its first second on', async (t) => {
+  for (const second of [0, 1, 2]) {
+    const { port } = await start(t, { clock: () => second * 1000 });
+    const date = `Thu, 01 Jan 1970 00:00:0${second} GMT`;
+    await expectAnswer(port, 'GET /healthz', 200, {}, { Date: date });
+  }
+});
+
 const full = 'GET /v1/pets?limit=1';
 
 /** Adds two animals, so that the page above is full. */
