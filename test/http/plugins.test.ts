@@ -648,3 +648,12 @@ test('what a plugin waits for is begun once, though it is a query that begins at
   await petstore.close();
   assert.equal(begun, 1);
 });
+
+test('a plugin’s handler has the query as it came', async (t) => {
+  const asked = serving('/asked', ({ query }) => okReply(JSON.stringify(query.text)));
+  await expectAnswers((await start(t, { plugins: [asked] })).port, [
+    ['GET /asked', '200 ""'],
+    ['GET /asked?', '200 ""'],
+    ['GET /asked?a=%41', '200 "a=%41"'],
+  ]);
+});

@@ -91,6 +91,12 @@ export const unchanged: readonly Unchanged[] = [
     why: neverMissing,
   },
   {
+    file: 'http/node.ts',
+    text: "if (text === '') reset();",
+    becomes: 'if (false) reset();',
+    why: 'Nothing is written, and the reset comes a moment later.',
+  },
+  {
     file: 'http/server.ts',
     text: '/^Max open files +(\\d+)/m',
     becomes: '/Max open files +(\\d+)/m',
@@ -229,6 +235,12 @@ export const unchanged: readonly Unchanged[] = [
     text: "if (basePath === '/v1' || ",
     becomes: 'if (basePath === "" || ',
     why: speed,
+  },
+  {
+    file: 'request.ts',
+    text: 'target.replace(/^https?:\\/\\/[^/?]*\\/?/i',
+    becomes: 'target.replace(/https?:\\/\\/[^/?]*\\/?/i',
+    why: 'What has something before http:// is no path of ours, with that and without.',
   },
   {
     file: 'request.ts',
