@@ -173,6 +173,8 @@ while (tried().length < count && given < chosen.length)
     const verdict = await verdictOn(mutant, checkout);
     verdicts.push(verdict);
     if (verdict.how === 'survived') say(`survived ${verdict.by}: ${told(mutant)}`);
+    if (verdict.how !== 'refused' && tried().length % 50 === 0)
+      say(`${tried().length} of ${count}, ${Math.round(performance.now() / 1000)} s so far`);
   });
 
 mkdirSync(join(root, 'coverage'), { recursive: true });

@@ -131,6 +131,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     await inserts;
     for (let repeat = 0; repeat < 2; repeat++) await insertOnce(storage, rex, onceOf('a'));
     assert.deepEqual(counts, [2, 1], 'a repeat adds nothing');
+    assert.equal(storage.durable, true);
     assert.deepEqual(logged, Array(2).fill('error a watcher of commits failed'));
   });
 
