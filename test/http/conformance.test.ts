@@ -1,6 +1,6 @@
 /**
- * The suite that anyone can run against a petstore, `petstore/conformance`, against our own: on two
- * storages, at both sides of the sunset, with a base URL, and on a store that others have filled.
+ * The suite that anyone can run against a petstore, `petstore/conformance`, against our own: at both
+ * sides of the sunset, with a base URL, and on a store that others have filled.
  */
 import { after, before, describe } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
@@ -11,7 +11,6 @@ import { newPath } from '../storage/scene.js';
 const gone = Date.UTC(2030, 11, 6);
 let now = gone - 1;
 
-const { port } = await start({ after });
 const baseUrl = 'https://a.example/$&shop/v1/';
 const other = await start(
   { after },
@@ -22,8 +21,6 @@ const other = await start(
   },
 );
 const last = { url: `http://127.0.0.1:${other.port}`, key };
-
-describe('a petstore', () => testPetstore({ url: `http://127.0.0.1:${port}`, key, slow: true }));
 
 describe('a petstore on a file with a base URL, in the last millisecond of GET /pets/{petId}', () =>
   testPetstore(last));

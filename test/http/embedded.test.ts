@@ -304,6 +304,17 @@ test('handler whose framework has answered meanwhile stays quiet', async (t) => 
   for (let i = 0; i < 3; i++) assert.equal((await client.answer()).status, 202);
 });
 
+test('handler whose framework has begun an answer meanwhile stays quiet', async (t) => {
+  const port = await embed(t, (handler) => (request, response) => {
+    handler(request, response);
+    response.writeHead(202, { 'Content-Length': 2 }).write('o');
+    setTimeout(() => response.end('k'), 50);
+  });
+  const client = (await connectTo(t, { port })).send(bytesOf('GET', '/v1/pets'));
+  const { status, body } = await client.answer();
+  assert.deepEqual([status, body], [202, 'ok']);
+});
+
 test('handler whose framework throws as an answer is written leaves the other answers of that moment alone', async (t) => {
   const thrown: unknown[] = [];
   process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error));

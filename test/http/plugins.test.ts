@@ -30,7 +30,7 @@ import {
   serve,
   serving,
 } from '../support/scenes.js';
-import { gate } from '../support/waiting.js';
+import { gate, until } from '../support/waiting.js';
 
 const list = bytesOf('GET', '/v1/pets');
 /** A reply that cannot be sent: its header would be two. */
@@ -656,4 +656,12 @@ test('a plugin’s handler has the query as it came', async (t) => {
     ['GET /asked?', '200 ""'],
     ['GET /asked?a=%41', '200 "a=%41"'],
   ]);
+});
+
+test('a reply without a body that is cut in half ends behind its head', async (t) => {
+  const cut = serving('/cut', () => ({ status: 200, headers: [], cut: 'truncate' }));
+  const client = await connectTo(t, await start(t, { plugins: [cut] }));
+  client.send(bytesOf('GET', '/cut'));
+  await until('the end', () => client.hasEnded);
+  assert.match(client.received, /^HTTP\/1.1 200 [^]*\r\n\r\n$/);
 });

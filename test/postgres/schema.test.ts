@@ -121,6 +121,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const made = await tablesOf(url);
     const storage = await open(t, url);
     await storage.insert(rex);
+    await query(url, 'DROP INDEX petstore_pets_sold');
     await query(url, 'UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), {
       ...unusable,

@@ -35,6 +35,7 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   );
   const { verdict, commits } = await checkFile(path);
   assert.deepEqual([verdict, commits], ['sound', 4]);
+  assert.ok(!readFileSync(path, 'utf8').includes('\n\n'), 'no line is empty');
 });
 
 test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
