@@ -56,6 +56,7 @@ export function malformedRequests({
       'a Host with no IPv6': hosts('Host: [zz]\r\n'),
       'a Host of IPv6 and more': hosts('Host: [::1]a\r\n'),
       'a Host with a bad escape': hosts('Host: a%zz\r\n'),
+      'a Host with half an escape': hosts('Host: a%4\r\n'),
       'a Host list': hosts('Host: a, b\r\n'),
       'a Host beyond ASCII': hosts('Host: \xe9\r\n'),
       'no Host in absolute form': hosts('').replace(path, `http://a${path}`),
