@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { test } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
-import { createPetstore } from '../../dist/index.js';
+import { createPetstore, type Plugin } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { ask, bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
-import { animal, expectAnswer, heldStorage, plainStorage } from '../support/scenes.js';
+import { animal, expectAnswer, heldKeys, heldStorage, plainStorage } from '../support/scenes.js';
 import { until } from '../support/waiting.js';
 
 const add = bytesOf('POST', '/v1/pets', { body: animal });
@@ -85,6 +85,19 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
   await ask(running.port, 'POST', '/v1/pets', { body: animal });
   assert.equal((await stored(running)).length, 4);
   assert.deepEqual(logged, []);
+});
+
+test('C53 a request whose client is gone in the middle of its body is over', async (t) => {
+  const { keys, asked, letIn } = heldKeys();
+  const statuses: number[] = [];
+  const told: Plugin = ({ onReply }) => onReply(({ status }) => void statuses.push(status));
+  const running = await start(t, { keys, plugins: [told] });
+  const client = (await connectTo(t, running)).send(add.slice(0, -1));
+  await asked;
+  client.reset();
+  letIn();
+  await until('its end', () => statuses.length > 0);
+  assert.deepEqual(statuses, [400]);
 });
 
 test('C53 a client gone while its animal is being stored does no harm', async (t) => {
