@@ -6,7 +6,7 @@ import { Conditions } from './conditions.js';
 import { openLoad } from './load.js';
 import type { Part } from './part.js';
 import { keep, section, type Table } from './report.js';
-import { sessionUntilEnd } from './session.js';
+import { inStretch } from './servers.js';
 import { size } from './size.js';
 import { before, speed } from './speed.js';
 import { start } from './start.js';
@@ -25,16 +25,16 @@ const chosen = parts.filter(({ name, isExtra }) =>
   wanted.length === 0 ? isExtra === undefined : wanted.includes(name),
 );
 
-await sessionUntilEnd(async (session) => {
-  const load = openLoad(session.folder());
+await inStretch(async (stretch) => {
+  const load = openLoad(stretch);
   const conditions = new Conditions(load.name);
   const isShort = SHORT !== undefined;
   const rounds = isShort ? 1 : Number(ROUNDS ?? 3);
   const say = (what: string): void => void process.stderr.write(`… ${what}\n`);
   const tables: Table[] = [];
   for (const part of chosen) {
-    const own = session.within();
-    const measured = await part.measure({ session: own, load, rounds, isShort, say });
+    const own = stretch.within();
+    const measured = await part.measure({ stretch: own, load, rounds, isShort, say });
     await own.end();
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);

@@ -3,7 +3,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
-import { pinning } from './cores.js';
+import { pinning } from './servers.js';
 
 /** Looks at the machine from now on. */
 export class Conditions {

@@ -2,10 +2,10 @@
  * Owns measuring: one slice of one server, many interleaved, and what is made of them. Knows no
  * operation by name.
  */
-import type { Client, Load } from './load.js';
+import type { Askers } from './load.js';
 import type { Operation } from './operations.js';
 import type { Bench } from './part.js';
-import type { Server } from './session.js';
+import type { Server } from './servers.js';
 
 /** What one slice of time says of a server. */
 export interface Sample {
@@ -32,34 +32,30 @@ export interface Figures extends Sample {
 /** How long a slice is, in seconds: wrk knows no less. */
 const sliceSeconds = 1;
 
-/** What measuring needs of a server. */
-export interface Racer extends Pick<Server, 'name' | 'url' | 'isBare'> {
-  readonly process: Pick<Server['process'], 'cpuSeconds'>;
+/** A server as far as it is measured, and what it is asked. */
+export interface Turn {
+  readonly server: Pick<Server, 'name' | 'url' | 'isBare'> & {
+    readonly process: Pick<Server['process'], 'cpuSeconds'>;
+  };
+  readonly operation: Operation;
 }
 
 /** Sends an operation to a server for one slice. */
 export async function sample(
-  server: Racer,
-  operation: Operation,
-  load: Load,
-  client: Client,
+  { server, operation }: Turn,
+  askers: Askers,
+  { load }: Pick<Bench, 'load'>,
 ): Promise<Sample> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
   const { requests, seconds, p50Ms, p99Ms } = await load.send(
     server,
     expected,
-    client,
+    askers,
     sliceSeconds,
   );
   const cpuUs = (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests;
   return { requestsPerSecond: requests / seconds, cpuUs, p50Ms, p99Ms };
-}
-
-/** A server and what it is asked. */
-export interface Turn {
-  readonly server: Racer;
-  readonly operation: Operation;
 }
 
 /**
@@ -69,38 +65,35 @@ export interface Turn {
  */
 export async function interleaved(
   turns: readonly Turn[],
-  client: Client,
-  { load, rounds, isShort }: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
+  askers: Askers,
+  bench: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
 ): Promise<ReadonlyMap<string, Figures>> {
-  const tracks = turns.map((turn) => ({ ...turn, samples: new Array<Sample>() }));
-  if (!isShort)
-    for (const { server, operation } of tracks) await sample(server, operation, load, client);
-  for (let round = 0; round < rounds; round++) {
+  const tracks = turns.map((turn) => ({ turn, samples: new Array<Sample>() }));
+  if (!bench.isShort) for (const turn of turns) await sample(turn, askers, bench);
+  for (let round = 0; round < bench.rounds; round++) {
     const first = round % tracks.length;
-    for (const { server, operation, samples } of [
-      ...tracks.slice(first),
-      ...tracks.slice(0, first),
-    ]) {
-      samples.push(await sample(server, operation, load, client));
-    }
+    for (const { turn, samples } of [...tracks.slice(first), ...tracks.slice(0, first)])
+      samples.push(await sample(turn, askers, bench));
   }
   const reference = tracks[0]?.samples ?? [];
-  return new Map(tracks.map(({ server, samples }) => [server.name, figuresOf(samples, reference)]));
-}
-
-function figuresOf(samples: readonly Sample[], reference: readonly Sample[]): Figures {
-  const each = (value: (sample: Sample, other: Sample) => number): readonly number[] =>
-    samples.map((sample, round) => value(sample, reference[round] ?? sample));
-  const ratios = each((own, other) => other.cpuUs / own.cpuUs);
-  return {
-    requestsPerSecond: median(each((own) => own.requestsPerSecond)),
-    cpuUs: median(each((own) => own.cpuUs)),
-    p50Ms: median(each((own) => own.p50Ms)),
-    p99Ms: median(each((own) => own.p99Ms)),
-    ratio: median(ratios),
-    ratioRange: [Math.min(...ratios), Math.max(...ratios)],
-    paceRatio: median(each((own, other) => own.requestsPerSecond / other.requestsPerSecond)),
-  };
+  return new Map(
+    tracks.map(({ turn, samples }) => {
+      const medianOf = (field: keyof Sample): number => median(samples.map((own) => own[field]));
+      const paired = (of: (own: Sample, other: Sample) => number): readonly number[] =>
+        samples.map((own, round) => of(own, reference[round] ?? own));
+      const ratios = paired((own, other) => other.cpuUs / own.cpuUs);
+      const figures = {
+        requestsPerSecond: medianOf('requestsPerSecond'),
+        cpuUs: medianOf('cpuUs'),
+        p50Ms: medianOf('p50Ms'),
+        p99Ms: medianOf('p99Ms'),
+        ratio: median(ratios),
+        ratioRange: [Math.min(...ratios), Math.max(...ratios)] as const,
+        paceRatio: median(paired((own, other) => own.requestsPerSecond / other.requestsPerSecond)),
+      };
+      return [turn.server.name, figures];
+    }),
+  );
 }
 
 /** The middle of some numbers. */

@@ -2,32 +2,23 @@
 // up, and a file that starts.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage } from '../../dist/index.js';
-import { Client } from '../support/client.js';
-import { proveSameAnswers, WrongAnswer } from './answers.js';
-import { fill, rarestCount, writeCatalogue } from './catalogue.js';
+import { start } from '../support/fixture.js';
+import { folder } from '../support/process.js';
+import { rarestCount, writeCatalogue } from './catalogue.js';
 import { chartOf } from './chart.js';
-import { bare, limit, petstore } from './contestants.js';
+import { bare, limit, peersFolder, petstore } from './contestants.js';
 import { commitLine, figuresOf, staleness, withFigures } from './documents.js';
-import { interleaved, median, type Racer } from './figures.js';
-import { clients, type Load } from './load.js';
-import { adding, reading, wireText } from './operations.js';
-import { own, tableOfRight } from './right.js';
-import { Session } from './session.js';
+import { interleaved, median } from './figures.js';
+import { askers, type Load } from './load.js';
+import { adding, benchmarkKey, reading } from './operations.js';
+import { tableOfRight } from './right.js';
+import { answersOf, fill, proveSameAnswers, startContestants, WrongAnswer } from './servers.js';
 
 test('the median of an even number is between the two in the middle', () => {
   assert.equal(median([3, 1, 2]), 2);
@@ -48,40 +39,31 @@ test('servers take turns, the first slice of each does not count, and ratios are
       return { requests: 1000, seconds: 1, p50Ms: 1, p99Ms: 2 };
     },
   };
-  const racerOf = (url: string): Racer => ({
-    name: url,
-    url,
-    process: {
-      get cpuSeconds() {
-        return cpu.get(url) ?? 0;
+  const turns = ['bare', 'same', 'half'].map((url) => ({
+    server: {
+      name: url,
+      url,
+      process: {
+        get cpuSeconds() {
+          return cpu.get(url) ?? 0;
+        },
       },
     },
-  });
-  const turns = ['bare', 'same', 'half'].map((url) => ({
-    server: racerOf(url),
     operation: reading.one,
   }));
-  const figures = await interleaved(turns, clients.sleeping, { load, rounds: 3, isShort: false });
-  assert.deepEqual(order.slice(3), [
-    'bare',
-    'same',
-    'half',
-    'same',
-    'half',
-    'bare',
-    'half',
-    'bare',
-    'same',
-  ]);
-  assert.ok(Math.abs((figures.get('same')?.ratio ?? 0) - 1) < 0.03);
-  assert.ok(Math.abs((figures.get('half')?.ratio ?? 0) - 0.5) < 0.03);
-  assert.equal(figures.get('bare')?.ratio, 1);
+  const figures = await interleaved(turns, askers.sleeping, { load, rounds: 3, isShort: false });
+  const rounds = 'bare same half | same half bare | half bare same';
+  assert.deepEqual(order.slice(3), rounds.split(/[ |]+/));
+  for (const [name, ratio] of [
+    ['bare', 1],
+    ['same', 1],
+    ['half', 0.5],
+  ] as const)
+    assert.ok(Math.abs((figures.get(name)?.ratio ?? 0) - ratio) < 0.03, name);
 });
 
 test('a written catalogue is a sound storage file with its rare animals', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-'));
-  atEnd(t, () => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, 'pets.jsonl');
+  const path = join(folder(t), 'pets.jsonl');
   assert.equal(writeCatalogue(path, 2_500), statSync(path).size);
   assert.equal((await checkFile(path)).animals, 2_500);
   const storage = await fileStorage(path);
@@ -89,72 +71,87 @@ test('a written catalogue is a sound storage file with its rare animals', async 
   await storage.close();
 });
 
-test('each server of our own answers what is measured, and the limit as many bytes as the petstore', async (t) => {
-  const session = new Session();
-  atEnd(t, () => session.end());
-  const own = [petstore('memory:'), petstore(`file:${session.folder()}/pets.jsonl`), bare, limit];
-  const servers = await session.startAll(own);
+test('each server of our own answers what is measured, the limit as many bytes as the petstore, and who answers wrongly is named at once', async (t) => {
+  const servers = await startContestants(t, [petstore('memory:'), bare, limit]);
   const operations = [...Object.values(reading), adding];
-  for (const server of servers) if (!server.isBare) await fill(server);
+  await fill(...servers);
   await proveSameAnswers(servers, operations);
-  const bytes = new Map<string, number>();
-  for (const { name, url, isBare } of servers) {
-    // One connection for all: each answer must leave it fit for the next request.
-    const client = await Client.connect(Number(new URL(url).port));
-    atEnd(t, () => client.destroy());
-    for (const operation of operations) {
-      for (const request of operation.requests) {
-        const { status, came } = await client.send(wireText(request)).answer();
-        assert.equal(status, isBare ? 200 : operation.status, `${name}: ${operation.name}`);
-        bytes.set(`${name}: ${operation.name}`, came.length);
-      }
-    }
-  }
+  const requests = operations.flatMap((operation) => operation.requests);
+  // One connection for all: each answer must leave it fit for the next request.
+  for (const server of servers.filter(({ isBare }) => isBare))
+    await answersOf(server, 'one behind the other', requests, 200);
+  const [ours, , most] = servers;
+  assert.ok(ours !== undefined && most !== undefined);
   // To what is refused the limit answers as to an animal.
-  for (const { name } of [reading.one, reading.list20, reading.list100, reading.byStatus, adding]) {
-    const ratio =
-      (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
+  const { one, list20, list100, byStatus } = reading;
+  for (const { name, requests, status } of [one, list20, list100, byStatus, adding]) {
+    const [own, its] = await Promise.all(
+      [ours, most].map(async (server) => {
+        const [answer] = await answersOf(server, name, requests, status);
+        return answer?.came.length;
+      }),
+    );
+    const ratio = (its ?? 0) / (own ?? 0);
     assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
   }
-});
 
-test('who answers wrongly is named at once, with what it should have answered', async (t) => {
-  const session = new Session();
-  atEnd(t, () => session.end());
-  const [ours, wrong] = await session.startAll([petstore('memory:'), { ...limit, name: 'wrong' }]);
-  assert.ok(ours !== undefined && wrong !== undefined);
-  await fill(ours);
   // The limit is not held against the petstore's answers; here it is.
-  const { isBare: _, ...contestant } = wrong;
+  const wrong = { name: 'wrong', url: most.url };
   const refused = (message: string) => (error: unknown) =>
     error instanceof WrongAnswer && error.message === message;
   await assert.rejects(
-    proveSameAnswers([ours, contestant], [reading.noKey]),
+    proveSameAnswers([ours, wrong], [reading.noKey]),
     refused('wrong answers 401 with 200, not 401'),
   );
-  await assert.rejects(fill(contestant), refused('wrong answers an animal that is added with 200'));
+  await assert.rejects(
+    fill(wrong),
+    refused('wrong answers an animal that is added with 200, not 201'),
+  );
+  await assert.rejects(
+    proveSameAnswers([ours, { ...wrong, url: 'http://127.0.0.1:1' }], [reading.noKey]),
+    refused('wrong answers 401 with undefined, not 401'),
+  );
 });
 
 test('of who answers right the petstore does at each level, and what answers all alike does not', async () => {
-  const { rows } = await tableOfRight(own);
-  const [ours = [], fixed = []] = rows;
+  const fixed = createServer((_request, response) =>
+    response.setHeader('Content-Type', 'application/json').end('{"id":1,"name":"Rex"}'),
+  );
+  const { rows } = await tableOfRight([
+    ['petstore', async (t) => `http://127.0.0.1:${(await start(t, { keys: [benchmarkKey] })).port}`],
+    [
+      'fixed',
+      async (t) => {
+        await new Promise<void>((resolve) => fixed.listen(0, '127.0.0.1', resolve));
+        atEnd(t, () => {
+          fixed.closeAllConnections();
+          return new Promise((resolve) => fixed.close(resolve));
+        });
+        const address = fixed.address();
+        assert.ok(address !== null && typeof address === 'object');
+        return `http://127.0.0.1:${address.port}`;
+      },
+    ],
+  ]);
+  const [ours = [], theirs = []] = rows;
   assert.equal(ours[0], 'petstore');
   for (const sum of ours.slice(1, 4)) assert.match(sum, /^(\d+) of \1\b/);
   assert.equal(ours[4], '–');
   for (const number of ['S1', 'C20', 'C36'])
-    assert.ok(fixed[4]?.split(', ').includes(number), fixed[4]);
+    assert.ok(theirs[4]?.split(', ').includes(number), theirs[4]);
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {
-  const folder = fileURLToPath(new URL('../../test/bench/peers/', import.meta.url));
-  const taken = readdirSync(folder)
+  const taken = readdirSync(peersFolder)
     .filter((file) => file.endsWith('.js'))
     .flatMap((file) => [
-      ...readFileSync(join(folder, file), 'utf8').matchAll(/import \{ (.*) \} from '(\.\.\/.*)'/g),
+      ...readFileSync(join(peersFolder, file), 'utf8').matchAll(
+        /import \{ (.*) \} from '(\.\.\/.*)'/g,
+      ),
     ]);
   assert.ok(taken.length >= 2);
   for (const [line, names = '', path = ''] of taken) {
-    const given: object = await import(join(folder, path));
+    const given: object = await import(join(peersFolder, path));
     for (const name of names.split(', ')) assert.ok(name in given, line);
   }
 });
@@ -189,8 +186,7 @@ test('figures stand between their marks, a table for each Node, and nothing else
 });
 
 test('figures are old once src was changed behind their commit', (t) => {
-  const checkout = mkdtempSync(join(tmpdir(), 'petstore-'));
-  atEnd(t, () => rmSync(checkout, { recursive: true, force: true }));
+  const checkout = folder(t);
   const git = (...args: readonly string[]): string =>
     execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], {
       cwd: checkout,

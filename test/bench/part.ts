@@ -1,11 +1,12 @@
 /** What a part of the benchmark is, and what it hands over. Knows no server. */
+import type { Stretch } from '../support/at-end.js';
 import type { Load } from './load.js';
 import type { Table } from './report.js';
-import type { Session } from './session.js';
 
 /** What a part works with. */
 export interface Bench {
-  readonly session: Session;
+  /** What it starts ends with this at the latest. */
+  readonly stretch: Stretch;
   readonly load: Load;
   /** How many slices of each server count. */
   readonly rounds: number;
