@@ -1,6 +1,6 @@
 /** Owns what is measured: how each server is started. Knows no operation. */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../support/process.js';
 import { benchmarkKey } from './operations.js';
@@ -73,6 +73,12 @@ export function sqlite(folder: string): readonly Contestant[] {
   return ['batched', 'single']
     .filter(() => status === 0)
     .map((mode) => peer('sqlite', `better-sqlite3, ${mode}`, `${folder}/${mode}.db`, mode));
+}
+
+/** The version in which a package of the peers is installed. */
+export function versionOfPeer(name: string): string {
+  const path = join(peersFolder, 'node_modules', name, 'package.json');
+  return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
 /** A program of `peers/`. */

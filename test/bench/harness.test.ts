@@ -118,7 +118,10 @@ test('of who answers right the petstore does at each level, and what answers all
     response.setHeader('Content-Type', 'application/json').end('{"id":1,"name":"Rex"}'),
   );
   const { rows } = await tableOfRight([
-    ['petstore', async (t) => `http://127.0.0.1:${(await start(t, { keys: [benchmarkKey] })).port}`],
+    [
+      'petstore',
+      async (t) => `http://127.0.0.1:${(await start(t, { keys: [benchmarkKey] })).port}`,
+    ],
     [
       'fixed',
       async (t) => {

@@ -3,9 +3,9 @@ import type { Stretch } from '../support/at-end.js';
 import type { Load } from './load.js';
 import type { Table } from './report.js';
 
-/** What a part works with. */
+/** What a measurement works with. */
 export interface Bench {
-  /** What it starts ends with this at the latest. */
+  /** What a measurement starts ends with this. */
   readonly stretch: Stretch;
   readonly load: Load;
   /** How many slices of each server count. */
@@ -16,10 +16,8 @@ export interface Bench {
   readonly say: (what: string) => void;
 }
 
-/** One question that the benchmark answers. */
-export interface Part {
-  readonly name: string;
-  /** It runs only where it is named. */
-  readonly isExtra?: true;
-  readonly measure: (bench: Bench) => Promise<readonly Table[]>;
-}
+/**
+ * One part of the benchmark: measurements that are made one behind the other. What one has started
+ * has ended before the next.
+ */
+export type Part = readonly ((bench: Bench) => Promise<readonly Table[]>)[];

@@ -9,33 +9,23 @@ import { npxArgs, programs } from '../ecosystem/scene.js';
 import { atEnd, Stretch, type Ending } from '../support/at-end.js';
 import { freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { bare, peer, peers, petstore, type Contestant } from './contestants.js';
+import { bare, peer, peers, petstore, versionOfPeer, type Contestant } from './contestants.js';
 import { benchmarkKey } from './operations.js';
 import { keep, none, section, type Table } from './report.js';
 import { startContestant } from './servers.js';
-import { lockedPeers } from './size.js';
 
 /** A server that may answer right: its name and version, and how it starts anew at an address. */
 export type Candidate = readonly [name: string, start: (t: Ending) => Promise<string>];
 
-/** What has nothing to be installed. */
-const own = [
-  ['petstore', starting(petstore('memory:'))],
-  ['bare `node:http`, one answer to all', starting(bare)],
-] as const;
+const ours = listening('petstore', petstore('memory:'));
+const fixed = listening('bare `node:http`, one answer to all', bare);
 
-/** All, in the order of the table. */
-function all(): readonly Candidate[] {
-  const packages = lockedPeers();
-  const titled = (name: string): string =>
-    `${name} ${packages[`node_modules/${name}`]?.version ?? none}`;
-  const [ours, fixed] = own;
+/** What is installed for this, in the order of the table. */
+function others(): readonly Candidate[] {
   return [
-    ours,
-    ...peers.map((each): Candidate => [titled(each.name), starting(each)]),
-    [`${titled('openapi-backend')}, mocking`, startStub],
+    ...peers.map((each) => listening(`${each.name} ${versionOfPeer(each.name)}`, each)),
+    [`openapi-backend ${versionOfPeer('openapi-backend')}, mocking`, startStub],
     [`Prism ${programs.prism.replace(/^.*@/, '')}, mocking`, startPrism],
-    fixed,
   ];
 }
 
@@ -77,13 +67,13 @@ export async function tableOfRight(
   };
 }
 
-function starting(contestant: Contestant): Candidate[1] {
-  return async (t) => (await startContestant(t, contestant)).url;
+function listening(name: string, contestant: Contestant): Candidate {
+  return [name, async (t) => (await startContestant(t, contestant)).url];
 }
 
 /** The document of a petstore, which mocks are made of. */
 async function documentAddress(t: Ending): Promise<string> {
-  return `${(await startContestant(t, petstore('memory:'))).url}/openapi.json`;
+  return `${await ours[1](t)}/openapi.json`;
 }
 
 /** A stub that openapi-backend makes of it. */
@@ -106,7 +96,8 @@ async function startPrism(t: Ending): Promise<string> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const say = (what: string) => void process.stderr.write(`… ${what}\n`);
-  const table = await tableOfRight(process.env['SHORT'] === undefined ? all() : own, say);
+  const isShort = process.env['SHORT'] !== undefined;
+  const table = await tableOfRight([ours, ...(isShort ? [] : others()), fixed], say);
   process.stdout.write(`${section(table)}\n`);
   keep('the suite of `petstore verify`.', [table]);
 }

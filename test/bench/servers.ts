@@ -17,11 +17,9 @@ const lastCore = cpus().length - 1;
 const canPin = spawnSync('taskset', ['-V']).status === 0;
 
 /** Who runs where, in words. */
-export const pinning = !canPin
-  ? 'not pinned to cores (no taskset)'
-  : lastCore === 0
-    ? 'all on one core'
-    : `servers on core 0, the load on core ${lastCore} of ${lastCore + 1}`;
+export const pinning = canPin
+  ? `servers on core 0, the load on core ${lastCore} of ${lastCore + 1}`
+  : 'not pinned to cores (no taskset)';
 
 /** A command on the core of the load, or on that of the servers: they never wait for each other. */
 export function pinned(command: Command, whose: 'load' | 'servers'): Command {

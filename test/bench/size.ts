@@ -1,50 +1,45 @@
 /** What grows: cost with the catalogue, memory with time, and the disk by what is installed. */
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { memoryOf } from '../support/kernel.js';
 import { folder, root } from '../support/process.js';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
-import { peersFolder, petstore } from './contestants.js';
+import { peersFolder, petstore, versionOfPeer } from './contestants.js';
 import { interleaved } from './figures.js';
 import { askers } from './load.js';
 import { addingToFile, get, operation, post, reading, type Operation } from './operations.js';
 import type { Bench, Part } from './part.js';
-import { decimal, megabytes, whole, type Table } from './report.js';
+import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { fill, startContestant, startContestants } from './servers.js';
 
-export const size: Part = {
-  name: 'size',
-  measure: async (bench) => [await growth(bench), await memory(bench), installations(bench)],
-};
+export const sizePart: Part = [
+  async (bench) => [await growth(bench)],
+  async (bench) => [await memory(bench)],
+  async () => [installations()],
+];
 
 /** Each operation over catalogues of all sizes; those that look anywhere ask for all of it. */
 async function growth(bench: Bench): Promise<Table> {
-  const stretch = bench.stretch.within();
   const counts = bench.isShort ? [1_000, 2_000, 1_000] : [1_000, 100_000, 1_000_000, 1_000];
   const names = counts.map(
     (count, index) => whole(count) + (counts.indexOf(count) < index ? ' again' : ''),
   );
   const contestants = counts.map((count, index) => {
-    const path = join(folder(stretch), 'pets.jsonl');
+    const path = join(folder(bench.stretch), 'pets.jsonl');
     writeCatalogue(path, count);
     return petstore(`file:${path}`, names[index]);
   });
-  const servers = await startContestants(stretch, contestants);
+  const servers = await startContestants(bench.stretch, contestants);
   const rows: string[][] = [];
   for (const of of bench.isShort ? operations.slice(0, 1) : operations) {
     const turns = servers.map((server, index) => ({ server, operation: of(counts[index] ?? 0) }));
     const name = turns[0]?.operation.name ?? '';
     bench.say(`${name}, in catalogues of all sizes`);
-    const figures = [...(await interleaved(turns, askers.sleeping, bench)).values()];
-    rows.push([
-      name,
-      ...figures.map(({ cpuUs, ratio }, index) =>
-        index === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio),
-      ),
-    ]);
+    const [first, ...others] = (await interleaved(turns, askers.sleeping, bench)).values();
+    rows.push([name, decimal(first?.cpuUs, 1), ...others.map(({ ratio }) => decimal(1 / ratio))]);
   }
-  await stretch.end();
   return {
     key: 'growth',
     title: 'Cost by the size of the catalogue',
@@ -82,8 +77,7 @@ const operations: readonly ((count: number) => Operation)[] = [
 
 /** Sends it all, and compares the memory that no collection gives back, early and late. */
 async function memory(bench: Bench): Promise<Table> {
-  const stretch = bench.stretch.within();
-  const server = await startContestant(stretch, petstore('memory:'));
+  const server = await startContestant(bench.stretch, petstore('memory:'));
   await fill(server);
   const watched = async (what: string, full: number, next: () => Operation): Promise<string[]> => {
     const count = bench.isShort ? full / 100 : full;
@@ -96,22 +90,16 @@ async function memory(bench: Bench): Promise<Table> {
     }
     const between = (from: number, to: number): readonly number[] =>
       samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes);
-    const [early, late] = [between(0.1, 0.5), between(0.6, Infinity)].map((bytes) =>
-      Math.min(...bytes),
-    );
+    const early = Math.min(...between(0.1, 0.5));
+    const late = Math.min(...between(0.6, Infinity));
     const most = Math.max(...between(0, Infinity));
     return [what, whole(sent), ...[early, late, most].map(megabytes)];
   };
-  const closing = operation(
-    'connections',
-    200,
-    get('/v1/pets/500', { headers: ['Connection: close'] }),
-  );
+  const closing = get('/v1/pets/500', { headers: ['Connection: close'] });
   const rows = [
     await watched('mixed requests', 3_000_000, mixedRequests),
-    await watched('connections', 200_000, () => closing),
+    await watched('connections', 200_000, () => operation('closing', 200, closing)),
   ];
-  await stretch.end();
   return {
     key: 'memory',
     title: 'Resident memory over time',
@@ -129,98 +117,62 @@ async function memory(bench: Bench): Promise<Table> {
  * forgotten again.
  */
 function mixedRequests(): Operation {
-  const kinds: readonly ((number: number) => string)[] = [
-    (number) => get(`/v1/pets/${1 + (number % 1_000)}`),
-    (number) => get(`/v1/pets?limit=${1 + (number % 100)}`),
-    (number) => get(`/v1/pets?after=${number % 1_000}`),
-    (number) => get(`/v1/pets?status=sold&after=${number % 1_000}`),
-    (number) => get(`/v1/pets/${1_000_000 + number}`),
-    (number) => get('/v1/pets', { authorization: `Bearer psk_wrong-${number}` }),
-    (number) => get(`/v1/pets?limit=${101 + number}`),
-    (number) => post({ name: number }),
-  ];
-  const requests = Array.from({ length: 250 }).flatMap(() =>
-    kinds.map((request) => request(Math.floor(Math.random() * 1_000_000))),
-  );
+  const requests = Array.from({ length: 250 }).flatMap(() => {
+    const number = randomInt(1_000_000);
+    return [
+      get(`/v1/pets/${1 + (number % 1_000)}`),
+      get(`/v1/pets?limit=${1 + (number % 100)}`),
+      get(`/v1/pets?after=${number % 1_000}`),
+      get(`/v1/pets?status=sold&after=${number % 1_000}`),
+      get(`/v1/pets/${1_000_000 + number}`),
+      get('/v1/pets', { authorization: `Bearer psk_wrong-${number}` }),
+      get(`/v1/pets?limit=${101 + number}`),
+      post({ name: number }),
+    ];
+  });
   return operation('mixed', 'mixed', ...requests);
 }
 
 /** What each peer is made of. */
-const installedPeers = [
+const packagesOfPeers = [
   ['fastify', 'lossless-json'],
   ['hono', '@hono/node-server', 'lossless-json', 'safe-stable-stringify'],
   ['express', 'lossless-json', 'safe-stable-stringify'],
   ['json-server'],
   ['bun'],
-] as const;
+];
 
-/** What a lock file says of a package. */
-interface Locked {
-  readonly version: string;
-  readonly dependencies?: Readonly<Record<string, string>>;
-  readonly optionalDependencies?: Readonly<Record<string, string>>;
-}
-
-/** The packages that the peers' lock file knows, by their folders. */
-export function lockedPeers(): Readonly<Record<string, Locked>> {
-  return JSON.parse(readFileSync(join(peersFolder, 'package-lock.json'), 'utf8')).packages;
-}
-
-/** The package as `npm pack` makes it, and the peers as they are installed here. */
-function installations({ stretch }: Bench): Table {
-  // It is built anew for that, so not here, where others may be at work with what is built.
-  const checkout = join(folder(stretch), 'checkout');
-  const left = ['.git', 'coverage', 'node_modules', 'test'].map((name) => join(root, name));
-  cpSync(root, checkout, { recursive: true, filter: (path) => !left.includes(path) });
-  symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
-  const [{ version, unpackedSize }] = JSON.parse(
-    execFileSync('npm', ['pack', '--dry-run', '--json'], {
-      cwd: checkout,
-      encoding: 'utf8',
-      stdio: 'pipe',
-    }),
-  );
-
-  const packages = lockedPeers();
-  const peers = installedPeers.map((names) => {
-    const paths = installed(packages, names);
-    const bytes = [...paths].reduce((sum, path) => sum + sizeOf(join(peersFolder, path)), 0);
-    const versions = names.map((name) => packages[`node_modules/${name}`]?.version);
-    return [names[0], versions.join(', '), String(paths.size), megabytes(bytes)];
+/** The package as npm would pack what is built here, and the peers as they are installed here. */
+function installations(): Table {
+  const [petstore] = npm(root, 'pack', '--dry-run', '--json', '--ignore-scripts');
+  const peers = packagesOfPeers.map((names) => {
+    const selectors = names.flatMap((name) => {
+      const own = `:root > [name="${name}"]`;
+      return [own, `${own} *`];
+    });
+    const folders = npm(peersFolder, 'query', selectors.join(', ')).map(({ path }) => path);
+    const bytes = folders.reduce((sum, path) => sum + sizeOf(path), 0);
+    const versions = names.map(versionOfPeer).join(', ');
+    return [names[0] ?? '', versions, String(folders.length), megabytes(bytes)];
   });
   return {
     key: 'installed',
     title: 'Installed size',
     note: 'Packages with all that they depend on; the bytes of their files. Bun is the runtime itself, the others need Node beside them.',
     head: ['', 'version', 'packages', 'installed'],
-    rows: [['petstore', version, '1', megabytes(unpackedSize)], ...peers],
+    rows: [
+      ['petstore', petstore?.version ?? none, '1', megabytes(petstore?.unpackedSize)],
+      ...peers,
+    ],
   };
 }
 
-/**
- * The folders of some packages and of all that they depend on, where Node would find them, if they
- * are installed.
- */
-function installed(
-  packages: Readonly<Record<string, Locked>>,
-  names: readonly string[],
-): ReadonlySet<string> {
-  const found = new Set<string>();
-  const add = (name: string, from: string): void => {
-    const path = `${from}node_modules/${name}`;
-    // What is not in its own folder is in one further out.
-    if (packages[path] === undefined && from !== '') {
-      add(name, from.slice(0, from.lastIndexOf('node_modules/')));
-      return;
-    }
-    if (found.has(path) || !existsSync(join(peersFolder, path))) return;
-    found.add(path);
-    const { dependencies, optionalDependencies } = packages[path] ?? {};
-    for (const needed of Object.keys({ ...dependencies, ...optionalDependencies }))
-      add(needed, `${path}/`);
-  };
-  for (const name of names) add(name, '');
-  return found;
+/** What npm says of packages, of each what was asked for. */
+function npm(
+  cwd: string,
+  ...args: readonly string[]
+): readonly { readonly version: string; readonly path: string; readonly unpackedSize: number }[] {
+  return JSON.parse(execFileSync('npm', args, { cwd, encoding: 'utf8' }));
 }
 
 /** The bytes of a package's own files, those of packages in its folder not counted. */

@@ -27,31 +27,23 @@ const main = [one, list20, list100, byStatus, noKey, notFound];
 
 /** The petstores over a storage, behind what they are measured against. */
 type Ours = (storage: () => string) => readonly Contestant[];
+const ours: Ours = (storage) => [bare, petstore(storage())];
 
 /** Every operation and every peer at 64 connections, then what matters most at other askers. */
-export const speed: Part = {
-  name: 'speed',
-  measure: async (bench) => {
-    const ours: Ours = (storage) => [bare, petstore(storage())];
-    const some = [limit, fastify, bun];
-    return [
-      ...(await race(bench, 'speed', askers.sleeping, all, ours, [limit, ...peers])),
-      ...(await race(bench, 'one-connection', askers.alone, main, ours, some)),
-      ...(await race(bench, 'never-sleeping', askers.neverSleeping, main, ours, some)),
-    ];
-  },
-};
+export const speedPart: Part = [
+  (bench) => race(bench, 'speed', askers.sleeping, all, ours, [limit, ...peers]),
+  (bench) => race(bench, 'one-connection', askers.alone, main, ours, [limit, fastify, bun]),
+  (bench) => race(bench, 'never-sleeping', askers.neverSleeping, main, ours, [limit, fastify, bun]),
+];
 
 /** This checkout against the one that BEFORE names: what a change costs. */
-export const before: Part = {
-  name: 'before',
-  isExtra: true,
-  measure: (bench) =>
+export const beforePart: Part = [
+  (bench) =>
     race(bench, 'before', askers.sleeping, all, (storage) => [
       petstoreBefore(storage()),
       petstore(storage()),
     ]),
-};
+];
 
 /**
  * All start afresh and prove that they answer alike; the first runs once more as the last. Adding
@@ -62,14 +54,15 @@ async function race(
   key: string,
   kind: Askers,
   operations: readonly Operation[],
-  ours: Ours,
+  contestants: Ours,
   others: readonly Contestant[] = [],
 ): Promise<readonly Table[]> {
-  const stretch = bench.stretch.within();
-  const inMemory = [...ours(() => 'memory:'), ...others];
+  const { stretch } = bench;
+  const inMemory = [...contestants(() => 'memory:'), ...others];
   const memoryServers = await startContestants(stretch, [...inMemory, again(inMemory)]);
   const file = (): string => `file:${folder(stretch)}/pets.jsonl`;
-  const fileServers = await startContestants(stretch, [...ours(file), again(ours(file))]);
+  const inFiles = contestants(file);
+  const fileServers = await startContestants(stretch, [...inFiles, again(contestants(file))]);
   const servers = [...memoryServers, ...fileServers];
   await fill(...servers);
   await proveSameAnswers(servers, [...operations, adding]);
@@ -84,7 +77,6 @@ async function race(
     const turns = entered.map((server) => ({ server, operation }));
     rows.push({ name: operation.name, figures: await interleaved(turns, kind, bench) });
   }
-  await stretch.end();
 
   const [reference = '', ...names] = memoryServers.map(({ name }) => name);
   return [

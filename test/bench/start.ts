@@ -10,10 +10,10 @@ import type { Bench, Part } from './part.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { answersOf, Measured, startContestant, type Server } from './servers.js';
 
-export const start: Part = {
-  name: 'start',
-  measure: async (bench) => [await firstAnswers(bench), await largeCatalogues(bench)],
-};
+export const startPart: Part = [
+  async (bench) => [await firstAnswers(bench)],
+  async (bench) => [await largeCatalogues(bench)],
+];
 
 /** Starts a contestant, looks at it, and ends it. */
 async function startedOnce<Seen>(
@@ -32,10 +32,7 @@ async function firstAnswers(bench: Bench): Promise<Table> {
   const starts = bench.isShort ? 1 : 20;
   const file = petstore(`file:${folder(bench.stretch)}/pets.jsonl`, 'petstore, file');
   const some = [bare, petstore('memory:', 'petstore, memory'), file, ...peers];
-  const times = [...some, again(some)].map((contestant) => ({
-    contestant,
-    ms: new Array<number>(),
-  }));
+  const times = [...some, again(some)].map((contestant) => ({ contestant, ms: Array<number>() }));
   for (let round = 0; round < starts; round++) {
     bench.say(`first answers, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
@@ -64,70 +61,61 @@ async function firstAnswers(bench: Bench): Promise<Table> {
 /** How long a started server may rest, so that it gives back what only the start needed. */
 const restMs = 3_000;
 
+/** What is measured of a start, with its memory in bytes. */
+interface Start {
+  readonly seconds: number;
+  readonly resident?: number;
+  readonly peak?: number;
+}
+
 /** In turn with a program that only parses the file's lines; the largest once. */
 async function largeCatalogues(bench: Bench): Promise<Table> {
-  const home = folder(bench.stretch);
-  const [count, largeCount] = bench.isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
-  const [path, largePath] = [`${home}/pets.jsonl`, `${home}/large.jsonl`];
+  const { stretch, isShort, say } = bench;
+  const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
+  const path = `${folder(stretch)}/pets.jsonl`;
+  const largePath = `${folder(stretch)}/pets.jsonl`;
 
-  /** Starts the petstore with a file, which must be all there; bare without one. */
-  const startOf = (path?: string, count = 0): Promise<readonly [number, number, number]> =>
-    startedOnce(bench, path === undefined ? bare : petstore(`file:${path}`), async (server) => {
+  const startOf = (contestant: Contestant, count = 1): Promise<Start> =>
+    startedOnce(bench, contestant, async (server) => {
       const { pid } = server.process;
       await wait(restMs);
-      const memory = [memoryOf(pid), memoryOf(pid, 'VmHWM')] as const;
-      const ends = [firstWrittenId, firstWrittenId + count - 1];
-      await answersOf(
-        server,
-        'an end',
-        ends.map((id) => get(`/v1/pets/${id}`)),
-        200,
-      );
-      return [server.readyMs / 1000, ...memory];
+      const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
+      const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
+      await answersOf(server, 'the first and the last animal', ends, 200);
+      return { seconds: server.readyMs / 1000, ...memory };
     });
 
   const size = writeCatalogue(path, count);
-  const parses: number[] = [];
-  const starts: Awaited<ReturnType<typeof startOf>>[] = [];
-  const parser = peer('parse-lines', '', path).command;
+  const parses: Start[] = [];
+  const starts: Start[] = [];
   for (let round = 0; round < bench.rounds; round++) {
-    bench.say(`start ${round + 1} of ${bench.rounds} with ${whole(count)} animals`);
-    const { readyMs } = await new Measured(bench.stretch, parser).line('readyMs');
-    parses.push(Number(readyMs) / 1000);
-    starts.push(await startOf(path, count));
+    say(`start ${round + 1} of ${bench.rounds} with ${whole(count)} animals`);
+    const { readyMs } = await new Measured(stretch, peer('parse-lines', '', path).command).line(
+      'readyMs',
+    );
+    parses.push({ seconds: Number(readyMs) / 1000 });
+    starts.push(await startOf(petstore(`file:${path}`), count));
   }
-  bench.say(`start with ${whole(largeCount)} animals`);
+  const byParsing = starts.map(({ seconds }, round) => seconds / (parses[round]?.seconds ?? NaN));
+  say(`start with ${whole(largeCount)} animals`);
   const largeSize = writeCatalogue(largePath, largeCount);
+  const largeStart = await startOf(petstore(`file:${largePath}`), largeCount);
 
-  const row = (
-    what: string,
-    bytes: number | undefined,
-    some: readonly (readonly [seconds: number, resident?: number, peak?: number])[],
-    ratio = none,
-  ) => [
-    what,
-    megabytes(bytes),
-    decimal(median(some.map(([seconds]) => seconds))),
-    ratio,
-    megabytes(median(some.map(([, resident = NaN]) => resident))),
-    megabytes(median(some.map(([, , peak = NaN]) => peak))),
-  ];
-  const byParsing = starts.map(([seconds], round) => seconds / (parses[round] ?? NaN));
+  const row = (what: string, bytes: number | undefined, all: readonly Start[], ratio = none) => {
+    const medianOf = (field: keyof Start): number => median(all.map((each) => each[field] ?? NaN));
+    const memory = [megabytes(medianOf('resident')), megabytes(medianOf('peak'))];
+    return [what, megabytes(bytes), decimal(medianOf('seconds')), ratio, ...memory];
+  };
   return {
     key: 'start',
     title: 'Start with a large catalogue',
     note: `From the process's start until it listens; memory ${restMs / 1000} s later, with Node's default heap. The largest is measured once.`,
     head: ['', 'file', 'seconds', 'by JSON.parse', 'resident', 'peak'],
     rows: [
-      row('bare node:http', undefined, [await startOf()]),
-      row(
-        `JSON.parse of ${whole(count)} lines alone`,
-        size,
-        parses.map((seconds) => [seconds]),
-        decimal(1),
-      ),
+      row('bare node:http', undefined, [await startOf(bare)]),
+      row(`JSON.parse of ${whole(count)} lines alone`, size, parses, decimal(1)),
       row(`${whole(count)} animals`, size, starts, decimal(median(byParsing))),
-      row(`${whole(largeCount)} animals`, largeSize, [await startOf(largePath, largeCount)]),
+      row(`${whole(largeCount)} animals`, largeSize, [largeStart]),
     ],
   };
 }

@@ -15,14 +15,11 @@ import type { Bench, Part } from './part.js';
 import { decimal, whole, type Table } from './report.js';
 import { proveSameAnswers, startContestants } from './servers.js';
 
-export const storage: Part = {
-  name: 'storage',
-  measure: async (bench) => [
-    await addingToDisk(bench),
-    await addingToPostgres(bench),
-    await pagesOfPostgres(bench),
-  ],
-};
+export const storagePart: Part = [
+  async (bench) => [await addingToDisk(bench)],
+  async (bench) => [await addingToPostgres(bench)],
+  async (bench) => [await pagesOfPostgres(bench)],
+];
 
 /** What follows the cells that say what was tried. */
 const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
@@ -145,7 +142,7 @@ function syncMs(folder: string): number {
 }
 
 async function pagesOfPostgres(bench: Bench): Promise<Table> {
-  const stretch = bench.stretch.within();
+  const { stretch } = bench;
   const url = await postgres(stretch);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -166,7 +163,6 @@ async function pagesOfPostgres(bench: Bench): Promise<Table> {
     }
   }
   await client.end();
-  await stretch.end();
   return {
     key: 'postgres-pages',
     title: 'Pages from PostgreSQL',
