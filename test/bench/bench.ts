@@ -2,7 +2,7 @@
  * Runs the parts of the benchmark that its arguments name, all but “before” without any, prints
  * what they measured, and keeps it where FIGURES says so. SHORT tries the way alone.
  */
-import { Conditions } from './conditions.js';
+import { watchMachine } from './conditions.js';
 import { openLoad } from './load.js';
 import type { Part } from './part.js';
 import { keep, section, type Table } from './report.js';
@@ -33,17 +33,17 @@ const measurements = (named.length > 0 ? named : Object.keys(usual)).flatMap((na
 
 await inStretch(async (stretch) => {
   const load = openLoad(stretch);
-  const conditions = new Conditions(load.name);
+  const conditions = watchMachine(load.name);
   const say = (what: string): void => void process.stderr.write(`… ${what}\n`);
   const tables: Table[] = [];
   for (const measure of measurements) {
     const own = stretch.within();
-    const measured = await measure({ stretch: own, load, rounds, isShort, say });
+    const measured = [await measure({ stretch: own, load, rounds, isShort, say })].flat();
     await own.end();
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);
   }
-  const run = `bench of ${rounds} rounds: ${conditions.describe()}`;
+  const run = `bench of ${rounds} rounds: ${conditions()}`;
   process.stdout.write(`\n${run}\n`);
   keep(run, tables);
 });

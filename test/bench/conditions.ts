@@ -5,29 +5,22 @@ import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { pinning } from './servers.js';
 
-/** Looks at the machine from now on. */
-export class Conditions {
-  readonly #loadName: string;
-  readonly #startedAt = performance.now();
-  readonly #from = processorTimes();
-
-  constructor(loadName: string) {
-    this.#loadName = loadName;
-  }
-
-  /** Sentences about the machine and how quiet it was. */
-  describe(): string {
+/** Looks at the machine from now on; what it answers tells in sentences how quiet that was. */
+export function watchMachine(loadName: string): () => string {
+  const startedAt = performance.now();
+  const before = processorTimes();
+  return () => {
     const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
     const gigabytes = Math.round(totalmem() / 2 ** 30);
     const now = processorTimes();
-    const stolen = (100 * (now.stolen - this.#from.stolen)) / (now.all - this.#from.all);
-    const minutes = (performance.now() - this.#startedAt) / 60_000;
+    const stolen = (100 * (now.stolen - before.stolen)) / (now.all - before.all);
+    const minutes = (performance.now() - startedAt) / 60_000;
     return (
       `${minutes.toFixed(1)} minutes on ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}; ` +
-      `${this.#loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
+      `${loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
       `load average ${loadavg()[0]?.toFixed(1)} at the end, of which the benchmark itself makes up to 2.0.`
     );
-  }
+  };
 }
 
 /** proc(5): the eighth figure is what the hypervisor gave to others. */

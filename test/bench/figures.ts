@@ -2,22 +2,19 @@
  * Owns measuring: one slice of one server, many interleaved, and what is made of them. Knows no
  * operation by name.
  */
-import type { Askers } from './load.js';
+import type { Askers, Done, Load } from './load.js';
 import type { Operation } from './operations.js';
 import type { Bench } from './part.js';
 import type { Server } from './servers.js';
 
 /** What one slice of time says of a server. */
-export interface Sample {
-  readonly requestsPerSecond: number;
+interface Slice extends Omit<Done, 'requests'> {
   /** Processor time of the server for each request, in microseconds. */
   readonly cpuUs: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
 }
 
 /** The medians of a server's slices. */
-export interface Figures extends Sample {
+export interface Figures extends Slice {
   /**
    * Processor time of the reference for each request, by this server's: above 1 is better. Median
    * of all rounds.
@@ -41,21 +38,15 @@ export interface Turn {
 }
 
 /** Sends an operation to a server for one slice. */
-export async function sample(
+export async function slice(
+  load: Load,
   { server, operation }: Turn,
   askers: Askers,
-  { load }: Pick<Bench, 'load'>,
-): Promise<Sample> {
+): Promise<Slice> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
-  const { requests, seconds, p50Ms, p99Ms } = await load.send(
-    server,
-    expected,
-    askers,
-    sliceSeconds,
-  );
-  const cpuUs = (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests;
-  return { requestsPerSecond: requests / seconds, cpuUs, p50Ms, p99Ms };
+  const { requests, ...done } = await load.send(server, expected, askers, sliceSeconds);
+  return { ...done, cpuUs: (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests };
 }
 
 /**
@@ -66,21 +57,21 @@ export async function sample(
 export async function interleaved(
   turns: readonly Turn[],
   askers: Askers,
-  bench: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
+  { load, rounds, isShort }: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
 ): Promise<ReadonlyMap<string, Figures>> {
-  const tracks = turns.map((turn) => ({ turn, samples: new Array<Sample>() }));
-  if (!bench.isShort) for (const turn of turns) await sample(turn, askers, bench);
-  for (let round = 0; round < bench.rounds; round++) {
+  const tracks = turns.map((turn) => ({ turn, slices: Array<Slice>() }));
+  if (!isShort) for (const turn of turns) await slice(load, turn, askers);
+  for (let round = 0; round < rounds; round++) {
     const first = round % tracks.length;
-    for (const { turn, samples } of [...tracks.slice(first), ...tracks.slice(0, first)])
-      samples.push(await sample(turn, askers, bench));
+    for (const { turn, slices } of [...tracks.slice(first), ...tracks.slice(0, first)])
+      slices.push(await slice(load, turn, askers));
   }
-  const reference = tracks[0]?.samples ?? [];
+  const reference = tracks[0]?.slices ?? [];
   return new Map(
-    tracks.map(({ turn, samples }) => {
-      const medianOf = (field: keyof Sample): number => median(samples.map((own) => own[field]));
-      const paired = (of: (own: Sample, other: Sample) => number): readonly number[] =>
-        samples.map((own, round) => of(own, reference[round] ?? own));
+    tracks.map(({ turn, slices }) => {
+      const medianOf = (field: keyof Slice): number => median(slices.map((own) => own[field]));
+      const paired = (of: (own: Slice, other: Slice) => number): readonly number[] =>
+        slices.map((own, round) => of(own, reference[round] ?? own));
       const ratios = paired((own, other) => other.cpuUs / own.cpuUs);
       const figures = {
         requestsPerSecond: medianOf('requestsPerSecond'),

@@ -14,7 +14,7 @@ export interface Askers {
   readonly name: string;
   readonly connections: number;
   /** They look for answers all the time instead of being woken by them. */
-  readonly neverSleep?: true;
+  readonly neverSleep?: boolean;
 }
 
 /**
@@ -26,12 +26,12 @@ export const askers = {
   sleeping: { name: '64 connections', connections: 64 },
   alone: { name: '1 connection', connections: 1 },
   neverSleeping: { name: '64 connections that never sleep', connections: 64, neverSleep: true },
-} as const satisfies Record<string, Askers>;
+} satisfies Record<string, Askers>;
 
 /** What was done in a stretch of time. */
 export interface Done {
   readonly requests: number;
-  readonly seconds: number;
+  readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
@@ -88,7 +88,8 @@ export function openLoad(t: Ending): Load {
           throw new WrongAnswer(
             `${name}, ${operation.name}: of ${requests} answers ${refused} were errors, where ${expected} should be; ${broken} did not come`,
           );
-        return { requests, seconds: microseconds / 1e6, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
+        const requestsPerSecond = (1e6 * requests) / microseconds;
+        return { requests, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
       }
     },
   };

@@ -20,4 +20,4 @@ export interface Bench {
  * One part of the benchmark: measurements that are made one behind the other. What one has started
  * has ended before the next.
  */
-export type Part = readonly ((bench: Bench) => Promise<readonly Table[]>)[];
+export type Part = readonly ((bench: Bench) => Promise<Table | readonly Table[]>)[];

@@ -39,8 +39,7 @@ export class Measured extends StartedProcess {
    * @throws Error where it ends without one.
    */
   async line(member: string): Promise<Readonly<Record<string, unknown>>> {
-    const isIt = (line: string): boolean => line.includes(`"${member}":`);
-    const text = await this.found((line) => (isIt(line) ? line : undefined));
+    const text = await this.found((line) => (line.includes(`"${member}":`) ? line : undefined));
     if (text === undefined)
       throw new Error(`${this.child.spawnargs.join(' ')} ended, and printed only: ${this.output}`);
     return JSON.parse(text);
@@ -95,7 +94,9 @@ export async function inStretch(work: (stretch: Stretch) => Promise<void>): Prom
 }
 
 /** A contestant answers what it must not; the message is one line that names it. */
-export class WrongAnswer extends Error {}
+export class WrongAnswer extends Error {
+  override readonly name = 'WrongAnswer';
+}
 
 /** How long a contestant may take over one answer. */
 const patienceMs = 10_000;
@@ -131,12 +132,9 @@ export async function answersOf(
   return answers;
 }
 
-/** How many animals each server of the speed figures holds. */
-const standardCount = 1_000;
-
-/** Adds the first animals one behind the other, so that all servers give them the same ids. */
+/** Adds 1,000 animals one behind the other, so that all servers give them the same ids. */
 export async function fill(...servers: readonly Asked[]): Promise<void> {
-  const requests = Array.from({ length: standardCount }, (_, index) => post(draftOf(index + 1)));
+  const requests = Array.from({ length: 1_000 }, (_, index) => post(draftOf(index + 1)));
   for (const server of servers)
     if (!server.isBare) await answersOf(server, 'an animal that is added', requests, 201);
 }

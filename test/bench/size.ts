@@ -14,11 +14,7 @@ import type { Bench, Part } from './part.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { fill, startContestant, startContestants } from './servers.js';
 
-export const sizePart: Part = [
-  async (bench) => [await growth(bench)],
-  async (bench) => [await memory(bench)],
-  async () => [installations()],
-];
+export const sizePart: Part = [growth, memory, installations];
 
 /** Each operation over catalogues of all sizes; those that look anywhere ask for all of it. */
 async function growth(bench: Bench): Promise<Table> {
@@ -33,8 +29,11 @@ async function growth(bench: Bench): Promise<Table> {
   });
   const servers = await startContestants(bench.stretch, contestants);
   const rows: string[][] = [];
-  for (const of of bench.isShort ? operations.slice(0, 1) : operations) {
-    const turns = servers.map((server, index) => ({ server, operation: of(counts[index] ?? 0) }));
+  for (const operationOver of bench.isShort ? operations.slice(0, 1) : operations) {
+    const turns = servers.map((server, index) => ({
+      server,
+      operation: operationOver(counts[index] ?? 0),
+    }));
     const name = turns[0]?.operation.name ?? '';
     bench.say(`${name}, in catalogues of all sizes`);
     const [first, ...others] = (await interleaved(turns, askers.sleeping, bench)).values();
@@ -143,7 +142,7 @@ const packagesOfPeers = [
 ];
 
 /** The package as npm would pack what is built here, and the peers as they are installed here. */
-function installations(): Table {
+async function installations(): Promise<Table> {
   const [petstore] = npm(root, 'pack', '--dry-run', '--json', '--ignore-scripts');
   const peers = packagesOfPeers.map((names) => {
     const selectors = names.flatMap((name) => {

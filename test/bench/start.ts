@@ -8,39 +8,25 @@ import { median } from './figures.js';
 import { get } from './operations.js';
 import type { Bench, Part } from './part.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
-import { answersOf, Measured, startContestant, type Server } from './servers.js';
+import { answersOf, Measured, startContestant } from './servers.js';
 
-export const startPart: Part = [
-  async (bench) => [await firstAnswers(bench)],
-  async (bench) => [await largeCatalogues(bench)],
-];
-
-/** Starts a contestant, looks at it, and ends it. */
-async function startedOnce<Seen>(
-  { stretch }: Bench,
-  contestant: Contestant,
-  look: (server: Server) => Promise<Seen>,
-): Promise<Seen> {
-  const own = stretch.within();
-  const seen = await look(await startContestant(own, contestant));
-  await own.end();
-  return seen;
-}
+export const startPart: Part = [firstAnswers, largeCatalogues];
 
 /** From a process's start to its first 200, of all in turn, again and again. */
-async function firstAnswers(bench: Bench): Promise<Table> {
-  const starts = bench.isShort ? 1 : 20;
-  const file = petstore(`file:${folder(bench.stretch)}/pets.jsonl`, 'petstore, file');
+async function firstAnswers({ stretch, isShort, say }: Bench): Promise<Table> {
+  const starts = isShort ? 1 : 20;
+  const file = petstore(`file:${folder(stretch)}/pets.jsonl`, 'petstore, file');
   const some = [bare, petstore('memory:', 'petstore, memory'), file, ...peers];
   const times = [...some, again(some)].map((contestant) => ({ contestant, ms: Array<number>() }));
   for (let round = 0; round < starts; round++) {
-    bench.say(`first answers, ${round + 1} of ${starts}`);
+    say(`first answers, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
+      const own = stretch.within();
       const startedAt = performance.now();
-      await startedOnce(bench, contestant, async (server) => {
-        await answersOf(server, 'a list', [get('/v1/pets')], 200);
-        ms.push(performance.now() - startedAt);
-      });
+      const server = await startContestant(own, contestant);
+      await answersOf(server, 'a list', [get('/v1/pets')], 200);
+      ms.push(performance.now() - startedAt);
+      await own.end();
     }
   }
   const reference = times[0]?.ms ?? [];
@@ -69,27 +55,28 @@ interface Start {
 }
 
 /** In turn with a program that only parses the file's lines; the largest once. */
-async function largeCatalogues(bench: Bench): Promise<Table> {
-  const { stretch, isShort, say } = bench;
+async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promise<Table> {
   const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
   const path = `${folder(stretch)}/pets.jsonl`;
   const largePath = `${folder(stretch)}/pets.jsonl`;
 
-  const startOf = (contestant: Contestant, count = 1): Promise<Start> =>
-    startedOnce(bench, contestant, async (server) => {
-      const { pid } = server.process;
-      await wait(restMs);
-      const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
-      const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
-      await answersOf(server, 'the first and the last animal', ends, 200);
-      return { seconds: server.readyMs / 1000, ...memory };
-    });
+  const startOf = async (contestant: Contestant, count = 1): Promise<Start> => {
+    const own = stretch.within();
+    const server = await startContestant(own, contestant);
+    const { pid } = server.process;
+    await wait(restMs);
+    const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
+    const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
+    await answersOf(server, 'the first and the last animal', ends, 200);
+    await own.end();
+    return { seconds: server.readyMs / 1000, ...memory };
+  };
 
   const size = writeCatalogue(path, count);
   const parses: Start[] = [];
   const starts: Start[] = [];
-  for (let round = 0; round < bench.rounds; round++) {
-    say(`start ${round + 1} of ${bench.rounds} with ${whole(count)} animals`);
+  for (let round = 0; round < rounds; round++) {
+    say(`start ${round + 1} of ${rounds} with ${whole(count)} animals`);
     const { readyMs } = await new Measured(stretch, peer('parse-lines', '', path).command).line(
       'readyMs',
     );

@@ -13,13 +13,9 @@ import { askers, preload } from './load.js';
 import { adding, get, operation, type Operation } from './operations.js';
 import type { Bench, Part } from './part.js';
 import { decimal, whole, type Table } from './report.js';
-import { proveSameAnswers, startContestants } from './servers.js';
+import { proveSameAnswers, startContestants, type Server } from './servers.js';
 
-export const storagePart: Part = [
-  async (bench) => [await addingToDisk(bench)],
-  async (bench) => [await addingToPostgres(bench)],
-  async (bench) => [await pagesOfPostgres(bench)],
-];
+export const storagePart: Part = [addingToDisk, addingToPostgres, pagesOfPostgres];
 
 /** What follows the cells that say what was tried. */
 const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
@@ -27,7 +23,7 @@ const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms
 /** A row for each server, which the same cells begin. */
 async function compared(
   bench: Bench,
-  servers: Awaited<ReturnType<typeof startContestants>>,
+  servers: readonly Server[],
   operation: Operation,
   connections: number,
   ...cells: readonly string[]
@@ -47,38 +43,33 @@ async function compared(
   ]);
 }
 
-/** Rows of adding at some numbers of connections, to servers that end with it. */
+/** Rows of adding at some numbers of connections. */
 async function added(
   bench: Bench,
   contestants: readonly Contestant[],
   counts: readonly number[],
   ...cells: readonly string[]
 ): Promise<readonly (readonly string[])[]> {
-  const stretch = bench.stretch.within();
-  const servers = await startContestants(stretch, contestants);
+  const servers = await startContestants(bench.stretch, contestants);
   const rows: (readonly string[])[] = [];
   for (const count of bench.isShort ? [64] : counts)
     rows.push(...(await compared(bench, servers, adding, count, String(count), ...cells)));
-  await stretch.end();
   return rows;
 }
 
 async function addingToDisk(bench: Bench): Promise<Table> {
   const home = folder(bench.stretch);
-  const others = sqlite(home);
   return {
     key: 'file-adds',
     title: 'Adding with the animal on the disk before the 201',
     note:
       'Only the storage differs: the petstore itself serves them all. `file` and both of better-sqlite3 (WAL, synchronous=FULL) sync each batch ' +
-      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request.' +
-      (others.length > 0
-        ? ''
-        : ' better-sqlite3 is not built for this Node, and was not measured.'),
+      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request. ' +
+      'better-sqlite3 is missing where it is not built for this Node.',
     head: ['connections', ...figuresHead],
     rows: await added(
       bench,
-      [petstore(`file:${home}/pets.jsonl`, 'file'), petstore('memory:', 'memory'), ...others],
+      [petstore(`file:${home}/pets.jsonl`, 'file'), petstore('memory:', 'memory'), ...sqlite(home)],
       [1, 16, 64],
     ),
   };
@@ -114,7 +105,7 @@ async function addingToPostgres(bench: Bench): Promise<Table> {
     const single = ['10', '64'].map((connections) =>
       peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
     );
-    rows.push(...(await added(bench, [petstore(url), ...single], [64, 512], sync)));
+    rows.push(...(await added({ ...bench, stretch }, [petstore(url), ...single], [64, 512], sync)));
     await stretch.end();
   }
   return {
