@@ -8,9 +8,9 @@ import { FileBackend, filePath } from './backends.js';
 import { petText } from './files.js';
 import { Machine } from './machine.js';
 import { PlainMap } from './plain-map.js';
-import type { CallName, Fault } from './process-disk.js';
+import type { CallName, DiskFault } from './process-disk.js';
 import { randomOf } from './random.js';
-import { count, inTime, type Row, type Share } from './row.js';
+import { count, inTime, type TortureRow, type Share } from './row.js';
 import { reasonOf, type Pet } from '../../dist/index.js';
 
 /** Something that is no line, behind an animal that no commit line follows. */
@@ -39,7 +39,7 @@ const plays: Readonly<Record<string, Play>> = {
 };
 
 /** What happens to a call, `at` being the one that fails first. */
-type Kind = (call: CallName, number: number, at: number) => Fault;
+type Kind = (call: CallName, number: number, at: number) => DiskFault;
 
 const ofWrites =
   (kind: Kind): Kind =>
@@ -63,7 +63,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   ),
 };
 
-export const failingCalls: Row = {
+export const failingCalls: TortureRow = {
   id: 'R4',
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,

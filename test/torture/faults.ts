@@ -16,8 +16,8 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { FileSystem, memoryFolder, tool } from './file-system.js';
-import { needPrograms, Skip, type Row, type Share } from './row.js';
-import { newPath, TorturedServer } from './scene.js';
+import { needPrograms, Skip, type TortureRow, type Share } from './row.js';
+import { ownPath, TorturedServer } from './scene.js';
 import { Watched } from './watched.js';
 
 const refusalMs = 100;
@@ -25,7 +25,7 @@ const hungMs = 10_000;
 const frozenMs = 15_000;
 const adds = 20;
 
-export const faults: Row = {
+export const realFaults: TortureRow = {
   id: 'R6',
   title:
     'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, a disk that has less room than it promised, read-only, `fsfreeze` for 15 s',
@@ -78,7 +78,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
-  const watched = await Watched.start(share, newPath(share), { under });
+  const watched = await Watched.start(share, ownPath(share), { under });
   const ms = await watched.refuses(refusalMs, adds);
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
   await watched.recovers();
@@ -98,7 +98,7 @@ const intruders = (
     [(path) => appendFileSync(path, '{"id":')],
   ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
 ).map(([intrude, mend]) => async (share: Share): Promise<number> => {
-  const path = newPath(share);
+  const path = ownPath(share);
   const watched = await Watched.start(share, path);
   intrude(path);
   const ms = await watched.refuses(refusalMs, adds);

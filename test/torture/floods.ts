@@ -11,8 +11,9 @@ import { bytesOf, key } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
 import { until } from '../support/waiting.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
-import { count, number, type Row, type Share } from './row.js';
-import { newPath, Scene } from './scene.js';
+import { whole } from '../bench/report.js';
+import { atOnce, count, type TortureRow, type Share } from './row.js';
+import { ownPath, Scene } from './scene.js';
 
 /**
  * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
@@ -62,7 +63,7 @@ const floods: readonly Flood[] = [
   ].map((flood) => ({ ...flood, connections: 200 })),
 ];
 
-export const flooding: Row = {
+export const flooding: TortureRow = {
   id: 'R15',
   title: `up to 1,000 connections that send all they can and read nothing, at ${heapMiB} MiB of heap`,
   fullS: 150,
@@ -77,7 +78,7 @@ export const flooding: Row = {
 async function meet(share: Share, { name, connections, bytes, isCostly }: Flood): Promise<string> {
   const scene = await Scene.start(
     share,
-    { path: newPath(share) },
+    { path: ownPath(share) },
     {
       args: ['--plugin', 'docs'],
       env: { PETSTORE_API_KEYS: key, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },
@@ -85,12 +86,8 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
   );
   const { pid, port } = scene.server;
   const long = { name: 'x'.repeat(60_000), categoryId: 1 };
-  await Promise.all(Array.from({ length: 100 }, () => scene.add(long)));
-  const healthMs = async (): Promise<number> => {
-    const { status, ms } = await scene.clients.get('/healthz');
-    assert.equal(status, 200, `${name}: GET /healthz is ${status}`);
-    return ms;
-  };
+  await atOnce(100, () => scene.add(long));
+  const healthMs = async (): Promise<number> => (await scene.clients.get('/healthz')).ms;
 
   const flooder = await flooderOf(share, port, connections, bytes);
   const beforeMiB = mebibytes(memoryOf(pid));
@@ -101,7 +98,7 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
     times.push(await healthMs());
   const peakMiB = mebibytes(memoryOf(pid, 'VmHWM'));
   const slowest = quantileOf(times, 1);
-  const figure = `${number(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
+  const figure = `${whole(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
   const boundMiB = heapMiB + connections * connectionMiB;
   assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
   // What other work on this machine takes of it is not the server's doing.

@@ -11,10 +11,10 @@ import { serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { timeDigests } from './digest-timing.js';
 import { tool } from './file-system.js';
-import type { Share, Row } from './row.js';
+import type { Share, TortureRow } from './row.js';
 import { TorturedServer } from './scene.js';
 
-export const keys: Row = {
+export const keys: TortureRow = {
   id: 'R13',
   title: 'keys: where one may be found; the time of comparing 31 equal bytes of a digest, or none',
   fullS: 10,

@@ -3,13 +3,14 @@
  * a plain map would.
  */
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { errnos } from '../support/disk.js';
 import { anyText } from '../support/text.js';
 import { FileBackend, MemoryBackend, type Backend } from './backends.js';
 import { equal, PlainMap, send, type Sent } from './plain-map.js';
 import { randomOf } from './random.js';
-import { count, inTime, type Row } from './row.js';
+import { count, inTime, type TortureRow } from './row.js';
 import { type Pet, type PetDraft, petStatuses, PetstoreError, reasonOf } from '../../dist/index.js';
 
 const fullSequences = 1000;
@@ -52,7 +53,7 @@ const story = fc
   .array(fc.option(step, { freq: 1_000 }), { minLength: steps, maxLength: steps })
   .map((all) => all.filter((each) => each !== null));
 
-export const model: Row = {
+export const model: TortureRow = {
   id: 'R12',
   title:
     'model: random adds, with idempotency keys too, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
@@ -88,42 +89,15 @@ export async function tryStory(seed: number): Promise<void> {
   const details = await fc.check(property, { numRuns: 1, seed });
   if (!details.failed) return;
   const [shortest = []] = details.counterexample ?? [];
-  const told = shortest.map((each, index) => `${index + 1}. ${wordsOf(each)}`);
+  const told = inspect(shortest, { depth: null, maxStringLength: 30, breakLength: 120 });
   assert.fail(
     [
       reasonOf(details.errorInstance),
       'The story that led there:',
-      ...told,
+      told,
       `\`TORTURE_SEED=${seed} BUDGET_S=0 make torture ROWS=R12\` tells it again.`,
     ].join('\n'),
   );
-}
-
-function wordsOf(each: Step): string {
-  switch (each.do) {
-    case 'add':
-      return `Add at once: ${each.drafts.map(animal).join(', ')}.`;
-    case 'once':
-      return `Add by key ${each.key} with body ${each.body}.`;
-    case 'get':
-      return `Get the animal ${each.id}.`;
-    case 'page':
-      return `List ${each.limit} animals after ${each.after}, of ${each.status ?? 'any'} status.`;
-    case 'restart':
-      return 'Close the storage and open it again.';
-    case 'kill': {
-      const end = each.powerCut ? 'Cut the power' : 'Kill the process';
-      return `${end} at call ${each.calls} of the disk from here, while adding, the first by key ${each.key} if that is new: ${each.drafts.map(animal).join(', ')}. Open the storage again.`;
-    }
-    case 'fail':
-      return `Let call ${each.calls} of the disk from here fail with ${each.errno}.`;
-  }
-}
-
-/** An animal in a word or two. */
-function animal({ name, categoryId, status }: PetDraft): string {
-  const short = name.length > 30 ? `${name.slice(0, 30)}… of ${name.length} characters` : name;
-  return `${JSON.stringify(short)} of category ${categoryId}${status === undefined ? '' : `, ${status}`}`;
 }
 
 async function play(backend: Backend, sequence: readonly Step[]): Promise<void> {

@@ -54,7 +54,7 @@ export class TorturedServer extends StartedServer {
 }
 
 /** A new path in a folder of its own. */
-export function newPath(share: Share): string {
+export function ownPath(share: Share): string {
   return join(folder(share), 'pets.jsonl');
 }
 
@@ -83,7 +83,7 @@ export class Scene {
   /** Starts a server, which needs no help, and holds its file against the ledger. */
   static async start(
     share: Share,
-    { path = newPath(share), ledger = new Ledger() }: Partial<Pick<Scene, 'path' | 'ledger'>> = {},
+    { path = ownPath(share), ledger = new Ledger() }: Partial<Pick<Scene, 'path' | 'ledger'>> = {},
     options?: StartOptions,
   ): Promise<Scene> {
     const server = new TorturedServer(share, path, options);

@@ -8,10 +8,11 @@ import { atEnd } from '../support/at-end.js';
 import { Client, type Answer } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
 import { waitedMsOf } from '../support/kernel.js';
-import { addBytes, textOf } from './clients.js';
+import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
 import { randomDraft } from './random.js';
-import { count, inTime, number, seconds, type Row, type Share } from './row.js';
+import { whole } from '../bench/report.js';
+import { atOnce, count, inTime, seconds, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
 const fullRounds = 50;
@@ -32,7 +33,7 @@ const lastWordMs = 250;
 const spareMs = 50;
 const patienceMs = 15_000;
 
-export const stop: Row = {
+export const stop: TortureRow = {
   id: 'R11',
   title: 'SIGTERM under load, with idle, silent and half-sent connections open',
   fullS: 50,
@@ -42,9 +43,9 @@ export const stop: Row = {
     const lane = async (): Promise<void> => {
       while (share.goOn(begun++, fullRounds)) await round(share, tally);
     };
-    await Promise.all(Array.from({ length: lanes }, lane));
+    await atOnce(lanes, lane);
     const { acknowledged, endsMs, refused, letGo, unaccepted, lastWords, starved } = tally;
-    return `${count(endsMs.length, fullRounds, 'rounds')}, ${number(acknowledged)} animals acknowledged: 0 lost; 0 resets of a taken connection (${number(refused)} requests answered 503, ${number(letGo)} connections let go between two requests, ${unaccepted} never taken); ${number(lastWords)} requests sent on idle connections around the signal, each answered${starved === 0 ? '' : ` but ${starved}, while other work held the server up`}; exit 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
+    return `${count(endsMs.length, fullRounds, 'rounds')}, ${whole(acknowledged)} animals acknowledged: 0 lost; 0 resets of a taken connection (${whole(refused)} requests answered 503, ${whole(letGo)} connections let go between two requests, ${unaccepted} never taken); ${whole(lastWords)} requests sent on idle connections around the signal, each answered${starved === 0 ? '' : ` but ${starved}, while other work held the server up`}; exit 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
   },
 };
 
@@ -100,7 +101,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
       assert.ok(isNew || !client.failure, `who behaves is cut off: ${client.failure?.message}`);
       return undefined;
     });
-    if (answer?.status === 201) ledger.acknowledge(sent, { body: textOf(answer.body) });
+    if (answer?.status === 201) ledger.acknowledge(sent, { body: utf8Of(answer.body) });
     else if (answer !== undefined) {
       assert.equal(answer.status, 503, answer.body);
       tally.refused++;
