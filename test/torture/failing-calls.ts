@@ -38,30 +38,24 @@ const plays: Readonly<Record<string, Play>> = {
   'open and close': { begins, adds: [] },
 };
 
-/** What happens to a call, `at` being the one that fails first. */
-type Kind = (call: CallName, number: number, at: number) => DiskFault;
+/** A way to fail: its name, and what happens to a call so many behind the one that fails first. */
+type Kind = readonly [
+  name: string,
+  fault: (behind: number) => DiskFault,
+  of?: 'all calls' | 'writes',
+];
 
-const ofWrites =
-  (kind: Kind): Kind =>
-  (call, number, at) =>
-    call === 'write' ? kind(call, number, at) : undefined;
-const kinds: Readonly<Record<string, Kind>> = {
-  ...Object.fromEntries(
-    errnos.flatMap((errno): (readonly [string, Kind])[] => [
-      [`${errno} once`, (_call, number, at) => (number === at ? errno : undefined)],
-      [`${errno} from then on`, (_call, number, at) => (number >= at ? errno : undefined)],
-    ]),
-  ),
-  'a write of 1 byte': ofWrites((_call, number, at) => (number === at ? 1 : undefined)),
-  'writes of 7 bytes from then on': ofWrites((_call, number, at) => (number >= at ? 7 : undefined)),
-  'a write of no byte': ofWrites((_call, number, at) => (number === at ? 0 : undefined)),
-  ...Object.fromEntries(
-    ['ENOSPC', 'EIO'].map((errno): readonly [string, Kind] => [
-      `a write of 10 bytes and then ${errno}`,
-      ofWrites((_call, number, at) => [10, errno][number - at]),
-    ]),
-  ),
-};
+const kinds: readonly Kind[] = [
+  ...errnos.flatMap((errno): readonly Kind[] => [
+    [`${errno} once`, (behind) => [errno][behind]],
+    [`${errno} from then on`, (behind) => (behind >= 0 ? errno : undefined)],
+  ]),
+  ['a write of 1 byte', (behind) => [1][behind], 'writes'],
+  ['writes of 7 bytes from then on', (behind) => (behind >= 0 ? 7 : undefined), 'writes'],
+  ['a write of no byte', (behind) => [0][behind], 'writes'],
+  ['a write of 10 bytes and then ENOSPC', (behind) => [10, 'ENOSPC'][behind], 'writes'],
+  ['a write of 10 bytes and then EIO', (behind) => [10, 'EIO'][behind], 'writes'],
+];
 
 export const failingCalls: TortureRow = {
   id: 'R4',
@@ -71,10 +65,9 @@ export const failingCalls: TortureRow = {
     const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
     for (const [name, play] of Object.entries(plays)) {
       // Without a fault it tells how many calls there are.
-      const last = await tryCase(share, play, () => undefined, 1);
+      const last = await tryCase(share, play, ['no fault', () => undefined], 1);
       for (let at = 1; at <= last; at++)
-        for (const [kindName, kind] of Object.entries(kinds))
-          cases.push([`${name}, call ${at}, ${kindName}`, play, kind, at]);
+        for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
     }
     // In any order, so that a short run tries some of each.
     let done = 0;
@@ -91,7 +84,12 @@ export const failingCalls: TortureRow = {
  * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
  * made.
  */
-async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
+async function tryCase(
+  share: Share,
+  play: Play,
+  [, faultOf, of = 'all calls']: Kind,
+  at: number,
+): Promise<number> {
   const map = new PlainMap();
   const backend = new FileBackend(share.random, await begun(play, map));
   let isFull = false;
@@ -100,7 +98,8 @@ async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promis
     // A disk that fills up takes a part first.
     const full = before === 'write' ? 'ENOSPC' : 20;
     if (call === 'write' || call === 'truncate') before = call;
-    return kind(call, number, at) ?? (isFull && call === 'write' ? full : undefined);
+    const fault = of === 'all calls' || call === 'write' ? faultOf(number - at) : undefined;
+    return fault ?? (isFull && call === 'write' ? full : undefined);
   };
   const playing = async (): Promise<void> => {
     if (!(await backend.open())) return;

@@ -3,9 +3,8 @@
  * without a 201.
  */
 import assert from 'node:assert/strict';
-import { atEnd } from '../support/at-end.js';
 import { assertCommonHeaders, assertError, Client, type Answer } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { bytesOf, connectTo } from '../support/fixture.js';
 import { badInputs } from './cases.js';
 import { addBytes, utf8Of } from './clients.js';
 import { idOf, readAllPages } from './ledger.js';
@@ -36,8 +35,7 @@ export const inputs: TortureRow = {
     const statuses = new Map<string, number>();
     let begun = 0;
     const work = async (): Promise<void> => {
-      const good = await Client.connect(port);
-      atEnd(share, () => good.destroy());
+      const good = await connectTo(share, { port });
       for (const { bytes, way } of left) {
         begun++;
         try {
@@ -49,7 +47,6 @@ export const inputs: TortureRow = {
         }
         if (!share.goOn(begun, cases.length)) break;
       }
-      good.destroy();
     };
     await atOnce(width, work);
     // The whole list is what was answered 201, byte for byte.

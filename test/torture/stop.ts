@@ -4,9 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import { atEnd } from '../support/at-end.js';
 import { Client, type Answer } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { bytesOf, connectTo } from '../support/fixture.js';
 import { waitedMsOf } from '../support/kernel.js';
 import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
@@ -69,11 +68,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   const scene = await Scene.start(share);
   const { server, ledger } = scene;
   const { pid, port } = server;
-  const open = async (): Promise<Client> => {
-    const client = await Client.connect(port);
-    atEnd(share, () => client.destroy());
-    return client;
-  };
+  const open = (): Promise<Client> => connectTo(share, { port });
 
   /** A connection that is kept behind an answer. */
   const openIdle = async (): Promise<Client> => {
