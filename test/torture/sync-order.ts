@@ -87,7 +87,7 @@ async function traceFailingWrite(share: Share, errno: string, when: number): Pro
   else ids.push(await holdRecovered(scene.clients));
   await scene.end();
   const touches = (await traced()).onFile.filter(({ name }) => name !== 'openat');
-  const names = touches.map(({ name, isFailed }) => (isFailed ? `failed ${name}` : name));
+  const names = touches.map((call) => (hasFailed(call) ? `failed ${call.name}` : call.name));
   const order = names.slice(names.indexOf('failed write')).join(', ');
   const expected =
     errno === 'EIO' ? /^failed write, ftruncate$/ : /^(failed write, ftruncate, )+write$/;
@@ -139,7 +139,6 @@ interface SystemCall {
   ended: number;
   /** What stands behind the `=`; empty where it never ended. */
   result: string;
-  readonly isFailed: boolean;
 }
 
 /** What a server has done. */
@@ -189,40 +188,34 @@ async function startTraced(
   return { scene, traced };
 }
 
-const whole = /^([0-9]+) +([a-z0-9_]+)\((.*)\) += (.*)$/;
-const begun = /^([0-9]+) +([a-z0-9_]+)\((.*) <unfinished \.\.\.>$/;
-const resumed = /^([0-9]+) +<\.\.\. [a-z0-9_]+ resumed>(.*)\) += (.*)$/;
+/**
+ * A line of a trace made with `-f -y`: a thread's call with its result; or its beginning alone, and
+ * on a later line its end.
+ */
+const traceLine =
+  /^([0-9]+) +(?:([a-z0-9_]+)\(|<\.\.\. [a-z0-9_]+ resumed>)(.*)(?: <unfinished \.\.\.>|\) += (.*))$/;
 
-/** The calls of a trace made with `-f -y`. */
 function readTrace(text: string): readonly SystemCall[] {
   const all: SystemCall[] = [];
   const underWay = new Map<string, SystemCall>();
   for (const [index, line] of text.split('\n').entries()) {
-    const [, pid = '', name = '', args = '', result = ''] =
-      whole.exec(line) ?? begun.exec(line) ?? [];
-    if (name !== '') {
-      const call = {
-        name,
-        args,
-        began: index,
-        ended: result === '' ? Infinity : index,
-        result,
-        get isFailed() {
-          return this.result.startsWith('-1');
-        },
-      };
+    const [, thread = '', name, args = '', result] = traceLine.exec(line) ?? [];
+    if (name !== undefined) {
+      const call = { name, args, began: index, ended: Infinity, result: '' };
       all.push(call);
-      if (result === '') underWay.set(pid, call);
-      continue;
+      underWay.set(thread, call);
     }
-    const [, ofThread = '', , end = ''] = resumed.exec(line) ?? [];
-    const call = underWay.get(ofThread);
-    if (call === undefined) continue;
-    underWay.delete(ofThread);
+    const call = underWay.get(thread);
+    if (call === undefined || result === undefined) continue;
     call.ended = index;
-    call.result = end;
+    call.result = result;
+    underWay.delete(thread);
   }
   return all;
+}
+
+function hasFailed({ result }: SystemCall): boolean {
+  return result.startsWith('-1');
 }
 
 /** The mark that stands where a sync was let fail. */
@@ -240,7 +233,7 @@ function holdOrder(trace: Trace): number {
   assert.deepEqual(later, [], 'the file is touched behind a failed sync');
 
   const opened = calls.filter(
-    ({ name, args, isFailed }) => name === 'openat' && args.includes(`"${path}"`) && !isFailed,
+    (call) => call.name === 'openat' && call.args.includes(`"${path}"`) && !hasFailed(call),
   );
   for (const { args } of opened)
     assert.match(args, /O_DSYNC/, 'a write to the file is not its fdatasync too');
