@@ -2,11 +2,12 @@
  * Runs the parts of the benchmark that its arguments name, all but “before” without any, prints
  * what they measured, and keeps it where FIGURES says so. SHORT tries the way alone.
  */
-import { watchMachine } from './conditions.js';
+import { readFileSync } from 'node:fs';
+import { cpus, loadavg, release, totalmem } from 'node:os';
+import type { Part } from './figures.js';
 import { openLoad } from './load.js';
-import type { Part } from './part.js';
 import { keep, section, type Table } from './report.js';
-import { inStretch } from './servers.js';
+import { inStretch, pinning } from './servers.js';
 import { sizePart } from './size.js';
 import { beforePart, speedPart } from './speed.js';
 import { startPart } from './start.js';
@@ -47,3 +48,28 @@ await inStretch(async (stretch) => {
   process.stdout.write(`\n${run}\n`);
   keep(run, tables);
 });
+
+/** Looks at the machine from now on; what it answers tells in sentences how quiet that was. */
+function watchMachine(loadName: string): () => string {
+  const startedAt = performance.now();
+  const before = processorTimes();
+  return () => {
+    const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
+    const gigabytes = Math.round(totalmem() / 2 ** 30);
+    const now = processorTimes();
+    const stolen = (100 * (now.stolen - before.stolen)) / (now.all - before.all);
+    const minutes = (performance.now() - startedAt) / 60_000;
+    return (
+      `${minutes.toFixed(1)} minutes on ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}; ` +
+      `${loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
+      `load average ${loadavg()[0]?.toFixed(1)} at the end, of which the benchmark itself makes up to 2.0.`
+    );
+  };
+}
+
+/** proc(5): the eighth figure is what the hypervisor gave to others. */
+function processorTimes(): { readonly stolen: number; readonly all: number } {
+  const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');
+  const times = line.split(/\s+/).slice(1, 9).map(Number);
+  return { stolen: times[7] ?? 0, all: times.reduce((sum, time) => sum + time, 0) };
+}

@@ -13,7 +13,7 @@ import { bare, limit, peersFolder, petstore } from './contestants.js';
 import { commitLine, figuresOf, gitIn, staleness, withFigures } from './documents.js';
 import { interleaved, median } from './figures.js';
 import { askers, type Load } from './load.js';
-import { adding, benchmarkKey, reading } from './operations.js';
+import { adding, benchmarkKey, operation, reading } from './operations.js';
 import { decimal } from './report.js';
 import { tableOfRight } from './right.js';
 import { answersOf, fill, proveSameAnswers, startContestants } from './servers.js';
@@ -46,7 +46,7 @@ test('servers take turns, the first slice of each does not count, and ratios are
   const figures = await interleaved(turns, askers.sleeping, { load, rounds: 3, isShort: false });
   const rounds = 'bare same half | same half bare | half bare same';
   assert.deepEqual(order.slice(3), rounds.split(/[ |]+/));
-  const ratios = Array.from(figures, ([name, { ratio }]) => `${name} ${decimal(ratio, 1)}`);
+  const ratios = figures.map(({ name, ratio }) => `${name} ${decimal(ratio, 1)}`);
   assert.deepEqual(ratios, ['bare 1.0', 'same 1.0', 'half 0.5']);
 });
 
@@ -67,16 +67,16 @@ test('each server of our own answers what is measured, the limit as many bytes a
   // One connection for all: each answer must leave it fit for the next request.
   const requests = operations.flatMap((operation) => operation.requests);
   for (const server of servers.filter(({ isBare }) => isBare))
-    await answersOf(server, 'one behind the other', requests, 200);
+    await answersOf(server, operation('one behind the other', 200, ...requests));
   const [ours, , most] = servers;
   assert.ok(ours !== undefined && most !== undefined);
   // To what is refused the limit answers as to an animal.
   const { one, list20, list100, byStatus } = reading;
-  for (const { name, requests, status } of [one, list20, list100, byStatus, adding]) {
-    const [own] = await answersOf(ours, name, requests, status);
-    const [its] = await answersOf(most, name, requests, status);
+  for (const operation of [one, list20, list100, byStatus, adding]) {
+    const [own] = await answersOf(ours, operation);
+    const [its] = await answersOf(most, operation);
     const ratio = Number(its?.came.length) / Number(own?.came.length);
-    assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
+    assert.ok(Math.abs(ratio - 1) < 0.02, `${operation.name}: ${ratio}`);
   }
 
   // The limit is not held against the petstore's answers; here it is.

@@ -83,10 +83,10 @@ export function openLoad(t: Ending): Load {
         );
         if (requests === 0 && broken === 0 && tries < mostTries) continue;
         const { status } = operation;
-        const expected = status === 'mixed' ? refused : status >= 400 ? requests : 0;
-        if (requests === 0 || refused !== expected || broken > 0)
+        const isRight = status === 'mixed' || refused === (status < 400 ? 0 : requests);
+        if (requests === 0 || broken > 0 || !isRight)
           throw new WrongAnswer(
-            `${name}, ${operation.name}: of ${requests} answers ${refused} were errors, where ${expected} should be; ${broken} did not come`,
+            `${name}, ${operation.name}, ${status}: of ${requests} answers ${refused} were errors; ${broken} did not come`,
           );
         const requestsPerSecond = (1e6 * requests) / microseconds;
         return { requests, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };

@@ -11,7 +11,7 @@ import { Caller, type Answer } from '../support/client.js';
 import { cpuSecondsOf } from '../support/kernel.js';
 import { root, StartedProcess } from '../support/process.js';
 import { environment, type Command, type Contestant } from './contestants.js';
-import { draftOf, post, type Operation } from './operations.js';
+import { draftOf, operation, post, type Operation } from './operations.js';
 
 const lastCore = cpus().length - 1;
 const canPin = spawnSync('taskset', ['-V']).status === 0;
@@ -104,26 +104,25 @@ const patienceMs = 10_000;
 type Asked = Pick<Server, 'name' | 'url' | 'isBare'>;
 
 /**
- * The answers of a server to requests that go one behind the other; the message of an error calls
- * them by a name.
- * @throws WrongAnswer for the first that has not this status, or does not come.
+ * The answers of a server to an operation's requests, which go one behind the other.
+ * @throws WrongAnswer for the first that has not its status, or does not come.
  */
 export async function answersOf(
-  { name, url, isBare }: Asked,
-  what: string,
-  requests: readonly string[],
-  status: Operation['status'],
+  server: Asked,
+  { name, requests, status }: Operation,
 ): Promise<readonly Answer[]> {
-  const wanted = isBare ? 200 : status;
-  const caller = new Caller(Number(new URL(url).port));
+  const wanted = server.isBare ? 200 : status;
+  const caller = new Caller(Number(new URL(server.url).port));
   const answers: Answer[] = [];
   try {
     for (const bytes of requests) {
       const answer = await caller.ask(bytes, patienceMs).catch((error: unknown) => {
-        throw new WrongAnswer(`${name} does not answer ${what}: ${reasonOf(error)}`);
+        throw new WrongAnswer(`${server.name} does not answer ${name}: ${reasonOf(error)}`);
       });
       if (answer?.status !== wanted)
-        throw new WrongAnswer(`${name} answers ${what} with ${answer?.status}, not ${wanted}`);
+        throw new WrongAnswer(
+          `${server.name} answers ${name} with ${answer?.status}, not ${wanted}`,
+        );
       answers.push(answer);
     }
   } finally {
@@ -136,7 +135,8 @@ export async function answersOf(
 export async function fill(...servers: readonly Asked[]): Promise<void> {
   const requests = Array.from({ length: 1_000 }, (_, index) => post(draftOf(index + 1)));
   for (const server of servers)
-    if (!server.isBare) await answersOf(server, 'an animal that is added', requests, 201);
+    if (!server.isBare)
+      await answersOf(server, operation('an animal that is added', 201, ...requests));
 }
 
 /**
@@ -148,16 +148,17 @@ export async function proveSameAnswers(
   servers: readonly Asked[],
   operations: readonly Operation[],
 ): Promise<void> {
-  for (const { name, requests, status } of operations) {
+  for (const operation of operations) {
+    const first = { ...operation, requests: operation.requests.slice(0, 1) };
     let expected: unknown;
     for (const server of servers) {
-      const [answer] = await answersOf(server, name, requests.slice(0, 1), status);
+      const [answer] = await answersOf(server, first);
       if (answer === undefined || server.isBare || answer.status >= 400) continue;
       const body: unknown = JSON.parse(answer.body);
       expected ??= body;
       if (!isDeepStrictEqual(body, expected))
         throw new WrongAnswer(
-          `${server.name} answers ${name} with another body than the others: ${answer.body.slice(0, 200)}`,
+          `${server.name} answers ${first.name} with another body than the others: ${answer.body.slice(0, 200)}`,
         );
     }
   }

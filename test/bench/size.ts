@@ -7,10 +7,9 @@ import { memoryOf } from '../support/kernel.js';
 import { folder, root } from '../support/process.js';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
 import { peersFolder, petstore, versionOfPeer } from './contestants.js';
-import { interleaved } from './figures.js';
+import { interleaved, type Bench, type Part } from './figures.js';
 import { askers } from './load.js';
 import { addingToFile, get, operation, post, reading, type Operation } from './operations.js';
-import type { Bench, Part } from './part.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { fill, startContestant, startContestants } from './servers.js';
 
@@ -36,7 +35,7 @@ async function growth(bench: Bench): Promise<Table> {
     }));
     const name = turns[0]?.operation.name ?? '';
     bench.say(`${name}, in catalogues of all sizes`);
-    const [first, ...others] = (await interleaved(turns, askers.sleeping, bench)).values();
+    const [first, ...others] = await interleaved(turns, askers.sleeping, bench);
     rows.push([name, decimal(first?.cpuUs, 1), ...others.map(({ ratio }) => decimal(1 / ratio))]);
   }
   return {

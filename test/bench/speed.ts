@@ -14,10 +14,9 @@ import {
   petstoreBefore,
   type Contestant,
 } from './contestants.js';
-import { interleaved } from './figures.js';
+import { interleaved, type Bench, type Part } from './figures.js';
 import { askers, type Askers } from './load.js';
 import { adding, addingToFile, reading, type Operation } from './operations.js';
-import type { Bench, Part } from './part.js';
 import { decimal, whole, type Table } from './report.js';
 import { fill, proveSameAnswers, startContestants } from './servers.js';
 
@@ -67,18 +66,27 @@ async function race(
   await fill(...servers);
   await proveSameAnswers(servers, [...operations, adding]);
 
-  const rows: {
-    readonly name: string;
-    readonly figures: Awaited<ReturnType<typeof interleaved>>;
-  }[] = [];
+  const [reference = '', ...names] = memoryServers.map(({ name }) => name);
+  const ratios: (readonly string[])[] = [];
+  const rows: (readonly string[])[] = [];
   for (const operation of [...(bench.isShort ? [one] : operations), adding, addingToFile]) {
     bench.say(`${operation.name}, ${kind.name}`);
     const entered = operation === addingToFile ? fileServers : memoryServers;
     const turns = entered.map((server) => ({ server, operation }));
-    rows.push({ name: operation.name, figures: await interleaved(turns, kind, bench) });
+    const figures = await interleaved(turns, kind, bench);
+    const ratioOf = (server: string) => figures.find(({ name }) => name === server)?.ratio;
+    ratios.push([operation.name, ...names.map((name) => decimal(ratioOf(name)))]);
+    for (const { name, requestsPerSecond, cpuUs, p50Ms, p99Ms, ratio, ratioRange } of figures)
+      rows.push([
+        operation.name,
+        name,
+        whole(requestsPerSecond),
+        decimal(cpuUs, 1),
+        ...[p50Ms, p99Ms, ratio].map((each) => decimal(each)),
+        ratioRange.map((end) => decimal(end)).join(' to '),
+      ]);
   }
 
-  const [reference = '', ...names] = memoryServers.map(({ name }) => name);
   return [
     {
       key,
@@ -87,26 +95,12 @@ async function race(
         `The processor time of ${reference} for each request, divided by each server's: above 1 is better; medians of all ` +
         `rounds. How far "${names.at(-1)}" is from 1 is how far the others of its row may be off.`,
       head: ['', ...names],
-      rows: rows.map(({ name, figures }) => [
-        name,
-        ...names.map((server) => decimal(figures.get(server)?.ratio)),
-      ]),
+      rows: ratios,
     },
     {
       title: `All figures, ${kind.name}`,
       head: ['', 'server', 'requests/s', 'CPU µs/request', 'p50 ms', 'p99 ms', 'ratio', 'rounds'],
-      rows: rows.flatMap(({ name, figures }) =>
-        [...figures].map(
-          ([server, { requestsPerSecond, cpuUs, p50Ms, p99Ms, ratio, ratioRange }]) => [
-            name,
-            server,
-            whole(requestsPerSecond),
-            decimal(cpuUs, 1),
-            ...[p50Ms, p99Ms, ratio].map((each) => decimal(each)),
-            ratioRange.map((end) => decimal(end)).join(' to '),
-          ],
-        ),
-      ),
+      rows,
     },
   ];
 }

@@ -4,9 +4,8 @@ import { folder } from '../support/process.js';
 import { memoryOf } from '../support/kernel.js';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
 import { again, bare, peer, peers, petstore, type Contestant } from './contestants.js';
-import { median } from './figures.js';
-import { get } from './operations.js';
-import type { Bench, Part } from './part.js';
+import { median, type Bench, type Part } from './figures.js';
+import { get, operation, reading } from './operations.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { answersOf, Measured, startContestant } from './servers.js';
 
@@ -24,7 +23,7 @@ async function firstAnswers({ stretch, isShort, say }: Bench): Promise<Table> {
       const own = stretch.within();
       const startedAt = performance.now();
       const server = await startContestant(own, contestant);
-      await answersOf(server, 'a list', [get('/v1/pets')], 200);
+      await answersOf(server, reading.list20);
       ms.push(performance.now() - startedAt);
       await own.end();
     }
@@ -67,7 +66,7 @@ async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promis
     await wait(restMs);
     const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
     const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
-    await answersOf(server, 'the first and the last animal', ends, 200);
+    await answersOf(server, operation('the first and the last animal', 200, ...ends));
     await own.end();
     return { seconds: server.readyMs / 1000, ...memory };
   };

@@ -8,10 +8,9 @@ import { atEnd, type Ending } from '../support/at-end.js';
 import { folderOnDisk } from '../support/in-memory.js';
 import { folder } from '../support/process.js';
 import { peer, petstore, sqlite, type Contestant } from './contestants.js';
-import { interleaved, median } from './figures.js';
+import { interleaved, median, type Bench, type Part } from './figures.js';
 import { askers, preload } from './load.js';
 import { adding, get, operation, type Operation } from './operations.js';
-import type { Bench, Part } from './part.js';
 import { decimal, whole, type Table } from './report.js';
 import { proveSameAnswers, startContestants, type Server } from './servers.js';
 
@@ -32,7 +31,7 @@ async function compared(
   const turns = servers.map((server) => ({ server, operation }));
   const kind = { name: `${connections} connections`, connections };
   const figures = await interleaved(turns, kind, bench);
-  return [...figures].map(([name, { requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }]) => [
+  return figures.map(({ name, requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }) => [
     ...cells,
     name,
     whole(requestsPerSecond),

@@ -51,7 +51,7 @@ export class ProcessDisk {
     const facts = (inode: Inode) => ({
       size: inode.cache.length,
       dev: 1,
-      ino: inoOf(inode),
+      ino: inode.ino,
       blksize: blockBytes,
       isFile: () => !inode.isFolder,
     });
@@ -135,13 +135,4 @@ export class ProcessDisk {
     await undefined;
     return this.#isDead ? new Promise(() => undefined) : fault;
   }
-}
-
-const inos = new WeakMap<Inode, number>();
-let lastIno = 0;
-
-function inoOf(inode: Inode): number {
-  const ino = inos.get(inode) ?? ++lastIno;
-  inos.set(inode, ino);
-  return ino;
 }
