@@ -13,7 +13,6 @@ import { inTime } from './row.js';
 import { PetstoreError, type PetStorage } from '../../dist/index.js';
 
 export const filePath = '/data/deep/pets.jsonl';
-const hangMs = 10_000;
 
 /** A call of the disk and what happened to it. */
 interface Call {
@@ -116,7 +115,7 @@ export class FileBackend implements Backend {
     this.#calls = [];
     try {
       const opening = fileStorage(filePath, { disk: this.#process.disk, clock });
-      this.#storage = await inTime(opening, hangMs, 'opening');
+      this.#storage = await inTime(opening, 'opening');
     } catch (error) {
       const isUnusable = error instanceof PetstoreError && error.code === 'storage_unusable';
       assert.ok(isUnusable, `opening rejects with ${String(error)}`);
@@ -135,7 +134,6 @@ export class FileBackend implements Backend {
     this.#calls = [];
     const outcome = await inTime(
       this.storage.close().then(() => 'closed', String),
-      hangMs,
       'closing',
     );
     assert.ok(

@@ -109,7 +109,7 @@ async function tryCase(
     }
     await backend.close();
   };
-  await inTime(playing(), 15_000, 'hangs');
+  await inTime(playing(), 'hangs', 15_000);
   for (const machine of backend.remains()) await startAgain(share, play, machine, map);
   return backend.calls;
 }

@@ -18,12 +18,10 @@ import { atEnd } from '../support/at-end.js';
 import { FileSystem, memoryFolder, tool } from './file-system.js';
 import { needPrograms, Skip, type TortureRow, type Share } from './row.js';
 import { ownPath, TorturedServer } from './scene.js';
-import { Watched } from './watched.js';
+import { refusalMs, Watched } from './watched.js';
 
-const refusalMs = 100;
 const hungMs = 10_000;
 const frozenMs = 15_000;
-const adds = 20;
 
 export const realFaults: TortureRow = {
   id: 'R6',
@@ -69,7 +67,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
       for (;;) appendFileSync(filler, Buffer.alloc(bytes));
     }, /ENOSPC/);
   }
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   rmSync(filler);
   return ms;
 }
@@ -79,7 +77,7 @@ async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
   const watched = await Watched.start(share, ownPath(share), { under });
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
   await watched.recovers();
   return ms;
@@ -101,7 +99,7 @@ const intruders = (
   const path = ownPath(share);
   const watched = await Watched.start(share, path);
   intrude(path);
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   await watched.end();
   mend?.(path);
   await watched.startsAgain();
@@ -120,7 +118,7 @@ async function unsynced(share: Share): Promise<number> {
   const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
   const ms = await refusesWhileFull(watched, scratch);
   assert.match(watched.server.stdout, /not to be trusted.*ENOSPC/, 'the sync finds room');
-  const behind = await watched.refuses(refusalMs, adds);
+  const behind = await watched.refuses();
   await watched.end();
   // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
   // before, by fdatasync as well.
@@ -136,7 +134,7 @@ async function readOnly(share: Share): Promise<number> {
   const trigger = `/sys/fs/ext4/${fileSystem.device}/trigger_fs_error`;
   if (!existsSync(trigger)) throw new Skip(`no ${trigger}`);
   writeFileSync(trigger, '1');
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   await watched.end();
   const { code, stderr } = await new TorturedServer(share, path).ended;
   assert.equal(code, 3, `on a read-only disk a start ends with ${code}`);
@@ -165,7 +163,7 @@ async function frozen(share: Share): Promise<number> {
   atEnd(share, thaw);
   const thawing = wait(frozenMs);
   const ms = await watched.refuses(hungMs, 0);
-  assert.ok((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
+  assert.ok((await watched.refuses()) <= refusalMs, 'a later refusal is late');
   await thawing;
   thaw();
   await watched.recovers();

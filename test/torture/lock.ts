@@ -96,7 +96,7 @@ export const lock: TortureRow = {
 };
 
 async function refused(server: TorturedServer): Promise<Ended> {
-  const ended = await inTime(server.ended, 10_000, 'a refusal');
+  const ended = await inTime(server.ended, 'a refusal');
   assert.equal(ended.code, 3, ended.stderr);
   assert.match(ended.stderr, /^[^\n]* is in use by [^\n]*\n$/);
   return ended;

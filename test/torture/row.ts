@@ -79,8 +79,8 @@ export function seconds(ms: number): string {
 /** Resolves as the promise does; a hang is a failure. */
 export async function inTime<Value>(
   promise: Promise<Value>,
-  ms: number,
   what: string,
+  ms = 10_000,
 ): Promise<Value> {
   const over = new AbortController();
   const late = wait(ms, undefined, { signal: over.signal }).then(() =>

@@ -42,7 +42,7 @@ export class TorturedServer extends StartedServer {
   /** Its clients, once it listens; undefined where it ends before. */
   async clients(): Promise<Clients | undefined> {
     const listening = this.found(() => this.hasListened || undefined);
-    const isListening = await inTime(listening, 30_000, 'a start');
+    const isListening = await inTime(listening, 'a start', 30_000);
     return isListening && new Clients(this.port);
   }
 

@@ -23,7 +23,6 @@ const keepers = 8;
 const comers = 2;
 /** Of each kind of connection that asks for nothing just then. */
 const others = 3;
-const endMs = 10_000;
 /**
  * How long the server keeps idle connections for a request that is on its way, and how much of that
  * we leave to chance.
@@ -174,7 +173,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   );
   asking.catch(() => undefined);
   const sentAt = performance.now();
-  const { code, signal, stderr } = await inTime(server.end(), endMs, 'the end behind SIGTERM');
+  const { code, signal, stderr } = await inTime(server.end(), 'the end behind SIGTERM');
   tally.endsMs.push(performance.now() - sentAt);
   assert.equal(code, 0, `SIGTERM ends it with ${code ?? signal}: ${stderr}`);
   server.assertNoError();

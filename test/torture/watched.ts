@@ -8,6 +8,8 @@ import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { Scene, type StartOptions } from './scene.js';
 
+/** How long a refusal may take, but for those that find out that a disk hangs. */
+export const refusalMs = 100;
 /** How many adds at once meet the fault. */
 const adders = 4;
 /** As an add on a disk that hangs. */
@@ -45,7 +47,7 @@ export class Watched {
    * Adds until the fault is met, and so many more; answers how many milliseconds the slowest
    * refusal took.
    */
-  async refuses(withinMs: number, adds: number): Promise<number> {
+  async refuses(withinMs = refusalMs, adds = 20): Promise<number> {
     const { clients, ledger } = this.#scene;
     const met = [...(await this.#scene.write(adders, (refused) => refused === 0))];
     // What was too long for a disk that is nearly full tells nothing of what is shorter; but longer
