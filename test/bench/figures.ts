@@ -2,9 +2,9 @@
  * Owns measuring: what a part of the benchmark is, one slice of one server, many interleaved, and
  * what is made of them. Knows no operation by name.
  */
+import type { Stretch } from '../support/at-end.js';
 import type { Askers, Done, Load } from './load.js';
 import type { Operation } from './operations.js';
-import type { Stretch } from '../support/at-end.js';
 import type { Table } from './report.js';
 import type { Server } from './servers.js';
 

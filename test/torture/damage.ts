@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
+import { whole } from '../bench/report.js';
 import { commitOf } from '../storage/commit-line.js';
 import { cuts, flip, lines, zeros, type Damage } from '../support/damage.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
-import { whole } from '../bench/report.js';
 import type { TortureRow } from './row.js';
 import { PetstoreError } from '../../dist/index.js';
 

@@ -6,13 +6,13 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { atEnd } from '../support/at-end.js';
 import { bytesOf, key } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
 import { StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
-import { whole } from '../bench/report.js';
 import { atOnce, count, type TortureRow, type Share } from './row.js';
 import { ownPath, Scene } from './scene.js';
 

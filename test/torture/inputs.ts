@@ -3,13 +3,13 @@
  * without a 201.
  */
 import assert from 'node:assert/strict';
+import { whole } from '../bench/report.js';
 import { assertCommonHeaders, assertError, Client, type Answer } from '../support/client.js';
 import { bytesOf, connectTo } from '../support/fixture.js';
 import { badInputs } from './cases.js';
 import { addBytes, utf8Of } from './clients.js';
 import { idOf, readAllPages } from './ledger.js';
 import { expectedAnswers, type Expected } from './oracle.js';
-import { whole } from '../bench/report.js';
 import { atOnce, count, type TortureRow } from './row.js';
 import { Scene } from './scene.js';
 import { reasonOf } from '../../dist/index.js';

@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { bytesOf } from '../support/fixture.js';
 import { descriptorLimitOf, memoryOf } from '../support/kernel.js';
 import { addBytes } from './clients.js';
 import { Crowd } from './crowd.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
-import { whole } from '../bench/report.js';
 import type { TortureRow } from './row.js';
 import { Scene } from './scene.js';
 

@@ -4,13 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { atEnd } from '../support/at-end.js';
 import { descriptorsOf, memoryOf } from '../support/kernel.js';
 import { until } from '../support/waiting.js';
 import { allKinds, attack } from './attackers.js';
 import { readAllPages } from './ledger.js';
 import { mebibytes, quantileOf } from './measures.js';
-import { whole } from '../bench/report.js';
 import { atOnce, seconds, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 

@@ -4,13 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { Client, type Answer } from '../support/client.js';
 import { bytesOf, connectTo } from '../support/fixture.js';
 import { waitedMsOf } from '../support/kernel.js';
 import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
 import { randomDraft } from './random.js';
-import { whole } from '../bench/report.js';
 import { atOnce, count, inTime, seconds, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
@@ -104,22 +104,15 @@ async function round(share: Share, tally: Tally): Promise<void> {
     return answer;
   };
 
-  /** Adds over one connection until the server ends it. */
-  const keepAdding = async (): Promise<void> => {
-    const client = await open();
-    for (let isNew = true; !client.hasEnded; isNew = false) {
-      const answer = await addOver(client, isNew);
-      if (answer?.headers.get('connection')?.includes('close')) break;
-    }
-    client.destroy();
-  };
-
-  /** Adds over a connection of its own each time, until there is none to be had. */
-  const comeAndAdd = async (): Promise<void> => {
+  /** Adds over one connection after the other, each until it ends, until there is none to be had. */
+  const keepAdding = async (headers: readonly string[] = []): Promise<void> => {
     for (;;) {
       const client = await Client.connect(port).catch(() => undefined);
       if (client === undefined) return;
-      await addOver(client, true, ['Connection: close']);
+      for (let isNew = true; !client.hasEnded; isNew = false) {
+        const answer = await addOver(client, isNew, headers);
+        if (answer?.headers.get('connection')?.includes('close')) break;
+      }
       client.destroy();
     }
   };
@@ -158,8 +151,8 @@ async function round(share: Share, tally: Tally): Promise<void> {
     askers.push(await openIdle());
   }
   const working = Promise.all([
-    ...Array.from({ length: keepers }, keepAdding),
-    ...Array.from({ length: comers }, comeAndAdd),
+    atOnce(keepers, keepAdding),
+    atOnce(comers, () => keepAdding(['Connection: close'])),
   ]);
   // It fails while we wait for something else, and is asked for below.
   working.catch(() => undefined);
