@@ -48,9 +48,6 @@ export interface Figures extends Slice {
   readonly paceRatio: number;
 }
 
-/** How long a slice is, in seconds: wrk knows no less. */
-const sliceSeconds = 1;
-
 /** A server as far as it is measured, and what it is asked. */
 export interface Turn {
   readonly server: Pick<Server, 'name' | 'url' | 'isBare'> & {
@@ -67,7 +64,7 @@ export async function slice(
 ): Promise<Slice> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
-  const { requests, ...done } = await load.send(server, expected, askers, sliceSeconds);
+  const { requests, ...done } = await load.send(server, expected, askers);
   return { ...done, cpuUs: (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests };
 }
 

@@ -41,15 +41,10 @@ export interface Load {
   /** Which one it is, with its version. */
   readonly name: string;
   /**
-   * Sends an operation's requests for whole seconds.
+   * Sends an operation's requests for a second: wrk knows no less.
    * @throws WrongAnswer where any answer had the wrong kind of status, or did not come.
    */
-  send(
-    server: Pick<Server, 'name' | 'url'>,
-    operation: Operation,
-    askers: Askers,
-    seconds: number,
-  ): Promise<Done>;
+  send(server: Pick<Server, 'name' | 'url'>, operation: Operation, askers: Askers): Promise<Done>;
 }
 
 const mostTries = 3;
@@ -66,14 +61,14 @@ export function openLoad(t: Ending): Load {
   let neverSleeps: string | undefined;
   return {
     name: `wrk ${version}`,
-    send: async ({ name, url }, operation, { connections, neverSleep }, seconds) => {
+    send: async ({ name, url }, operation, { connections, neverSleep }) => {
       writeFileSync(file, operation.requests.join('\0'));
       const env = {
         ...process.env,
         LOAD_REQUESTS: file,
         ...(neverSleep && { LD_PRELOAD: (neverSleeps ??= preload(folder(t), 'never-sleeps')) }),
       };
-      const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', join(here, 'load.lua')];
+      const options = ['-t1', `-c${connections}`, '-d1s', '-s', join(here, 'load.lua')];
       const [program, ...args] = pinned(['wrk', ...options, url], 'load');
       // Where the machine has no time for us, a slice may end without a single answer.
       for (let tries = 1; ; tries++) {

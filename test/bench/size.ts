@@ -82,7 +82,7 @@ async function memory(bench: Bench): Promise<Table> {
     const samples: { readonly share: number; readonly bytes: number }[] = [];
     let sent = 0;
     while (sent < count) {
-      sent += (await bench.load.send(server, next(), askers.sleeping, 1)).requests;
+      sent += (await bench.load.send(server, next(), askers.sleeping)).requests;
       samples.push({ share: sent / count, bytes: memoryOf(server.process.pid) });
       bench.say(`${whole(sent)} of ${whole(count)} ${what}`);
     }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { whole } from '../bench/report.js';
 import { commitOf } from '../storage/commit-line.js';
-import { cuts, flip, lines, zeros, type Damage } from '../support/damage.js';
+import { cuts, flips, lines, zeros, type Damage } from '../support/damage.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
@@ -32,14 +32,9 @@ export const damagedFiles: TortureRow = {
     // Its last batch is long enough for a block of the disk to be missing in it.
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
-    const bits = Array.from({ length: 8 * page.bytes.length }, (_, bit) => bit);
     const tallies = [
       await tallyOf('cuts', small, cuts(small.bytes)),
-      await tallyOf(
-        'bits',
-        page,
-        bits.map((bit) => flip(page.bytes, bit)),
-      ),
+      await tallyOf('bits', page, flips(page.bytes)),
       await tallyOf('zeroed 512 bytes', big, zeros(big.bytes, 512)),
       await tallyOf('zeroed blocks', big, zeros(big.bytes, blockBytes)),
       await tallyOf('lines', small, lines(small.bytes)),
