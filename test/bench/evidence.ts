@@ -73,14 +73,12 @@ function write(measured: ReturnType<typeof measure>): void {
     const path = join(docs, name);
     writeFileSync(path, withFigures(readFileSync(path, 'utf8'), figures));
   }
-  for (const [index, major] of majors.entries()) {
+  for (const [index, results] of measured.entries()) {
+    const major = majors[index];
     const blocks = [
       `# All figures on Node ${major}`,
       run[0],
-      ...(measured[index] ?? []).flatMap(({ conditions, tables }) => [
-        conditions,
-        ...tables.map(section),
-      ]),
+      ...results.flatMap(({ conditions, tables }) => [conditions, ...tables.map(section)]),
     ];
     writeFileSync(join(docs, `figures/node-${major}.md`), `${blocks.join('\n\n')}\n`);
   }

@@ -50,7 +50,7 @@ export const realFaults: TortureRow = {
 /** F5: a full disk, freed again. */
 async function full(share: Share): Promise<number> {
   const folder = memoryFolder(share, 2);
-  const watched = await Watched.start(share, join(folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, folder);
   await watched.recovers();
   return ms;
@@ -76,7 +76,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
-  const watched = await Watched.start(share, ownPath(share), { under });
+  const watched = await Watched.start(share, {}, { under });
   const ms = await watched.refuses();
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
   await watched.recovers();
@@ -97,7 +97,7 @@ const intruders = (
   ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
 ).map(([intrude, mend]) => async (share: Share): Promise<number> => {
   const path = ownPath(share);
-  const watched = await Watched.start(share, path);
+  const watched = await Watched.start(share, { path });
   intrude(path);
   const ms = await watched.refuses();
   await watched.end();
@@ -115,7 +115,7 @@ async function unsynced(share: Share): Promise<number> {
   const scratch = memoryFolder(share, 8);
   // With a journal, that would fail first, and the file system with it.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
-  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, scratch);
   assert.match(watched.server.stdout, /not to be trusted.*ENOSPC/, 'the sync finds room');
   const behind = await watched.refuses();
@@ -130,7 +130,7 @@ async function unsynced(share: Share): Promise<number> {
 async function readOnly(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'errors=remount-ro');
   const path = join(fileSystem.folder, 'pets.jsonl');
-  const watched = await Watched.start(share, path);
+  const watched = await Watched.start(share, { path });
   const trigger = `/sys/fs/ext4/${fileSystem.device}/trigger_fs_error`;
   if (!existsSync(trigger)) throw new Skip(`no ${trigger}`);
   writeFileSync(trigger, '1');
@@ -153,7 +153,7 @@ async function readOnly(share: Share): Promise<number> {
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');
   const fileSystem = FileSystem.create(share, 'rw');
-  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   let isFrozen = true;
   tool('fsfreeze', '--freeze', fileSystem.folder);
   const thaw = (): void => {

@@ -14,7 +14,7 @@ import { StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
 import { atOnce, count, type TortureRow, type Share } from './row.js';
-import { ownPath, Scene } from './scene.js';
+import { Scene } from './scene.js';
 
 /**
  * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
@@ -79,7 +79,7 @@ export const flooding: TortureRow = {
 async function meet(share: Share, { name, connections, bytes, isCostly }: Flood): Promise<string> {
   const scene = await Scene.start(
     share,
-    { path: ownPath(share) },
+    {},
     {
       args: ['--plugin', 'docs'],
       env: { PETSTORE_API_KEYS: key, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },

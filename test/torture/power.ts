@@ -9,7 +9,7 @@ import { FileSystem, shutdownFlags } from './file-system.js';
 import { Ledger } from './ledger.js';
 import { whole } from '../bench/report.js';
 import { count, type TortureRow, type Share } from './row.js';
-import { Scene, TorturedServer } from './scene.js';
+import { Scene, TorturedServer, type Begun } from './scene.js';
 
 const fullCuts = 60;
 const writers = 8;
@@ -56,7 +56,7 @@ export const power: TortureRow = {
 async function cutUnderWriters(
   share: Share,
   fileSystem: FileSystem,
-  { path, ledger }: Pick<Scene, 'path' | 'ledger'>,
+  { path, ledger }: Begun,
 ): Promise<number> {
   const server = new TorturedServer(share, path);
   const cutting = wait(share.random.below(400)).then(() =>

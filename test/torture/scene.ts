@@ -53,6 +53,12 @@ export class TorturedServer extends StartedServer {
   }
 }
 
+/** A file of animals, and the book of what was acknowledged of it. */
+export interface Begun {
+  readonly path: string;
+  readonly ledger: Ledger;
+}
+
 /** A new path in a folder of its own. */
 export function ownPath(share: Share): string {
   return join(folder(share), 'pets.jsonl');
@@ -83,7 +89,7 @@ export class Scene {
   /** Starts a server, which needs no help, and holds its file against the ledger. */
   static async start(
     share: Share,
-    { path = ownPath(share), ledger = new Ledger() }: Partial<Pick<Scene, 'path' | 'ledger'>> = {},
+    { path = ownPath(share), ledger = new Ledger() }: Partial<Begun> = {},
     options?: StartOptions,
   ): Promise<Scene> {
     const server = new TorturedServer(share, path, options);

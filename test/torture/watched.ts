@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
-import { Scene, type StartOptions } from './scene.js';
+import { Scene, type Begun, type StartOptions } from './scene.js';
 
 /** How long a refusal may take, but for those that find out that a disk hangs. */
 export const refusalMs = 100;
@@ -30,11 +30,12 @@ export class Watched {
   }
 
   /** Starts a server, and adds a few animals. */
-  static async start(share: Share, path: string, options?: StartOptions): Promise<Watched> {
-    return await Watched.#of(await Scene.start(share, { path }, options));
-  }
-
-  static async #of(scene: Scene): Promise<Watched> {
+  static async start(
+    share: Share,
+    begun?: Partial<Begun>,
+    options?: StartOptions,
+  ): Promise<Watched> {
+    const scene = await Scene.start(share, begun, options);
     for (let adds = 0; adds < 20; adds++) await scene.add();
     return new Watched(scene);
   }
@@ -85,7 +86,7 @@ export class Watched {
 
   /** The next start needs no help and adds at once; all that was acknowledged is there. */
   async startsAgain(): Promise<void> {
-    await (await Watched.#of(await Scene.start(this.#scene.share, this.#scene))).end();
+    await (await Watched.start(this.#scene.share, this.#scene)).end();
   }
 
   /** Ends the server on request; every read until then was answered 200. */
