@@ -119,8 +119,8 @@ let lastKey = 0;
 /** Adds so many at once, every other one by a new key. */
 function add(backend: FileBackend, map: PlainMap, many: number): Promise<void> {
   const sent = Array.from({ length: many }, (_, index) => {
-    const { draft, by } = map.keyed(++lastKey, 0, { name: '', categoryId: 5n });
-    return index % 2 === 0 ? { draft } : { draft, ...(by && { by }) };
+    const keyed = map.keyed(++lastKey, 0, { name: '', categoryId: 5n });
+    return index % 2 === 0 ? { draft: keyed.draft } : keyed;
   });
   return map.add(backend, sent);
 }

@@ -10,7 +10,7 @@ import { folder, StartedServer, serverFile } from '../support/process.js';
 import { Clients, type TimedAnswer } from './clients.js';
 import { Ledger } from './ledger.js';
 import { randomDraft, type SentDraft } from './random.js';
-import { inTime, type Share } from './row.js';
+import { atOnce, inTime, type Share } from './row.js';
 
 /** How a server is started. */
 export interface StartOptions {
@@ -123,7 +123,7 @@ export class Scene {
     writers: number,
     goOn: (others: number) => boolean = () => true,
   ): Promise<readonly TimedAnswer[]> {
-    const others = Array.from({ length: writers }, async () => {
+    const others = await atOnce(writers, async () => {
       const own: TimedAnswer[] = [];
       while (goOn(own.length)) {
         const sent = randomDraft(this.share.random);
@@ -134,7 +134,7 @@ export class Scene {
       }
       return own;
     });
-    return (await Promise.all(others)).flat();
+    return others.flat();
   }
 
   /** Ends the server, whose work was sound. */
