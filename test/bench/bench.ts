@@ -1,45 +1,75 @@
 /**
- * Runs the parts of the benchmark that its arguments name, all without any, prints what they
- * measured, and keeps it where FIGURES says so. SHORT tries the way alone.
+ * Runs the parts of the benchmark that its arguments name, all but “before” without any, prints
+ * what they measured, and keeps it where FIGURES says so. SHORT tries the way alone.
  */
-import { Conditions } from './conditions.js';
+import { readFileSync } from 'node:fs';
+import { cpus, loadavg, release, totalmem } from 'node:os';
+import type { Part } from './figures.js';
 import { openLoad } from './load.js';
-import type { Part } from './part.js';
 import { keep, section, type Table } from './report.js';
-import { sessionUntilEnd } from './session.js';
-import { size } from './size.js';
-import { before, speed } from './speed.js';
-import { start } from './start.js';
-import { storage } from './storage.js';
+import { inStretch, pinning } from './servers.js';
+import { sizePart } from './size.js';
+import { beforePart, speedPart } from './speed.js';
+import { startPart } from './start.js';
+import { storagePart } from './storage.js';
 
-const parts: readonly Part[] = [speed, storage, start, size, before];
+const usual: Readonly<Record<string, Part>> = {
+  speed: speedPart,
+  storage: storagePart,
+  start: startPart,
+  size: sizePart,
+};
+const parts: typeof usual = { ...usual, before: beforePart };
 
-const { ROUNDS, SHORT } = process.env;
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !parts.some((part) => part.name === name));
-if (unknown.length > 0)
-  throw new RangeError(
-    `no part ${unknown.join(', ')}; there are ${parts.map(({ name }) => name).join(', ')}`,
-  );
-const chosen = parts.filter(({ name, isExtra }) =>
-  wanted.length === 0 ? isExtra === undefined : wanted.includes(name),
-);
+const { ROUNDS = '3', SHORT } = process.env;
+const isShort = SHORT !== undefined;
+const rounds = isShort ? 1 : Number(ROUNDS);
+const named = process.argv.slice(2);
+const measurements = (named.length > 0 ? named : Object.keys(usual)).flatMap((name) => {
+  const part = parts[name];
+  if (part === undefined)
+    throw new RangeError(`no part ${name}; there are ${Object.keys(parts).join(', ')}`);
+  return part;
+});
 
-await sessionUntilEnd(async (session) => {
-  const load = openLoad(session.folder());
-  const conditions = new Conditions(load.name);
-  const isShort = SHORT !== undefined;
-  const rounds = isShort ? 1 : Number(ROUNDS ?? 3);
+await inStretch(async (stretch) => {
+  const load = openLoad(stretch);
+  const conditions = watchMachine(load.name);
   const say = (what: string): void => void process.stderr.write(`… ${what}\n`);
   const tables: Table[] = [];
-  for (const part of chosen) {
-    const own = session.within();
-    const measured = await part.measure({ session: own, load, rounds, isShort, say });
+  for (const measure of measurements) {
+    const own = stretch.within();
+    const measured = [await measure({ stretch: own, load, rounds, isShort, say })].flat();
     await own.end();
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);
   }
-  const run = `bench of ${rounds} rounds: ${conditions.describe()}`;
+  const run = `bench of ${rounds} rounds: ${conditions()}`;
   process.stdout.write(`\n${run}\n`);
   keep(run, tables);
 });
+
+/** Looks at the machine from now on; what it answers tells in sentences how quiet that was. */
+function watchMachine(loadName: string): () => string {
+  const startedAt = performance.now();
+  const before = processorTimes();
+  return () => {
+    const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
+    const gigabytes = Math.round(totalmem() / 2 ** 30);
+    const now = processorTimes();
+    const stolen = (100 * (now.stolen - before.stolen)) / (now.all - before.all);
+    const minutes = (performance.now() - startedAt) / 60_000;
+    return (
+      `${minutes.toFixed(1)} minutes on ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}; ` +
+      `${loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
+      `load average ${loadavg()[0]?.toFixed(1)} at the end, of which the benchmark itself makes up to 2.0.`
+    );
+  };
+}
+
+/** proc(5): the eighth figure is what the hypervisor gave to others. */
+function processorTimes(): { readonly stolen: number; readonly all: number } {
+  const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');
+  const times = line.split(/\s+/).slice(1, 9).map(Number);
+  return { stolen: times[7] ?? 0, all: times.reduce((sum, time) => sum + time, 0) };
+}

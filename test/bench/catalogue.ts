@@ -1,36 +1,18 @@
-/**
- * Owns filling servers with animals: over HTTP, or as a storage file written at once. Knows no
- * figure.
- */
+/** Owns storage files of many animals, written at once. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
-import { ask, WrongAnswer } from './answers.js';
-import { draftOf, post } from './operations.js';
-import type { Server } from './session.js';
-
-/** How many animals each server of the speed figures holds. */
-const standardCount = 1_000;
-
-/** Adds the first animals one behind the other, so that all servers give them the same ids. */
-export async function fill(server: Pick<Server, 'name' | 'url'>): Promise<void> {
-  for (let number = 1; number <= standardCount; number++) {
-    const { status } = await ask(server, 'an animal that is added', post(draftOf(number)));
-    if (status !== 201)
-      throw new WrongAnswer(`${server.name} answers an animal that is added with ${status}`);
-  }
-}
 
 /**
- * How many of a written file's animals are pending, however large it is: the rarest status, with
- * the same page of it.
+ * How many of a file's animals are pending, however large it is: the rarest status, with the same
+ * page of it.
  */
 export const rarestCount = 25;
 
 const batchLines = 1_000;
 
 /**
- * The id of a written file's first animal: all ids of all files have as many digits, so that their
- * pages are as long.
+ * The id of a file's first animal: all ids of all files have as many digits, so that their pages
+ * are as long.
  */
 export const firstWrittenId = 1_000_001;
 

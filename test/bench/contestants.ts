@@ -1,14 +1,15 @@
 /** Owns what is measured: how each server is started. Knows no operation. */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { Command } from './cores.js';
-import { apiKey } from './operations.js';
+import { root } from '../support/process.js';
+import { benchmarkKey } from './operations.js';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 /** The servers that ours is measured against. */
 export const peersFolder = join(root, 'test/bench/peers');
+
+/** A program and its arguments. */
+export type Command = readonly [string, ...string[]];
 
 /** A server that can be started: it logs its url once it listens. */
 export interface Contestant {
@@ -18,33 +19,19 @@ export interface Contestant {
   readonly isBare?: true;
 }
 
-/** What each gets to know by its environment. */
-export const environment = {
-  PATH: process.env['PATH'] ?? '',
-  PETSTORE_API_KEYS: apiKey,
-  PORT: '0',
-};
+/** What each gets to know by its environment, beside PATH. */
+export const environment = { PETSTORE_API_KEYS: benchmarkKey, PORT: '0' };
 
 /** The petstore as anyone starts it. */
 export function petstore(storage: string, name = 'petstore', checkout = root): Contestant {
-  return {
-    name,
-    command: [
-      process.execPath,
-      join(checkout, 'dist/server.js'),
-      '--log',
-      'info',
-      '--storage',
-      storage,
-    ],
-  };
+  const server = join(checkout, 'dist/server.js');
+  return { name, command: [process.execPath, server, '--log', 'info', '--storage', storage] };
 }
 
 /** The petstore of another checkout, which BEFORE names and which is built. */
 export function petstoreBefore(storage: string): Contestant {
   const checkout = process.env['BEFORE'];
-  if (checkout === undefined || !existsSync(join(checkout, 'dist/server.js')))
-    throw new RangeError('BEFORE=FOLDER must name a checkout that is built');
+  if (checkout === undefined) throw new RangeError('BEFORE=FOLDER must name a checkout');
   return petstore(storage, 'petstore before', checkout);
 }
 
@@ -74,16 +61,9 @@ export const bun: Contestant = {
 /** The peers that were installed from `peers/package-lock.json`. */
 export const peers: readonly Contestant[] = [
   fastify,
-  peer('hono'),
-  peer('express'),
-  peer('json-server'),
+  ...['hono', 'express', 'json-server'].map((name) => peer(name)),
   bun,
 ];
-
-/** A stub that openapi-backend makes of the document at this address. */
-export function stub(document: string): Contestant {
-  return peer('openapi-backend', 'openapi-backend', document);
-}
 
 /** The petstore over better-sqlite3 in two ways; none where that is not built for this Node. */
 export function sqlite(folder: string): readonly Contestant[] {
@@ -94,9 +74,10 @@ export function sqlite(folder: string): readonly Contestant[] {
     .map((mode) => peer('sqlite', `better-sqlite3, ${mode}`, `${folder}/${mode}.db`, mode));
 }
 
-/** A program that only parses a file's lines. */
-export function lineParser(path: string): Command {
-  return peer('parse-lines', '', path).command;
+/** The version in which a package of the peers is installed. */
+export function versionOfPeer(name: string): string {
+  const path = join(peersFolder, 'node_modules', name, 'package.json');
+  return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
 /** A program of `peers/`. */

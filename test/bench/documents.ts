@@ -45,8 +45,7 @@ export function commitLine(commit: string, date: string): string {
 
 /** Why a document's figures are not those of the source as it is; undefined where they are. */
 export function staleness(document: string, checkout: string): string | undefined {
-  const git = (...args: readonly string[]): string =>
-    execFileSync('git', args, { cwd: checkout, encoding: 'utf8', stdio: 'pipe' }).trim();
+  const git = (...args: readonly string[]): string => gitIn(checkout, ...args);
   const [, commit] = /^Commit ([0-9a-f]{40}), /m.exec(document) ?? [];
   if (commit === undefined) return 'nothing has been measured';
   if (git('status', '--porcelain', '--', 'src') !== '') return 'src has changes without a commit';
@@ -57,4 +56,9 @@ export function staleness(document: string, checkout: string): string | undefine
   } catch {
     return `they are of ${commit}, and src was changed in ${last}`;
   }
+}
+
+/** What git prints in a checkout. */
+export function gitIn(checkout: string, ...args: readonly string[]): string {
+  return execFileSync('git', args, { cwd: checkout, encoding: 'utf8', stdio: 'pipe' }).trim();
 }

@@ -3,12 +3,12 @@
  * alone, and writes into a copy. With the argument `check` it only fails where the figures are not
  * of the source as it is.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
-import { commitLine, figuresOf, staleness, tableOf, withFigures } from './documents.js';
+import { commitLine, figuresOf, gitIn, staleness, tableOf, withFigures } from './documents.js';
 import { section, type Results } from './report.js';
 
 const majors = ['20', '24'];
@@ -18,7 +18,7 @@ const targetsOfFirst = [...targets, 'mutants'];
 const kept = join(root, 'coverage/evidence');
 const isShort = process.env['SHORT'] !== undefined;
 // Once: it may be another when all is measured.
-const commit = git('rev-parse', 'HEAD');
+const commit = gitIn(root, 'rev-parse', 'HEAD');
 
 if (process.argv[2] === 'check') check();
 else write(measure());
@@ -32,44 +32,37 @@ function check(): void {
   process.exitCode = 1;
 }
 
-/** What was measured on one Node. */
-interface Measured {
-  readonly major: string;
-  readonly results: readonly Results[];
-}
-
-/** Runs each target on each Node. What is there of this commit is not measured again. */
-function measure(): readonly Measured[] {
-  const changes = git('status', '--porcelain', '--', 'src', 'test');
+/**
+ * Runs each target on each Node, and answers what each Node's have measured. What is there of this
+ * commit is not measured again.
+ */
+function measure(): readonly (readonly Results[])[] {
+  const changes = gitIn(root, 'status', '--porcelain', '--', 'src', 'test');
   if (changes !== '' && !isShort)
     throw new Error(`figures are of a commit, and these have changes without one:\n${changes}`);
   return majors.map((major) => {
     const folder = join(kept, isShort ? 'short' : commit, major);
     mkdirSync(folder, { recursive: true });
-    const results = (major === majors[0] ? targetsOfFirst : targets).map((target): Results => {
+    return (major === majors[0] ? targetsOfFirst : targets).map((target) => {
       const path = join(folder, `${target}.json`);
       if (isShort || !existsSync(path)) {
         const command = `node --version | grep '^v${major}\\.' && make ${target}`;
         const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', command];
-        const env = {
-          ...(isShort && { BUDGET_S: '150', COUNT: '2' }),
-          ...process.env,
-          FIGURES: path,
-        };
+        const little = isShort && { BUDGET_S: '150', COUNT: '2' };
+        const env = { ...little, ...process.env, FIGURES: path };
         const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
         if (status !== 0) throw new Error(`\`make ${target}\` failed on Node ${major}`);
       }
       return JSON.parse(readFileSync(path, 'utf8'));
     });
-    return { major, results };
   });
 }
 
 /** Writes the documents, a whole report for each Node, and the chart. */
-function write(measured: readonly Measured[]): void {
+function write(measured: ReturnType<typeof measure>): void {
   const docs = join(isShort ? join(kept, 'short') : root, 'docs');
   if (isShort) cpSync(join(root, 'docs'), docs, { recursive: true });
-  const all = measured.flatMap(({ results }) => results);
+  const all = measured.flat();
   const date = new Date().toISOString().slice(0, 10);
   const run = [
     commitLine(commit, date),
@@ -80,7 +73,8 @@ function write(measured: readonly Measured[]): void {
     const path = join(docs, name);
     writeFileSync(path, withFigures(readFileSync(path, 'utf8'), figures));
   }
-  for (const { major, results } of measured) {
+  for (const [index, results] of measured.entries()) {
+    const major = majors[index];
     const blocks = [
       `# All figures on Node ${major}`,
       run[0],
@@ -90,8 +84,4 @@ function write(measured: readonly Measured[]): void {
   }
   writeFileSync(join(docs, 'figures/speed.svg'), chartOf(tableOf(all, 'speed')));
   process.stdout.write(`\nWritten into ${docs}.\n`);
-}
-
-function git(...args: readonly string[]): string {
-  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
 }

@@ -1,33 +1,22 @@
 // The benchmark measures what it says: interleaving, medians and ratios over a load that is made
 // up, and a file that starts.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { atEnd } from '../support/at-end.js';
-import { checkFile, fileStorage } from '../../dist/index.js';
-import { Client } from '../support/client.js';
-import { proveSameAnswers, WrongAnswer } from './answers.js';
-import { fill, rarestCount, writeCatalogue } from './catalogue.js';
+import { checkFile, fileStorage, memoryStorage, type PetStorage } from '../../dist/index.js';
+import { start } from '../support/fixture.js';
+import { folder } from '../support/process.js';
+import { rarestCount, writeCatalogue } from './catalogue.js';
 import { chartOf } from './chart.js';
-import { bare, limit, petstore } from './contestants.js';
-import { commitLine, figuresOf, staleness, withFigures } from './documents.js';
-import { interleaved, median, type Racer } from './figures.js';
-import { clients, type Load } from './load.js';
-import { adding, reading, wireText } from './operations.js';
-import { own, tableOfRight } from './right.js';
-import { Session } from './session.js';
+import { bare, limit, peersFolder, petstore } from './contestants.js';
+import { commitLine, figuresOf, gitIn, staleness, withFigures } from './documents.js';
+import { interleaved, median } from './figures.js';
+import { askers, type Load } from './load.js';
+import { adding, benchmarkKey, operation, reading } from './operations.js';
+import { decimal } from './report.js';
+import { tableOfRight } from './right.js';
+import { answersOf, fill, proveSameAnswers, startContestants } from './servers.js';
 
 test('the median of an even number is between the two in the middle', () => {
   assert.equal(median([3, 1, 2]), 2);
@@ -35,53 +24,34 @@ test('the median of an even number is between the two in the middle', () => {
 });
 
 test('servers take turns, the first slice of each does not count, and ratios are those of the same round', async () => {
+  const servers = ['bare', 'same', 'half'].map((name) => ({
+    name,
+    url: '',
+    process: { cpuSeconds: 0 },
+  }));
   const order: string[] = [];
-  const cpu = new Map<string, number>();
   // A machine that gets slower all the time: only ratios within a round stay what they are.
   let slowness = 1;
   const load: Load = {
     name: 'made up',
-    send: async ({ url }) => {
-      order.push(url);
+    send: async ({ name }) => {
+      order.push(name);
       slowness *= 1.01;
-      cpu.set(url, (cpu.get(url) ?? 0) + (url === 'half' ? 2 : 1) * slowness);
-      return { requests: 1000, seconds: 1, p50Ms: 1, p99Ms: 2 };
+      for (const { process } of servers.filter((each) => each.name === name))
+        process.cpuSeconds += (name === 'half' ? 2 : 1) * slowness;
+      return { requests: 1000, requestsPerSecond: 1000, p50Ms: 1, p99Ms: 2 };
     },
   };
-  const racerOf = (url: string): Racer => ({
-    name: url,
-    url,
-    process: {
-      get cpuSeconds() {
-        return cpu.get(url) ?? 0;
-      },
-    },
-  });
-  const turns = ['bare', 'same', 'half'].map((url) => ({
-    server: racerOf(url),
-    operation: reading.one,
-  }));
-  const figures = await interleaved(turns, clients.sleeping, { load, rounds: 3, isShort: false });
-  assert.deepEqual(order.slice(3), [
-    'bare',
-    'same',
-    'half',
-    'same',
-    'half',
-    'bare',
-    'half',
-    'bare',
-    'same',
-  ]);
-  assert.ok(Math.abs((figures.get('same')?.ratio ?? 0) - 1) < 0.03);
-  assert.ok(Math.abs((figures.get('half')?.ratio ?? 0) - 0.5) < 0.03);
-  assert.equal(figures.get('bare')?.ratio, 1);
+  const turns = servers.map((server) => ({ server, operation: reading.one }));
+  const figures = await interleaved(turns, askers.sleeping, { load, rounds: 3, isShort: false });
+  const rounds = 'bare same half | same half bare | half bare same';
+  assert.deepEqual(order.slice(3), rounds.split(/[ |]+/));
+  const ratios = figures.map(({ name, ratio }) => `${name} ${decimal(ratio, 1)}`);
+  assert.deepEqual(ratios, ['bare 1.0', 'same 1.0', 'half 0.5']);
 });
 
 test('a written catalogue is a sound storage file with its rare animals', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-'));
-  atEnd(t, () => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, 'pets.jsonl');
+  const path = join(folder(t), 'pets.jsonl');
   assert.equal(writeCatalogue(path, 2_500), statSync(path).size);
   assert.equal((await checkFile(path)).animals, 2_500);
   const storage = await fileStorage(path);
@@ -89,72 +59,76 @@ test('a written catalogue is a sound storage file with its rare animals', async 
   await storage.close();
 });
 
-test('each server of our own answers what is measured, and the limit as many bytes as the petstore', async (t) => {
-  const session = new Session();
-  atEnd(t, () => session.end());
-  const own = [petstore('memory:'), petstore(`file:${session.folder()}/pets.jsonl`), bare, limit];
-  const servers = await session.startAll(own);
+test('each server of our own answers what is measured, the limit as many bytes as the petstore, and who answers wrongly is named at once', async (t) => {
+  const servers = await startContestants(t, [petstore('memory:'), bare, limit]);
   const operations = [...Object.values(reading), adding];
-  for (const server of servers) if (!server.isBare) await fill(server);
+  await fill(...servers);
   await proveSameAnswers(servers, operations);
-  const bytes = new Map<string, number>();
-  for (const { name, url, isBare } of servers) {
-    // One connection for all: each answer must leave it fit for the next request.
-    const client = await Client.connect(Number(new URL(url).port));
-    atEnd(t, () => client.destroy());
-    for (const operation of operations) {
-      for (const request of operation.requests) {
-        const { status, came } = await client.send(wireText(request)).answer();
-        assert.equal(status, isBare ? 200 : operation.status, `${name}: ${operation.name}`);
-        bytes.set(`${name}: ${operation.name}`, came.length);
-      }
-    }
-  }
+  // One connection for all: each answer must leave it fit for the next request.
+  const requests = operations.flatMap((operation) => operation.requests);
+  for (const server of servers.filter(({ isBare }) => isBare))
+    await answersOf(server, operation('one behind the other', 200, ...requests));
+  const [ours, , most] = servers;
+  assert.ok(ours !== undefined && most !== undefined);
   // To what is refused the limit answers as to an animal.
-  for (const { name } of [reading.one, reading.list20, reading.list100, reading.byStatus, adding]) {
-    const ratio =
-      (bytes.get(`${limit.name}: ${name}`) ?? 0) / (bytes.get(`petstore: ${name}`) ?? 0);
-    assert.ok(Math.abs(ratio - 1) < 0.02, `${name}: ${ratio}`);
+  const { one, list20, list100, byStatus } = reading;
+  for (const operation of [one, list20, list100, byStatus, adding]) {
+    const [own] = await answersOf(ours, operation);
+    const [its] = await answersOf(most, operation);
+    const ratio = Number(its?.came.length) / Number(own?.came.length);
+    assert.ok(Math.abs(ratio - 1) < 0.02, `${operation.name}: ${ratio}`);
   }
-});
 
-test('who answers wrongly is named at once, with what it should have answered', async (t) => {
-  const session = new Session();
-  atEnd(t, () => session.end());
-  const [ours, wrong] = await session.startAll([petstore('memory:'), { ...limit, name: 'wrong' }]);
-  assert.ok(ours !== undefined && wrong !== undefined);
-  await fill(ours);
   // The limit is not held against the petstore's answers; here it is.
-  const { isBare: _, ...contestant } = wrong;
-  const refused = (message: string) => (error: unknown) =>
-    error instanceof WrongAnswer && error.message === message;
+  const wrong = { name: 'wrong', url: most.url };
+  const gone = { name: 'gone', url: 'http://127.0.0.1:1' };
+  const refused = (message: string) => ({ name: 'WrongAnswer', message });
   await assert.rejects(
-    proveSameAnswers([ours, contestant], [reading.noKey]),
+    proveSameAnswers([ours, wrong], [reading.noKey]),
     refused('wrong answers 401 with 200, not 401'),
   );
-  await assert.rejects(fill(contestant), refused('wrong answers an animal that is added with 200'));
+  await assert.rejects(
+    proveSameAnswers([ours, gone], [reading.noKey]),
+    refused('gone answers 401 with undefined, not 401'),
+  );
+  await assert.rejects(
+    fill(wrong),
+    refused('wrong answers an animal that is added with 200, not 201'),
+  );
 });
 
-test('of who answers right the petstore does at each level, and what answers all alike does not', async () => {
-  const { rows } = await tableOfRight(own);
-  const [ours = [], fixed = []] = rows;
-  assert.equal(ours[0], 'petstore');
+test('of who answers right the petstore does at each level, and one that makes up animals does not', async () => {
+  const rex = { id: 1n, name: 'Rex', categoryId: 5n };
+  const madeUp = (): PetStorage => ({
+    durable: false,
+    insert: async () => rex,
+    get: async () => rex,
+    list: async () => [rex],
+    close: async () => undefined,
+  });
+  const { rows } = await tableOfRight(
+    [memoryStorage, madeUp].map((storage) => {
+      const options = () => ({ keys: [benchmarkKey], storage: storage() });
+      return ['', async (t) => `http://127.0.0.1:${(await start(t, options())).port}`];
+    }),
+  );
+  const [ours = [], theirs = []] = rows;
   for (const sum of ours.slice(1, 4)) assert.match(sum, /^(\d+) of \1\b/);
   assert.equal(ours[4], '–');
-  for (const number of ['S1', 'C20', 'C36'])
-    assert.ok(fixed[4]?.split(', ').includes(number), fixed[4]);
+  assert.match(theirs[4] ?? '', /^S2, S3, .*C31$/);
 });
 
 test('what the peers take of ours is there, also for those that need what is installed', async () => {
-  const folder = fileURLToPath(new URL('../../test/bench/peers/', import.meta.url));
-  const taken = readdirSync(folder)
+  const taken = readdirSync(peersFolder)
     .filter((file) => file.endsWith('.js'))
     .flatMap((file) => [
-      ...readFileSync(join(folder, file), 'utf8').matchAll(/import \{ (.*) \} from '(\.\.\/.*)'/g),
+      ...readFileSync(join(peersFolder, file), 'utf8').matchAll(
+        /import \{ (.*) \} from '(\.\.\/.*)'/g,
+      ),
     ]);
   assert.ok(taken.length >= 2);
   for (const [line, names = '', path = ''] of taken) {
-    const given: object = await import(join(folder, path));
+    const given: object = await import(join(peersFolder, path));
     for (const name of names.split(', ')) assert.ok(name in given, line);
   }
 });
@@ -189,13 +163,9 @@ test('figures stand between their marks, a table for each Node, and nothing else
 });
 
 test('figures are old once src was changed behind their commit', (t) => {
-  const checkout = mkdtempSync(join(tmpdir(), 'petstore-'));
-  atEnd(t, () => rmSync(checkout, { recursive: true, force: true }));
+  const checkout = folder(t);
   const git = (...args: readonly string[]): string =>
-    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], {
-      cwd: checkout,
-      encoding: 'utf8',
-    }).trim();
+    gitIn(checkout, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args);
   const change = (path: string): string => {
     writeFileSync(join(checkout, path), String(Math.random()));
     git('add', '.');

@@ -55,12 +55,12 @@ export function whole(value: number): string {
   return Math.round(value).toLocaleString('en');
 }
 
-/** A number with so many decimals. */
-export function decimal(value: number, decimals = 2): string {
-  return value.toFixed(decimals);
+/** A number with so many decimals, if there is one. */
+export function decimal(value = Number.NaN, decimals = 2): string {
+  return Number.isNaN(value) ? none : value.toFixed(decimals);
 }
 
-/** Bytes as megabytes of a million. */
-export function megabytes(bytes: number): string {
-  return `${decimal(bytes / 1e6, bytes < 1e7 ? 1 : 0)} MB`;
+/** Bytes as megabytes of a million, if there are any. */
+export function megabytes(bytes = Number.NaN): string {
+  return Number.isNaN(bytes) ? none : `${decimal(bytes / 1e6, bytes < 1e7 ? 1 : 0)} MB`;
 }

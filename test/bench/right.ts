@@ -3,50 +3,31 @@
  * ours and on others'. Run by itself it prints the table of docs/evidence.md, and keeps it where
  * FIGURES says so; SHORT asks ours alone.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { countRules, levels, verifyPetstore, type Level } from '../../dist/conformance/index.js';
+import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
 import { npxArgs, programs } from '../ecosystem/scene.js';
-import { freePort, StartedProcess } from '../support/process.js';
+import { atEnd, Stretch, type Ending } from '../support/at-end.js';
+import { freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { bare, peers, petstore, stub, type Contestant } from './contestants.js';
-import { apiKey } from './operations.js';
-import { Session } from './session.js';
+import { bare, peer, peers, petstore, versionOfPeer, type Contestant } from './contestants.js';
+import { benchmarkKey } from './operations.js';
 import { keep, none, section, type Table } from './report.js';
+import { startContestant } from './servers.js';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+/** A server that may answer right: its name and version, and how it starts anew at an address. */
+export type Candidate = readonly [name: string, start: (t: Ending) => Promise<string>];
 
-/** A server that may answer right. */
-export interface Candidate {
-  /** Its name and version. */
-  readonly name: string;
-  /** Starts it anew, until the end of the session; answers its address. */
-  readonly start: (session: Session) => Promise<string>;
+const ours = listening('petstore', petstore('memory:'));
+const fixed = listening('bare `node:http`, one answer to all', bare);
+
+/** What is installed for this, in the order of the table. */
+function others(): readonly Candidate[] {
+  return [
+    ...peers.map((each) => listening(`${each.name} ${versionOfPeer(each.name)}`, each)),
+    [`openapi-backend ${versionOfPeer('openapi-backend')}, mocking`, startStub],
+    [`Prism ${programs.prism.replace(/^.*@/, '')}, mocking`, startPrism],
+  ];
 }
-
-/** What came of the rules of one level. */
-interface Score {
-  /** How many hold of how many, and how many could not be tried. */
-  readonly sum: string;
-  /** The numbers that fail. */
-  readonly failing: readonly string[];
-}
-
-const ours: Candidate = candidate('petstore', petstore('memory:'));
-const fixed: Candidate = candidate('bare `node:http`, one answer to all', bare);
-
-/** What has nothing to be installed. */
-export const own: readonly Candidate[] = [ours, fixed];
-
-/** All, in the order of the table. */
-export const all: readonly Candidate[] = [
-  ours,
-  ...peers.map((peer) => candidate(`${peer.name} ${versionOf(peer.name)}`, peer)),
-  { name: `openapi-backend ${versionOf('openapi-backend')}, mocking`, start: startStub },
-  { name: `Prism ${programs.prism.replace(/^.*@/, '')}, mocking`, start: startPrism },
-  fixed,
-];
 
 /** The table: a row each, which holds what came of each level. */
 export async function tableOfRight(
@@ -54,14 +35,27 @@ export async function tableOfRight(
   say: (what: string) => void = () => undefined,
 ): Promise<Table> {
   const rows: (readonly string[])[] = [];
-  for (const { name, start } of candidates) {
-    const scores = new Map<Level, Score>();
+  for (const [name, start] of candidates) {
+    const cells: string[] = [];
+    let failing = none;
     for (const level of levels) {
       say(`${name}, ${level}`);
-      scores.set(level, await scoreOf(start, level));
+      const stretch = new Stretch();
+      const passed: string[] = [];
+      const failed: string[] = [];
+      const untried: string[] = [];
+      try {
+        const url = await start(stretch);
+        for await (const { number, outcome } of verifyPetstore({ url, key: benchmarkKey, level }))
+          ({ passed, failed, untried })[outcome].push(number);
+      } finally {
+        await stretch.end();
+      }
+      const rest = untried.length === 0 ? '' : ` (${untried.length} not tried)`;
+      cells.push(`${passed.length} of ${passed.length + failed.length}${rest}`);
+      if (level === 'specification') failing = failed.join(', ') || none;
     }
-    const failing = scores.get('specification')?.failing.join(', ') || none;
-    rows.push([name, ...levels.map((level) => scores.get(level)?.sum ?? none), failing]);
+    rows.push([name, ...cells, failing]);
   }
 
   const heads = levels.map((level) => `\`${level}\`, ${countRules({ level })} rules`);
@@ -73,63 +67,37 @@ export async function tableOfRight(
   };
 }
 
-/** Tries a server that begins anew. */
-async function scoreOf(start: Candidate['start'], level: Level): Promise<Score> {
-  const session = new Session();
-  try {
-    const url = await start(session);
-    const failing: string[] = [];
-    const counts = { passed: 0, failed: 0, untried: 0 };
-    for await (const { number, outcome } of verifyPetstore({ url, key: apiKey, level })) {
-      counts[outcome]++;
-      if (outcome === 'failed') failing.push(number);
-    }
-
-    const { passed, failed, untried } = counts;
-    const rest = untried === 0 ? '' : ` (${untried} not tried)`;
-    return { sum: `${passed} of ${passed + failed}${rest}`, failing };
-  } finally {
-    await session.end();
-  }
-}
-
-function candidate(name: string, contestant: Contestant): Candidate {
-  return { name, start: async (session) => (await session.start(contestant)).url };
-}
-
-/** The version of a peer's package, as it is locked. */
-function versionOf(name: string): string {
-  const lock = readFileSync(join(root, 'test/bench/peers/package-lock.json'), 'utf8');
-  const { packages }: { packages: Readonly<Record<string, { readonly version: string }>> } =
-    JSON.parse(lock);
-  return packages[`node_modules/${name}`]?.version ?? none;
+function listening(name: string, contestant: Contestant): Candidate {
+  return [name, async (t) => (await startContestant(t, contestant)).url];
 }
 
 /** The document of a petstore, which mocks are made of. */
-async function documentAddress(session: Session): Promise<string> {
-  return `${(await session.start(petstore('memory:'))).url}/openapi.json`;
+async function documentAddress(t: Ending): Promise<string> {
+  return `${await ours[1](t)}/openapi.json`;
 }
 
-async function startStub(session: Session): Promise<string> {
-  return (await session.start(stub(await documentAddress(session)))).url;
+/** A stub that openapi-backend makes of it. */
+async function startStub(t: Ending): Promise<string> {
+  const stub = peer('openapi-backend', 'openapi-backend', await documentAddress(t));
+  return (await startContestant(t, stub)).url;
 }
 
 /** Prism has no line of a log for programs, and serves without the base path of the document. */
-async function startPrism(session: Session): Promise<string> {
+async function startPrism(t: Ending): Promise<string> {
   const port = await freePort();
-  const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(session));
+  const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(t));
   const prism = new StartedProcess('npx', args, { cwd: root, env: process.env, isGroup: true });
-  session.atEnd(() => prism.end('SIGKILL'));
+  atEnd(t, () => prism.end('SIGKILL'));
 
   // The first time npx downloads it.
-  const listens = () => prism.output.includes('is listening');
-  await until('Prism', listens, 300_000);
+  await until('Prism', () => prism.output.includes('is listening'), 300_000);
   return `http://127.0.0.1:${port}//`;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const say = (what: string) => void process.stderr.write(`… ${what}\n`);
-  const table = await tableOfRight(process.env['SHORT'] === undefined ? all : own, say);
+  const isShort = process.env['SHORT'] !== undefined;
+  const table = await tableOfRight([ours, ...(isShort ? [] : others()), fixed], say);
   process.stdout.write(`${section(table)}\n`);
   keep('the suite of `petstore verify`.', [table]);
 }

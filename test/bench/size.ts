@@ -1,52 +1,43 @@
 /** What grows: cost with the catalogue, memory with time, and the disk by what is installed. */
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from '../support/process.js';
-import { fill, firstWrittenId, writeCatalogue } from './catalogue.js';
-import { peersFolder, petstore } from './contestants.js';
-import { interleaved } from './figures.js';
-import { clients } from './load.js';
-import { addingToFile, get, post, reading, type ApiRequest, type Operation } from './operations.js';
-import type { Bench, Part } from './part.js';
-import { decimal, megabytes, whole, type Table } from './report.js';
+import { memoryOf } from '../support/kernel.js';
+import { folder, root } from '../support/process.js';
+import { firstWrittenId, writeCatalogue } from './catalogue.js';
+import { peersFolder, petstore, versionOfPeer } from './contestants.js';
+import { interleaved, type Bench, type Part } from './figures.js';
+import { askers } from './load.js';
+import { addingToFile, get, operation, post, reading, type Operation } from './operations.js';
+import { decimal, megabytes, none, whole, type Table } from './report.js';
+import { fill, startContestant, startContestants } from './servers.js';
 
-export const size: Part = {
-  name: 'size',
-  measure: async (bench) => [await growth(bench), await memory(bench), installations(bench)],
-};
+export const sizePart: Part = [growth, memory, installations];
 
 /** Each operation over catalogues of all sizes; those that look anywhere ask for all of it. */
 async function growth(bench: Bench): Promise<Table> {
-  const session = bench.session.within();
   const counts = bench.isShort ? [1_000, 2_000, 1_000] : [1_000, 100_000, 1_000_000, 1_000];
   const names = counts.map(
     (count, index) => whole(count) + (counts.indexOf(count) < index ? ' again' : ''),
   );
-  const folder = session.folder();
-  const servers = await session.startAll(
-    counts.map((count, index) => {
-      const path = `${folder}/${index}.jsonl`;
-      writeCatalogue(path, count);
-      return petstore(`file:${path}`, names[index]);
-    }),
-  );
-  const operations = counts.map(operationsOver);
+  const contestants = counts.map((count, index) => {
+    const path = join(folder(bench.stretch), 'pets.jsonl');
+    writeCatalogue(path, count);
+    return petstore(`file:${path}`, names[index]);
+  });
+  const servers = await startContestants(bench.stretch, contestants);
   const rows: string[][] = [];
-  for (const index of bench.isShort ? [0] : [...(operations[0] ?? []).keys()]) {
-    const turns = servers.flatMap((server, of) => {
-      const operation = operations[of]?.[index];
-      return operation === undefined ? [] : [{ server, operation }];
-    });
+  for (const operationOver of bench.isShort ? operations.slice(0, 1) : operations) {
+    const turns = servers.map((server, index) => ({
+      server,
+      operation: operationOver(counts[index] ?? 0),
+    }));
     const name = turns[0]?.operation.name ?? '';
     bench.say(`${name}, in catalogues of all sizes`);
-    const figures = [...(await interleaved(turns, clients.sleeping, bench)).values()];
-    rows.push([
-      name,
-      ...figures.map(({ cpuUs, ratio }, of) => (of === 0 ? decimal(cpuUs, 1) : decimal(1 / ratio))),
-    ]);
+    const [first, ...others] = await interleaved(turns, askers.sleeping, bench);
+    rows.push([name, decimal(first?.cpuUs, 1), ...others.map(({ ratio }) => decimal(1 / ratio))]);
   }
-  await session.end();
   return {
     key: 'growth',
     title: 'Cost by the size of the catalogue',
@@ -61,70 +52,52 @@ async function growth(bench: Bench): Promise<Table> {
 /** As many for each size, and more than there are pages that a server would remember. */
 const spots = 900;
 
-function operationsOver(count: number): readonly Operation[] {
-  const lastId = firstWrittenId + count - 1;
-  // Spread evenly over the ids from the first one to just below `end`.
-  const upTo = (end: number, path: (id: number) => string): readonly ApiRequest[] =>
-    Array.from({ length: spots }, (_, spot) =>
-      get(path(firstWrittenId + Math.floor((spot * (end - firstWrittenId)) / spots))),
-    );
-  const answered = (status: number, name: string, requests: readonly ApiRequest[]): Operation => ({
-    name,
-    requests,
-    status,
-  });
-  const anywhere = upTo(lastId - 20, (id) => `/v1/pets?after=${id}`);
-  const unknown = upTo(lastId, (id) => `/v1/pets/${id + count}`);
-  return [
-    answered(
-      200,
-      'one',
-      upTo(lastId, (id) => `/v1/pets/${id}`),
-    ),
-    answered(200, 'list 20', [get('/v1/pets')]),
-    answered(200, 'list 100', [get('/v1/pets?limit=100')]),
-    answered(200, 'page anywhere', anywhere),
-    answered(200, 'last page', [get(`/v1/pets?after=${lastId - 20}`)]),
-    answered(200, 'by status', [get('/v1/pets?status=sold')]),
-    answered(200, 'rarest status', [get('/v1/pets?status=pending')]),
-    answered(404, '404', unknown),
-    reading.noKey,
-    addingToFile,
-  ];
+/** Requests spread evenly over the ids of so many animals. */
+function spread(count: number, path: (id: number) => string): readonly string[] {
+  return Array.from({ length: spots }, (_, spot) =>
+    get(path(firstWrittenId + Math.floor((spot * count) / spots))),
+  );
 }
+
+/** Each operation, over a catalogue of so many animals. */
+const operations: readonly ((count: number) => Operation)[] = [
+  (count) => operation('one', 200, ...spread(count, (id) => `/v1/pets/${id}`)),
+  () => reading.list20,
+  () => reading.list100,
+  (count) => operation('page anywhere', 200, ...spread(count - 21, (id) => `/v1/pets?after=${id}`)),
+  (count) => operation('last page', 200, get(`/v1/pets?after=${firstWrittenId + count - 21}`)),
+  () => reading.byStatus,
+  () => operation('rarest status', 200, get('/v1/pets?status=pending')),
+  (count) => operation('404', 404, ...spread(count, (id) => `/v1/pets/${id + count}`)),
+  () => reading.noKey,
+  () => addingToFile,
+];
 
 /** Sends it all, and compares the memory that no collection gives back, early and late. */
 async function memory(bench: Bench): Promise<Table> {
-  const session = bench.session.within();
-  const server = await session.start(petstore('memory:'));
+  const server = await startContestant(bench.stretch, petstore('memory:'));
   await fill(server);
-  const watched = async (what: string, count: number, next: () => Operation): Promise<string[]> => {
+  const watched = async (what: string, full: number, next: () => Operation): Promise<string[]> => {
+    const count = bench.isShort ? full / 100 : full;
     const samples: { readonly share: number; readonly bytes: number }[] = [];
     let sent = 0;
     while (sent < count) {
-      sent += (await bench.load.send(server, next(), clients.sleeping, 1)).requests;
-      samples.push({ share: sent / count, bytes: server.process.residentBytes });
+      sent += (await bench.load.send(server, next(), askers.sleeping)).requests;
+      samples.push({ share: sent / count, bytes: memoryOf(server.process.pid) });
       bench.say(`${whole(sent)} of ${whole(count)} ${what}`);
     }
-    const leastBetween = (from: number, to: number): string =>
-      megabytes(
-        Math.min(
-          ...samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes),
-        ),
-      );
-    const most = megabytes(Math.max(...samples.map(({ bytes }) => bytes)));
-    return [what, whole(sent), leastBetween(0.1, 0.5), leastBetween(0.6, Infinity), most];
+    const between = (from: number, to: number): readonly number[] =>
+      samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes);
+    const early = Math.min(...between(0.1, 0.5));
+    const late = Math.min(...between(0.6, Infinity));
+    const most = Math.max(...between(0, Infinity));
+    return [what, whole(sent), ...[early, late, most].map(megabytes)];
   };
-  const connection = {
-    ...reading.one,
-    requests: [{ ...get('/v1/pets/500'), closes: true }],
-  } as const;
-  const share = bench.isShort ? 0.01 : 1;
+  const closing = get('/v1/pets/500', { headers: ['Connection: close'] });
   const rows = [
-    await watched('mixed requests', share * 3_000_000, mixedRequests),
-    await watched('connections', share * 200_000, () => connection),
+    await watched('mixed requests', 3_000_000, mixedRequests),
+    await watched('connections', 200_000, () => operation('closing', 200, closing)),
   ];
-  await session.end();
   return {
     key: 'memory',
     title: 'Resident memory over time',
@@ -142,96 +115,62 @@ async function memory(bench: Bench): Promise<Table> {
  * forgotten again.
  */
 function mixedRequests(): Operation {
-  const kinds: readonly ((number: number) => ApiRequest)[] = [
-    (number) => get(`/v1/pets/${1 + (number % 1_000)}`),
-    (number) => get(`/v1/pets?limit=${1 + (number % 100)}`),
-    (number) => get(`/v1/pets?after=${number % 1_000}`),
-    (number) => get(`/v1/pets?status=sold&after=${number % 1_000}`),
-    (number) => get(`/v1/pets/${1_000_000 + number}`),
-    (number) => ({ method: 'GET', path: '/v1/pets', key: `psk_wrong-${number}` }),
-    (number) => get(`/v1/pets?limit=${101 + number}`),
-    (number) => post({ name: number }),
-  ];
-  const requests = Array.from({ length: 250 }).flatMap(() =>
-    kinds.map((request) => request(Math.floor(Math.random() * 1_000_000))),
-  );
-  return { name: 'mixed', requests, status: 'mixed' };
+  const requests = Array.from({ length: 250 }).flatMap(() => {
+    const number = randomInt(1_000_000);
+    return [
+      get(`/v1/pets/${1 + (number % 1_000)}`),
+      get(`/v1/pets?limit=${1 + (number % 100)}`),
+      get(`/v1/pets?after=${number % 1_000}`),
+      get(`/v1/pets?status=sold&after=${number % 1_000}`),
+      get(`/v1/pets/${1_000_000 + number}`),
+      get('/v1/pets', { authorization: `Bearer psk_wrong-${number}` }),
+      get(`/v1/pets?limit=${101 + number}`),
+      post({ name: number }),
+    ];
+  });
+  return operation('mixed', 'mixed', ...requests);
 }
 
 /** What each peer is made of. */
-const installedPeers = [
+const packagesOfPeers = [
   ['fastify', 'lossless-json'],
   ['hono', '@hono/node-server', 'lossless-json', 'safe-stable-stringify'],
   ['express', 'lossless-json', 'safe-stable-stringify'],
   ['json-server'],
   ['bun'],
-] as const;
+];
 
-/** What a lock file says of a package. */
-interface Locked {
-  readonly version: string;
-  readonly dependencies?: Readonly<Record<string, string>>;
-  readonly optionalDependencies?: Readonly<Record<string, string>>;
-}
-
-/** The package as `npm pack` makes it, installed, and the peers as they are installed here. */
-function installations({ session }: Bench): Table {
-  const folder = session.folder();
-  // It is built anew for that, so not here, where others may be at work with what is built.
-  const checkout = join(folder, 'checkout');
-  const left = ['.git', 'coverage', 'node_modules', 'test'].map((name) => join(root, name));
-  cpSync(root, checkout, { recursive: true, filter: (path) => !left.includes(path) });
-  symlinkSync(join(root, 'node_modules'), join(checkout, 'node_modules'));
-  const npm = (...args: readonly string[]): string =>
-    execFileSync('npm', [...args, '--json'], { cwd: checkout, encoding: 'utf8', stdio: 'pipe' });
-  const [{ filename, version }] = JSON.parse(npm('pack'));
-  const target = join(folder, 'installed');
-  npm('install', `--prefix=${target}`, '--no-audit', '--no-fund', join(checkout, filename));
-  const ours = megabytes(sizeOf(join(target, 'node_modules')));
-
-  const lock = readFileSync(join(peersFolder, 'package-lock.json'), 'utf8');
-  const { packages }: { packages: Readonly<Record<string, Locked>> } = JSON.parse(lock);
+/** The package as npm would pack what is built here, and the peers as they are installed here. */
+async function installations(): Promise<Table> {
+  const [petstore] = npm(root, 'pack', '--dry-run', '--json', '--ignore-scripts');
+  const peers = packagesOfPeers.map((names) => {
+    const selectors = names.flatMap((name) => {
+      const own = `:root > [name="${name}"]`;
+      return [own, `${own} *`];
+    });
+    const folders = npm(peersFolder, 'query', selectors.join(', ')).map(({ path }) => path);
+    const bytes = folders.reduce((sum, path) => sum + sizeOf(path), 0);
+    const versions = names.map(versionOfPeer).join(', ');
+    return [names[0] ?? '', versions, String(folders.length), megabytes(bytes)];
+  });
   return {
     key: 'installed',
     title: 'Installed size',
     note: 'Packages with all that they depend on; the bytes of their files. Bun is the runtime itself, the others need Node beside them.',
     head: ['', 'version', 'packages', 'installed'],
     rows: [
-      ['petstore', version, '1', ours],
-      ...installedPeers.map((names) => {
-        const paths = installed(packages, names);
-        const bytes = [...paths].reduce((sum, path) => sum + sizeOf(join(peersFolder, path)), 0);
-        const versions = names.map((name) => packages[`node_modules/${name}`]?.version);
-        return [names[0], versions.join(', '), String(paths.size), megabytes(bytes)];
-      }),
+      ['petstore', petstore?.version ?? none, '1', megabytes(petstore?.unpackedSize)],
+      ...peers,
     ],
   };
 }
 
-/**
- * The folders of some packages and of all that they depend on, where Node would find them, if they
- * are installed.
- */
-function installed(
-  packages: Readonly<Record<string, Locked>>,
-  names: readonly string[],
-): ReadonlySet<string> {
-  const found = new Set<string>();
-  const add = (name: string, from: string): void => {
-    const path = `${from}node_modules/${name}`;
-    // What is not in its own folder is in one further out.
-    if (packages[path] === undefined && from !== '') {
-      add(name, from.slice(0, from.lastIndexOf('node_modules/')));
-      return;
-    }
-    if (found.has(path) || !existsSync(join(peersFolder, path))) return;
-    found.add(path);
-    const { dependencies, optionalDependencies } = packages[path] ?? {};
-    for (const needed of Object.keys({ ...dependencies, ...optionalDependencies }))
-      add(needed, `${path}/`);
-  };
-  for (const name of names) add(name, '');
-  return found;
+/** What npm says of packages, of each what was asked for. */
+function npm(
+  cwd: string,
+  ...args: readonly string[]
+): readonly { readonly version: string; readonly path: string; readonly unpackedSize: number }[] {
+  return JSON.parse(execFileSync('npm', args, { cwd, encoding: 'utf8' }));
 }
 
 /** The bytes of a package's own files, those of packages in its folder not counted. */

@@ -1,37 +1,31 @@
 /** How long a start takes: to the first answer, and with a large catalogue. */
 import { setTimeout as wait } from 'node:timers/promises';
+import { folder } from '../support/process.js';
+import { memoryOf } from '../support/kernel.js';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
-import { again, bare, lineParser, peers, petstore, type Contestant } from './contestants.js';
-import { ask, WrongAnswer } from './answers.js';
-import { onServerCore } from './cores.js';
-import { median } from './figures.js';
-import { get } from './operations.js';
-import type { Bench, Part } from './part.js';
+import { again, bare, peer, peers, petstore, type Contestant } from './contestants.js';
+import { median, type Bench, type Part } from './figures.js';
+import { get, operation, reading } from './operations.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
-import type { Server } from './session.js';
+import { answersOf, Measured, startContestant } from './servers.js';
 
-export const start: Part = {
-  name: 'start',
-  measure: async (bench) => [await firstAnswers(bench), await largeCatalogues(bench)],
-};
+export const startPart: Part = [firstAnswers, largeCatalogues];
 
 /** From a process's start to its first 200, of all in turn, again and again. */
-async function firstAnswers(bench: Bench): Promise<Table> {
-  const starts = bench.isShort ? 1 : 20;
-  const file = petstore(`file:${bench.session.folder()}/pets.jsonl`, 'petstore, file');
+async function firstAnswers({ stretch, isShort, say }: Bench): Promise<Table> {
+  const starts = isShort ? 1 : 20;
+  const file = petstore(`file:${folder(stretch)}/pets.jsonl`, 'petstore, file');
   const some = [bare, petstore('memory:', 'petstore, memory'), file, ...peers];
-  const times = [...some, again(some)].map((contestant) => ({
-    contestant,
-    ms: new Array<number>(),
-  }));
+  const times = [...some, again(some)].map((contestant) => ({ contestant, ms: Array<number>() }));
   for (let round = 0; round < starts; round++) {
-    bench.say(`first answers, ${round + 1} of ${starts}`);
+    say(`first answers, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
+      const own = stretch.within();
       const startedAt = performance.now();
-      await startedOnce(bench, contestant, async (server) => {
-        await expectAnimals(server, '/v1/pets');
-        ms.push(performance.now() - startedAt);
-      });
+      const server = await startContestant(own, contestant);
+      await answersOf(server, reading.list20);
+      ms.push(performance.now() - startedAt);
+      await own.end();
     }
   }
   const reference = times[0]?.ms ?? [];
@@ -49,99 +43,65 @@ async function firstAnswers(bench: Bench): Promise<Table> {
   };
 }
 
-/** What a start took. */
+/** How long a started server may rest, so that it gives back what only the start needed. */
+const restMs = 3_000;
+
+/** What is measured of a start, with its memory in bytes. */
 interface Start {
   readonly seconds: number;
-  readonly residentBytes?: number;
-  readonly peakBytes?: number;
+  readonly resident?: number;
+  readonly peak?: number;
 }
 
 /** In turn with a program that only parses the file's lines; the largest once. */
-async function largeCatalogues(bench: Bench): Promise<Table> {
-  const folder = bench.session.folder();
-  const [count, largeCount] = bench.isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
-  const [path, largePath] = [`${folder}/pets.jsonl`, `${folder}/large.jsonl`];
+async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promise<Table> {
+  const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
+  const path = `${folder(stretch)}/pets.jsonl`;
+  const largePath = `${folder(stretch)}/pets.jsonl`;
+
+  const startOf = async (contestant: Contestant, count = 1): Promise<Start> => {
+    const own = stretch.within();
+    const server = await startContestant(own, contestant);
+    const { pid } = server.process;
+    await wait(restMs);
+    const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
+    const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
+    await answersOf(server, operation('the first and the last animal', 200, ...ends));
+    await own.end();
+    return { seconds: server.readyMs / 1000, ...memory };
+  };
+
   const size = writeCatalogue(path, count);
   const parses: Start[] = [];
   const starts: Start[] = [];
-  for (let round = 0; round < bench.rounds; round++) {
-    bench.say(`start ${round + 1} of ${bench.rounds} with ${whole(count)} animals`);
-    const { readyMs } = await bench.session.run(onServerCore(lineParser(path))).line('readyMs');
+  for (let round = 0; round < rounds; round++) {
+    say(`start ${round + 1} of ${rounds} with ${whole(count)} animals`);
+    const { readyMs } = await new Measured(stretch, peer('parse-lines', '', path).command).line(
+      'readyMs',
+    );
     parses.push({ seconds: Number(readyMs) / 1000 });
-    starts.push(await startOf(bench, path, count));
+    starts.push(await startOf(petstore(`file:${path}`), count));
   }
-  bench.say(`start with ${whole(largeCount)} animals`);
-  const largeSize = writeCatalogue(largePath, largeCount);
-  const large = await startOf(bench, largePath, largeCount);
-
-  const row = (what: string, bytes: number | undefined, some: readonly Start[], ratio = none) => {
-    const of = (value: (one: Start) => number | undefined): number =>
-      median(some.map((one) => value(one) ?? NaN));
-    const shown = (value: number, show: (value: number) => string): string =>
-      Number.isNaN(value) ? none : show(value);
-    return [
-      what,
-      bytes === undefined ? none : megabytes(bytes),
-      shown(
-        of(({ seconds }) => seconds),
-        decimal,
-      ),
-      ratio,
-      shown(
-        of(({ residentBytes }) => residentBytes),
-        megabytes,
-      ),
-      shown(
-        of(({ peakBytes }) => peakBytes),
-        megabytes,
-      ),
-    ];
-  };
   const byParsing = starts.map(({ seconds }, round) => seconds / (parses[round]?.seconds ?? NaN));
+  say(`start with ${whole(largeCount)} animals`);
+  const largeSize = writeCatalogue(largePath, largeCount);
+  const largeStart = await startOf(petstore(`file:${largePath}`), largeCount);
+
+  const row = (what: string, bytes: number | undefined, all: readonly Start[], ratio = none) => {
+    const medianOf = (field: keyof Start): number => median(all.map((each) => each[field] ?? NaN));
+    const memory = [megabytes(medianOf('resident')), megabytes(medianOf('peak'))];
+    return [what, megabytes(bytes), decimal(medianOf('seconds')), ratio, ...memory];
+  };
   return {
     key: 'start',
     title: 'Start with a large catalogue',
     note: `From the process's start until it listens; memory ${restMs / 1000} s later, with Node's default heap. The largest is measured once.`,
     head: ['', 'file', 'seconds', 'by JSON.parse', 'resident', 'peak'],
     rows: [
-      row('bare node:http', undefined, [await startOf(bench)]),
+      row('bare node:http', undefined, [await startOf(bare)]),
       row(`JSON.parse of ${whole(count)} lines alone`, size, parses, decimal(1)),
       row(`${whole(count)} animals`, size, starts, decimal(median(byParsing))),
-      row(`${whole(largeCount)} animals`, largeSize, [large]),
+      row(`${whole(largeCount)} animals`, largeSize, [largeStart]),
     ],
   };
-}
-
-/** How long a started server may rest, so that it gives back what only the start needed. */
-const restMs = 3_000;
-
-/** Starts the petstore with a file, which must be all there; bare without one. */
-async function startOf(bench: Bench, path?: string, count = 0): Promise<Start> {
-  const contestant = path === undefined ? bare : petstore(`file:${path}`);
-  return startedOnce(bench, contestant, async (server) => {
-    const { readyMs, process } = server;
-    await wait(restMs);
-    const { residentBytes, peakBytes } = process;
-    for (const id of [firstWrittenId, firstWrittenId + count - 1])
-      await expectAnimals(server, `/v1/pets/${id}`);
-    return { seconds: readyMs / 1000, residentBytes, peakBytes };
-  });
-}
-
-/** Starts a contestant, looks at it, and ends it. */
-async function startedOnce<Seen>(
-  bench: Bench,
-  contestant: Contestant,
-  look: (server: Server) => Promise<Seen>,
-): Promise<Seen> {
-  const session = bench.session.within();
-  const seen = await look(await session.start(contestant));
-  await session.end();
-  return seen;
-}
-
-async function expectAnimals(server: Pick<Server, 'name' | 'url'>, path: string): Promise<void> {
-  const { status } = await ask(server, path, get(path));
-  if (status !== 200)
-    throw new WrongAnswer(`${server.name} answers ${path} with ${status}, not 200`);
 }

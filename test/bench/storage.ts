@@ -3,24 +3,18 @@ import { chmodSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from
 import { join } from 'node:path';
 import pg from 'pg';
 import { migratePostgres } from '../../dist/postgres/index.js';
+import { Cluster } from '../postgres/cluster.js';
+import { atEnd, type Ending } from '../support/at-end.js';
 import { folderOnDisk } from '../support/in-memory.js';
-import { proveSameAnswers } from './answers.js';
-import { peer, petstore, sqlite } from './contestants.js';
-import { interleaved, median } from './figures.js';
-import { clients, preload, type Client } from './load.js';
-import { adding, get, type Operation } from './operations.js';
-import type { Bench, Part } from './part.js';
+import { folder } from '../support/process.js';
+import { peer, petstore, sqlite, type Contestant } from './contestants.js';
+import { interleaved, median, type Bench, type Part } from './figures.js';
+import { askers, preload } from './load.js';
+import { adding, get, operation, type Operation } from './operations.js';
 import { decimal, whole, type Table } from './report.js';
-import type { Server } from './session.js';
+import { proveSameAnswers, startContestants, type Server } from './servers.js';
 
-export const storage: Part = {
-  name: 'storage',
-  measure: async (bench) => [
-    await addingToDisk(bench),
-    await addingToPostgres(bench),
-    await pagesOfPostgres(bench),
-  ],
-};
+export const storagePart: Part = [addingToDisk, addingToPostgres, pagesOfPostgres];
 
 /** What follows the cells that say what was tried. */
 const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
@@ -30,13 +24,14 @@ async function compared(
   bench: Bench,
   servers: readonly Server[],
   operation: Operation,
-  client: Client,
-  cells: readonly string[],
+  connections: number,
+  ...cells: readonly string[]
 ): Promise<readonly (readonly string[])[]> {
   bench.say(`${operation.name}, ${cells.join(', ')}`);
   const turns = servers.map((server) => ({ server, operation }));
-  const figures = await interleaved(turns, client, bench);
-  return [...figures].map(([name, { requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }]) => [
+  const kind = { name: `${connections} connections`, connections };
+  const figures = await interleaved(turns, kind, bench);
+  return figures.map(({ name, requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }) => [
     ...cells,
     name,
     whole(requestsPerSecond),
@@ -47,61 +42,66 @@ async function compared(
   ]);
 }
 
-function ofConnections(connections: number): Client {
-  return { name: `${connections} connections`, connections };
+/** Rows of adding at some numbers of connections. */
+async function added(
+  bench: Bench,
+  contestants: readonly Contestant[],
+  counts: readonly number[],
+  ...cells: readonly string[]
+): Promise<readonly (readonly string[])[]> {
+  const servers = await startContestants(bench.stretch, contestants);
+  const rows: (readonly string[])[] = [];
+  for (const count of bench.isShort ? [64] : counts)
+    rows.push(...(await compared(bench, servers, adding, count, String(count), ...cells)));
+  return rows;
 }
 
 async function addingToDisk(bench: Bench): Promise<Table> {
-  const session = bench.session.within();
-  const folder = session.folder();
-  const servers = await session.startAll([
-    petstore(`file:${folder}/pets.jsonl`, 'file'),
-    petstore('memory:', 'memory'),
-    ...sqlite(folder),
-  ]);
-  const rows: (readonly string[])[] = [];
-  for (const count of bench.isShort ? [64] : [1, 16, 64])
-    rows.push(...(await compared(bench, servers, adding, ofConnections(count), [String(count)])));
-  await session.end();
-  const isWhole = servers.length > 2;
+  const home = folder(bench.stretch);
   return {
     key: 'file-adds',
     title: 'Adding with the animal on the disk before the 201',
     note:
       'Only the storage differs: the petstore itself serves them all. `file` and both of better-sqlite3 (WAL, synchronous=FULL) sync each batch ' +
-      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request.' +
-      (isWhole ? '' : ' better-sqlite3 is not built for this Node, and was not measured.'),
+      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request. ' +
+      'better-sqlite3 is missing where it is not built for this Node.',
     head: ['connections', ...figuresHead],
-    rows,
+    rows: await added(
+      bench,
+      [petstore(`file:${home}/pets.jsonl`, 'file'), petstore('memory:', 'memory'), ...sqlite(home)],
+      [1, 16, 64],
+    ),
   };
 }
 
+/** The URL of a PostgreSQL that syncs every commit, in a folder of its own or in memory. */
+async function postgres(t: Ending, folder?: string): Promise<string> {
+  const cluster = await Cluster.start(['fsync=on', 'synchronous_commit=on'], folder);
+  atEnd(t, () => cluster.remove());
+  await migratePostgres(cluster.url);
+  return cluster.url;
+}
+
 async function addingToPostgres(bench: Bench): Promise<Table> {
-  const session = bench.session.within();
-  const libraries = session.folder();
+  const libraries = folder(bench.stretch);
   // PostgreSQL runs as another user where we are root.
   chmodSync(libraries, 0o755);
-  const slowSync = preload(libraries, 'slow-sync');
+  // PostgreSQL has our own environment, servers have another.
+  process.env['LD_PRELOAD'] = preload(libraries, 'slow-sync');
   const rows: (readonly string[])[] = [];
   for (const slowerByMs of bench.isShort ? [1] : [0, 1, 4]) {
     const disk = folderOnDisk('petstore-bench-');
     const sync = `${decimal(slowerByMs + syncMs(disk), 1)} ms`;
-    const own = session.within();
-    const environment = { LD_PRELOAD: slowSync, SYNC_US: String(1_000 * slowerByMs) };
-    const { url } = await own.cluster(disk, environment);
-    await migratePostgres(url);
-    const servers = await own.startAll([
-      petstore(url),
-      ...['10', '64'].map((connections) =>
-        peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
-      ),
-    ]);
-    for (const count of bench.isShort ? [64] : [64, 512])
-      rows.push(
-        ...(await compared(bench, servers, adding, ofConnections(count), [String(count), sync])),
-      );
-    await own.end();
+    const stretch = bench.stretch.within();
+    process.env['SYNC_US'] = String(1_000 * slowerByMs);
+    const url = await postgres(stretch, disk);
+    const single = ['10', '64'].map((connections) =>
+      peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
+    );
+    rows.push(...(await added({ ...bench, stretch }, [petstore(url), ...single], [64, 512], sync)));
+    await stretch.end();
   }
+  delete process.env['LD_PRELOAD'];
   return {
     key: 'postgres-adds',
     title: 'Adding to PostgreSQL',
@@ -127,32 +127,27 @@ function syncMs(folder: string): number {
 }
 
 async function pagesOfPostgres(bench: Bench): Promise<Table> {
-  const session = bench.session.within();
-  const { url } = await session.cluster();
-  await migratePostgres(url);
+  const { stretch } = bench;
+  const url = await postgres(stretch);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const rows: (readonly string[])[] = [];
-  const servers = await session.startAll([petstore(url), peer('hand-written', 'by hand', url)]);
+  const contestants = [petstore(url), peer('hand-written', 'by hand', url)];
+  const servers = await startContestants(stretch, contestants);
+  const pageAfter = (after: number) => get(`/v1/pets?limit=20&after=${after}`);
   for (const count of bench.isShort ? [1_000] : [1_000, 1_000_000]) {
     await addRows(client, count);
     const spots = Array.from({ length: 900 }, (_, spot) => Math.floor((spot / 900) * (count - 21)));
-    const pageAfter = (after: number) => get(`/v1/pets?limit=20&after=${after}`);
-    for (const operation of [
-      { name: 'random pages', requests: spots.map(pageAfter), status: 200 },
-      { name: 'one page', requests: [pageAfter(0)], status: 200 },
+    for (const each of [
+      operation('random pages', 200, ...spots.map(pageAfter)),
+      operation('one page', 200, pageAfter(0)),
     ]) {
-      await proveSameAnswers(servers, [operation]);
-      rows.push(
-        ...(await compared(bench, servers, operation, clients.sleeping, [
-          operation.name,
-          whole(count),
-        ])),
-      );
+      await proveSameAnswers(servers, [each]);
+      const { connections } = askers.sleeping;
+      rows.push(...(await compared(bench, servers, each, connections, each.name, whole(count))));
     }
   }
   await client.end();
-  await session.end();
   return {
     key: 'postgres-pages',
     title: 'Pages from PostgreSQL',

@@ -19,6 +19,11 @@ export function flip(bytes: Buffer, bit: number): Damage {
   return { what: `bit ${bit & 7} of byte ${bit >> 3}`, bytes: flipped };
 }
 
+/** Each bit of it is another. */
+export function* flips(bytes: Buffer): Generator<Damage> {
+  for (let bit = 0; bit < 8 * bytes.length; bit++) yield flip(bytes, bit);
+}
+
 /** So many bytes were never written, from each place where a stretch of that size begins. */
 export function* zeros(bytes: Buffer, size: number): Generator<Damage & { readonly from: number }> {
   for (let from = 0; from < bytes.length; from += size) {

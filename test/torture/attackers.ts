@@ -4,9 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import { atEnd } from '../support/at-end.js';
-import { assertError, Client } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { assertError, type Client } from '../support/client.js';
+import { bytesOf, connectTo } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { reasonOf } from '../../dist/index.js';
@@ -140,8 +139,7 @@ export async function attack(
 ): Promise<number> {
   // Not all in one moment.
   await wait(share.random.below(1_000));
-  const client = await Client.connect(port);
-  atEnd(share, () => client.destroy());
+  const client = await connectTo(share, { port });
   const since = performance.now();
   try {
     const acting = Promise.resolve(act(client));

@@ -7,18 +7,17 @@ import { fileStorage } from '../../dist/file/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
 import { clock } from '../support/disk.js';
 import { Machine } from './machine.js';
-import type { CallName, Fault } from './process-disk.js';
+import type { CallName, DiskFault } from './process-disk.js';
 import type { Random } from './random.js';
 import { inTime } from './row.js';
 import { PetstoreError, type PetStorage } from '../../dist/index.js';
 
 export const filePath = '/data/deep/pets.jsonl';
-const hangMs = 10_000;
 
 /** A call of the disk and what happened to it. */
 interface Call {
   readonly name: CallName;
-  readonly fault: Fault;
+  readonly fault: DiskFault;
 }
 
 /** A storage and the machine that it lives on. */
@@ -67,7 +66,7 @@ export class MemoryBackend implements Backend {
 export class FileBackend implements Backend {
   readonly name = 'file';
   /** What happens to a call, counted from 1 in each process. */
-  fault: (call: CallName, number: number) => Fault;
+  fault: (call: CallName, number: number) => DiskFault;
   readonly #random: Random;
   #machine: Machine;
   #process;
@@ -116,7 +115,7 @@ export class FileBackend implements Backend {
     this.#calls = [];
     try {
       const opening = fileStorage(filePath, { disk: this.#process.disk, clock });
-      this.#storage = await inTime(opening, hangMs, 'opening');
+      this.#storage = await inTime(opening, 'opening');
     } catch (error) {
       const isUnusable = error instanceof PetstoreError && error.code === 'storage_unusable';
       assert.ok(isUnusable, `opening rejects with ${String(error)}`);
@@ -135,7 +134,6 @@ export class FileBackend implements Backend {
     this.#calls = [];
     const outcome = await inTime(
       this.storage.close().then(() => 'closed', String),
-      hangMs,
       'closing',
     );
     assert.ok(
@@ -205,7 +203,7 @@ export class FileBackend implements Backend {
     while (!(await this.open())) this.#machine = this.#machine.cutPower(this.#random);
   }
 
-  #meet(name: CallName, number: number): Fault {
+  #meet(name: CallName, number: number): DiskFault {
     if (number >= this.#killAt) {
       this.#process.kill();
       this.#killed();

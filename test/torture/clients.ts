@@ -24,7 +24,7 @@ export function addBytes(draft: SentDraft, words: Words = {}): string {
 }
 
 /** A body as it came over the wire, as text. */
-export function textOf(byteString: string): string {
+export function utf8Of(byteString: string): string {
   return Buffer.from(byteString, 'latin1').toString();
 }
 
@@ -40,8 +40,16 @@ export class Clients {
     this.#port = port;
   }
 
-  get(path: string): Promise<TimedAnswer> {
-    return this.#ask(bytesOf('GET', path));
+  /** What a GET is answered, which must be a 200. */
+  async get(path: string): Promise<TimedAnswer> {
+    const answer = await this.#ask(bytesOf('GET', path));
+    assert.equal(answer.status, 200, `GET ${path} is answered ${answer.status}`);
+    return answer;
+  }
+
+  /** Whether it is ready: the answer, which may be a 200 or a 503. */
+  readiness(): Promise<TimedAnswer> {
+    return this.#ask(bytesOf('GET', '/readyz'));
   }
 
   add(draft: SentDraft): Promise<TimedAnswer> {
@@ -59,6 +67,6 @@ export class Clients {
     const { status, body } =
       (await caller.ask(bytes, patienceMs)) ?? assert.fail('the server is gone');
     this.#idle.push(caller);
-    return { status, body: textOf(body), ms: 1000 * (monotonicS() - sentAtS), sentAtS };
+    return { status, body: utf8Of(body), ms: 1000 * (monotonicS() - sentAtS), sentAtS };
   }
 }

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
-import type { Share } from './row.js';
+import { atOnce, type Share } from './row.js';
 
 /** One client. */
 interface Member {
@@ -48,7 +48,7 @@ export class Crowd {
     // whatever the server does.
     while (crowd.#members.length < connections) {
       const some = Math.min(200, connections - crowd.#members.length);
-      await Promise.all(Array.from({ length: some }, () => crowd.#open(port)));
+      await atOnce(some, () => crowd.#open(port));
     }
     return crowd;
   }

@@ -4,17 +4,19 @@
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
+import { whole } from '../bench/report.js';
 import { commitOf } from '../storage/commit-line.js';
+import { cuts, flips, lines, zeros, type Damage } from '../support/damage.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
-import { number, type Row } from './row.js';
+import type { TortureRow } from './row.js';
 import { PetstoreError } from '../../dist/index.js';
 
 const path = '/pets.jsonl';
 const fullBatches = 60;
 
-export const damage: Row = {
+export const damagedFiles: TortureRow = {
   id: 'R5',
   title:
     'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
@@ -31,55 +33,15 @@ export const damage: Row = {
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
     const tallies = [
-      await tallyOf('cuts', small, cuts(small)),
-      await tallyOf('bits', page, flips(page)),
-      await tallyOf('zeroed 512 bytes', big, zeros(big, 512)),
-      await tallyOf('zeroed blocks', big, zeros(big, blockBytes)),
-      await tallyOf('lines', small, lines(small)),
+      await tallyOf('cuts', small, cuts(small.bytes)),
+      await tallyOf('bits', page, flips(page.bytes)),
+      await tallyOf('zeroed 512 bytes', big, zeros(big.bytes, 512)),
+      await tallyOf('zeroed blocks', big, zeros(big.bytes, blockBytes)),
+      await tallyOf('lines', small, lines(small.bytes)),
     ];
     return `0 silent changes: ${tallies.join('; ')}`;
   },
 };
-
-/** What was done to a file, and its bytes behind that. */
-type Damage = readonly [what: string, bytes: Buffer];
-
-function* cuts({ bytes }: Made): Generator<Damage> {
-  for (let size = 0; size <= bytes.length; size++)
-    yield [`cut at ${size}`, bytes.subarray(0, size)];
-}
-
-function* flips({ bytes }: Made): Generator<Damage> {
-  for (let bit = 0; bit < 8 * bytes.length; bit++) {
-    const flipped = Buffer.from(bytes);
-    flipped.writeUInt8(flipped.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-    yield [`bit ${bit & 7} of byte ${bit >> 3}`, flipped];
-  }
-}
-
-function* zeros({ bytes }: Made, size: number): Generator<Damage> {
-  for (let from = 0; from < bytes.length; from += size)
-    yield [
-      `${size} zeros from ${from}`,
-      Buffer.from(bytes).fill(0, from, Math.min(from + size, bytes.length)),
-    ];
-}
-
-function* lines({ bytes }: Made): Generator<Damage> {
-  const all = bytes.toString('latin1').split(/(?<=\n)/);
-  /** The lines with some of them in place of as many as `many` from an index on. */
-  const spliced = (at: number, many: number, ...some: readonly string[]): Buffer =>
-    Buffer.from(all.toSpliced(at, many, ...some).join(''), 'latin1');
-  for (const [at, line] of all.entries()) {
-    yield [`line ${at + 1} removed`, spliced(at, 1)];
-    yield [`line ${at + 1} doubled`, spliced(at, 0, line)];
-    for (let other = at + 1; other < all.length; other++) {
-      const between = all.slice(at + 1, other);
-      const swapped = spliced(at, other - at + 1, all[other] ?? '', ...between, line);
-      yield [`lines ${at + 1} and ${other + 1} swapped`, swapped];
-    }
-  }
-}
 
 /** A file of exactly 4 KiB. */
 function pageOf4096(): Made {
@@ -95,18 +57,18 @@ function pageOf4096(): Made {
 /**
  * Starts from each damaged file, and again from what the first start left. Answers how many were
  * served exactly, how many refused, and how many taken by their bytes for a write that a crash cut
- * short: there animals that were whole behind the damage are set aside (F2).
+ * short: there animals that were intact behind the damage are set aside (F2).
  */
-async function tallyOf(name: string, whole: Made, damages: Iterable<Damage>): Promise<string> {
+async function tallyOf(name: string, intact: Made, damages: Iterable<Damage>): Promise<string> {
   const tally = { exact: 0, refused: 0, torn: 0 };
-  for (const [what, bytes] of damages) tally[await outcomeOf(what, whole, bytes)]++;
+  for (const { what, bytes } of damages) tally[await outcomeOf(what, intact, bytes)]++;
   const { exact, refused, torn } = tally;
-  return `${name} ${number(exact + refused + torn)} (${number(exact)} exact, ${number(refused)} refused, ${number(torn)} torn)`;
+  return `${name} ${whole(exact + refused + torn)} (${whole(exact)} exact, ${whole(refused)} refused, ${whole(torn)} torn)`;
 }
 
 async function outcomeOf(
   what: string,
-  whole: Made,
+  intact: Made,
   bytes: Buffer,
 ): Promise<'exact' | 'refused' | 'torn'> {
   const hold = (condition: boolean, problem: string): void =>
@@ -122,18 +84,18 @@ async function outcomeOf(
       machine.file(path)?.equals(bytes) === true && machine.paths.length === 1,
       'refused, but changed',
     );
-    hold(!isPrefix(bytes, whole.bytes), 'refused, though a crash leaves just this');
+    hold(!isPrefix(bytes, intact.bytes), 'refused, though a crash leaves just this');
     return 'refused';
   }
   const again = await startTexts(disk, path);
   hold(isDeepStrictEqual(again, texts), 'the second start serves something else');
   hold(isSetAside(machine, bytes), 'bytes are gone that no copy holds');
-  const stored = whole.texts.slice(0, texts.length);
+  const stored = intact.texts.slice(0, texts.length);
   hold(isDeepStrictEqual(texts, stored), 'served are animals that were never stored');
-  if (texts.length === whole.texts.length) return 'exact';
-  hold(texts.length >= wholeBefore(whole, bytes), 'an animal before the damage is lost');
+  if (texts.length === intact.texts.length) return 'exact';
+  hold(texts.length >= wholeBefore(intact, bytes), 'an animal before the damage is lost');
   hold(
-    isPrefix(bytes, whole.bytes) || isUnfinished(whole, bytes),
+    isPrefix(bytes, intact.bytes) || isUnfinished(intact, bytes),
     'an acknowledged animal is dropped in silence',
   );
   return 'torn';
@@ -150,11 +112,11 @@ function isSetAside(machine: Machine, before: Buffer): boolean {
 }
 
 /** How many animals stand in front of the first changed byte. */
-function wholeBefore(whole: Made, bytes: Buffer): number {
+function wholeBefore(intact: Made, bytes: Buffer): number {
   let at = 0;
-  while (at < bytes.length && bytes[at] === whole.bytes[at]) at++;
-  const unchanged = whole.bytes.toString('utf8', 0, at);
-  return whole.texts.filter((text) => unchanged.includes(text)).length;
+  while (at < bytes.length && bytes[at] === intact.bytes[at]) at++;
+  const unchanged = intact.bytes.toString('utf8', 0, at);
+  return intact.texts.filter((text) => unchanged.includes(text)).length;
 }
 
 /**
@@ -162,11 +124,11 @@ function wholeBefore(whole: Made, bytes: Buffer): number {
  * batch unchanged, and in it no commit line, or its own at the very end with a missing block of the
  * disk, which reads as zeros, before it.
  */
-function isUnfinished({ bytes: whole, lastFrom }: Made, bytes: Buffer): boolean {
-  if (!isPrefix(whole.subarray(0, lastFrom), bytes)) return false;
+function isUnfinished({ bytes: intact, lastFrom }: Made, bytes: Buffer): boolean {
+  if (!isPrefix(intact.subarray(0, lastFrom), bytes)) return false;
   const text = bytes.toString('latin1', lastFrom);
   if (!/\{"commit":\{"from":[0-9]+,"crc32":"[0-9a-f]{8}"\}\}\n/.test(text)) return true;
-  const body = whole.subarray(lastFrom, whole.lastIndexOf('{"commit"'));
+  const body = intact.subarray(lastFrom, intact.lastIndexOf('{"commit"'));
   if (!text.endsWith(commitOf(body, lastFrom).toString())) return false;
   for (let from = lastFrom; from < bytes.length; ) {
     const end = (Math.floor(from / blockBytes) + 1) * blockBytes;

@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
 import { medianRangeOf, quantileOf } from './measures.js';
-import { number, Skip, type Share } from './row.js';
+import { whole } from '../bench/report.js';
+import { Skip, type Share } from './row.js';
 
 const fullRounds = 20_000;
 /** From the first on; of the other digest none is right. */
@@ -72,7 +73,7 @@ export async function timeDigests(share: Share): Promise<string> {
     verdict = verdictOf(ring, control);
     await new Promise(setImmediate);
   }
-  const words = `${equalBytes} equal bytes of each of ${entries} digests against none, ${number(ring.length)} rounds: ${wordsOf(ring)}, where a loop that ends at the first difference shows ${wordsOf(control)}`;
+  const words = `${equalBytes} equal bytes of each of ${entries} digests against none, ${whole(ring.length)} rounds: ${wordsOf(ring)}, where a loop that ends at the first difference shows ${wordsOf(control)}`;
   if (verdict === 'open') throw new Skip(`not measured, this machine is too noisy: ${words}`);
   assert.equal(verdict, 'no trend', words);
   return `${words}: no trend`;

@@ -8,9 +8,9 @@ import { FileBackend, filePath } from './backends.js';
 import { petText } from './files.js';
 import { Machine } from './machine.js';
 import { PlainMap } from './plain-map.js';
-import type { CallName, Fault } from './process-disk.js';
+import type { CallName, DiskFault } from './process-disk.js';
 import { randomOf } from './random.js';
-import { count, inTime, type Row, type Share } from './row.js';
+import { count, inTime, type TortureRow, type Share } from './row.js';
 import { reasonOf, type Pet } from '../../dist/index.js';
 
 /** Something that is no line, behind an animal that no commit line follows. */
@@ -38,32 +38,26 @@ const plays: Readonly<Record<string, Play>> = {
   'open and close': { begins, adds: [] },
 };
 
-/** What happens to a call, `at` being the one that fails first. */
-type Kind = (call: CallName, number: number, at: number) => Fault;
+/** A way to fail: its name, and what happens to a call so many behind the one that fails first. */
+type Kind = readonly [
+  name: string,
+  fault: (behind: number) => DiskFault,
+  of?: 'all calls' | 'writes',
+];
 
-const ofWrites =
-  (kind: Kind): Kind =>
-  (call, number, at) =>
-    call === 'write' ? kind(call, number, at) : undefined;
-const kinds: Readonly<Record<string, Kind>> = {
-  ...Object.fromEntries(
-    errnos.flatMap((errno): (readonly [string, Kind])[] => [
-      [`${errno} once`, (_call, number, at) => (number === at ? errno : undefined)],
-      [`${errno} from then on`, (_call, number, at) => (number >= at ? errno : undefined)],
-    ]),
-  ),
-  'a write of 1 byte': ofWrites((_call, number, at) => (number === at ? 1 : undefined)),
-  'writes of 7 bytes from then on': ofWrites((_call, number, at) => (number >= at ? 7 : undefined)),
-  'a write of no byte': ofWrites((_call, number, at) => (number === at ? 0 : undefined)),
-  ...Object.fromEntries(
-    ['ENOSPC', 'EIO'].map((errno): readonly [string, Kind] => [
-      `a write of 10 bytes and then ${errno}`,
-      ofWrites((_call, number, at) => [10, errno][number - at]),
-    ]),
-  ),
-};
+const kinds: readonly Kind[] = [
+  ...errnos.flatMap((errno): readonly Kind[] => [
+    [`${errno} once`, (behind) => [errno][behind]],
+    [`${errno} from then on`, (behind) => (behind >= 0 ? errno : undefined)],
+  ]),
+  ['a write of 1 byte', (behind) => [1][behind], 'writes'],
+  ['writes of 7 bytes from then on', (behind) => (behind >= 0 ? 7 : undefined), 'writes'],
+  ['a write of no byte', (behind) => [0][behind], 'writes'],
+  ['a write of 10 bytes and then ENOSPC', (behind) => [10, 'ENOSPC'][behind], 'writes'],
+  ['a write of 10 bytes and then EIO', (behind) => [10, 'EIO'][behind], 'writes'],
+];
 
-export const failingCalls: Row = {
+export const failingCalls: TortureRow = {
   id: 'R4',
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
@@ -71,10 +65,9 @@ export const failingCalls: Row = {
     const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
     for (const [name, play] of Object.entries(plays)) {
       // Without a fault it tells how many calls there are.
-      const last = await tryCase(share, play, () => undefined, 1);
+      const last = await tryCase(share, play, ['no fault', () => undefined], 1);
       for (let at = 1; at <= last; at++)
-        for (const [kindName, kind] of Object.entries(kinds))
-          cases.push([`${name}, call ${at}, ${kindName}`, play, kind, at]);
+        for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
     }
     // In any order, so that a short run tries some of each.
     let done = 0;
@@ -91,7 +84,12 @@ export const failingCalls: Row = {
  * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
  * made.
  */
-async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
+async function tryCase(
+  share: Share,
+  play: Play,
+  [, faultOf, of = 'all calls']: Kind,
+  at: number,
+): Promise<number> {
   const map = new PlainMap();
   const backend = new FileBackend(share.random, await begun(play, map));
   let isFull = false;
@@ -100,7 +98,8 @@ async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promis
     // A disk that fills up takes a part first.
     const full = before === 'write' ? 'ENOSPC' : 20;
     if (call === 'write' || call === 'truncate') before = call;
-    return kind(call, number, at) ?? (isFull && call === 'write' ? full : undefined);
+    const fault = of === 'all calls' || call === 'write' ? faultOf(number - at) : undefined;
+    return fault ?? (isFull && call === 'write' ? full : undefined);
   };
   const playing = async (): Promise<void> => {
     if (!(await backend.open())) return;
@@ -110,7 +109,7 @@ async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promis
     }
     await backend.close();
   };
-  await inTime(playing(), 15_000, 'hangs');
+  await inTime(playing(), 'hangs', 15_000);
   for (const machine of backend.remains()) await startAgain(share, play, machine, map);
   return backend.calls;
 }
@@ -120,8 +119,8 @@ let lastKey = 0;
 /** Adds so many at once, every other one by a new key. */
 function add(backend: FileBackend, map: PlainMap, many: number): Promise<void> {
   const sent = Array.from({ length: many }, (_, index) => {
-    const { draft, by } = map.keyed(++lastKey, 0, { name: '', categoryId: 5n });
-    return index % 2 === 0 ? { draft } : { draft, ...(by && { by }) };
+    const keyed = map.keyed(++lastKey, 0, { name: '', categoryId: 5n });
+    return index % 2 === 0 ? { draft: keyed.draft } : keyed;
   });
   return map.add(backend, sent);
 }

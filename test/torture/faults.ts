@@ -16,16 +16,14 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { FileSystem, memoryFolder, tool } from './file-system.js';
-import { needPrograms, Skip, type Row, type Share } from './row.js';
-import { newPath, TorturedServer } from './scene.js';
-import { Watched } from './watched.js';
+import { needPrograms, Skip, type TortureRow, type Share } from './row.js';
+import { ownPath, TorturedServer } from './scene.js';
+import { refusalMs, Watched } from './watched.js';
 
-const refusalMs = 100;
 const hungMs = 10_000;
 const frozenMs = 15_000;
-const adds = 20;
 
-export const faults: Row = {
+export const realFaults: TortureRow = {
   id: 'R6',
   title:
     'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, a disk that has less room than it promised, read-only, `fsfreeze` for 15 s',
@@ -52,7 +50,7 @@ export const faults: Row = {
 /** F5: a full disk, freed again. */
 async function full(share: Share): Promise<number> {
   const folder = memoryFolder(share, 2);
-  const watched = await Watched.start(share, join(folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, folder);
   await watched.recovers();
   return ms;
@@ -69,7 +67,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
       for (;;) appendFileSync(filler, Buffer.alloc(bytes));
     }, /ENOSPC/);
   }
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   rmSync(filler);
   return ms;
 }
@@ -78,8 +76,8 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
-  const watched = await Watched.start(share, newPath(share), { under });
-  const ms = await watched.refuses(refusalMs, adds);
+  const watched = await Watched.start(share, {}, { under });
+  const ms = await watched.refuses();
   tool('prlimit', '--pid', String(watched.server.pid), '--fsize=unlimited');
   await watched.recovers();
   return ms;
@@ -98,10 +96,10 @@ const intruders = (
     [(path) => appendFileSync(path, '{"id":')],
   ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
 ).map(([intrude, mend]) => async (share: Share): Promise<number> => {
-  const path = newPath(share);
-  const watched = await Watched.start(share, path);
+  const path = ownPath(share);
+  const watched = await Watched.start(share, { path });
   intrude(path);
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   await watched.end();
   mend?.(path);
   await watched.startsAgain();
@@ -117,10 +115,10 @@ async function unsynced(share: Share): Promise<number> {
   const scratch = memoryFolder(share, 8);
   // With a journal, that would fail first, and the file system with it.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
-  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, scratch);
   assert.match(watched.server.stdout, /not to be trusted.*ENOSPC/, 'the sync finds room');
-  const behind = await watched.refuses(refusalMs, adds);
+  const behind = await watched.refuses();
   await watched.end();
   // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
   // before, by fdatasync as well.
@@ -132,11 +130,11 @@ async function unsynced(share: Share): Promise<number> {
 async function readOnly(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'errors=remount-ro');
   const path = join(fileSystem.folder, 'pets.jsonl');
-  const watched = await Watched.start(share, path);
+  const watched = await Watched.start(share, { path });
   const trigger = `/sys/fs/ext4/${fileSystem.device}/trigger_fs_error`;
   if (!existsSync(trigger)) throw new Skip(`no ${trigger}`);
   writeFileSync(trigger, '1');
-  const ms = await watched.refuses(refusalMs, adds);
+  const ms = await watched.refuses();
   await watched.end();
   const { code, stderr } = await new TorturedServer(share, path).ended;
   assert.equal(code, 3, `on a read-only disk a start ends with ${code}`);
@@ -155,7 +153,7 @@ async function readOnly(share: Share): Promise<number> {
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');
   const fileSystem = FileSystem.create(share, 'rw');
-  const watched = await Watched.start(share, join(fileSystem.folder, 'pets.jsonl'));
+  const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   let isFrozen = true;
   tool('fsfreeze', '--freeze', fileSystem.folder);
   const thaw = (): void => {
@@ -165,7 +163,7 @@ async function frozen(share: Share): Promise<number> {
   atEnd(share, thaw);
   const thawing = wait(frozenMs);
   const ms = await watched.refuses(hungMs, 0);
-  assert.ok((await watched.refuses(refusalMs, adds)) <= refusalMs, 'a later refusal is late');
+  assert.ok((await watched.refuses()) <= refusalMs, 'a later refusal is late');
   await thawing;
   thaw();
   await watched.recovers();

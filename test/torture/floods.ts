@@ -3,16 +3,18 @@
  * answered meanwhile.
  */
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { atEnd } from '../support/at-end.js';
 import { bytesOf, key } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
+import { StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
-import { count, number, type Row, type Share } from './row.js';
-import { newPath, Scene } from './scene.js';
+import { atOnce, count, type TortureRow, type Share } from './row.js';
+import { Scene } from './scene.js';
 
 /**
  * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
@@ -62,7 +64,7 @@ const floods: readonly Flood[] = [
   ].map((flood) => ({ ...flood, connections: 200 })),
 ];
 
-export const flooding: Row = {
+export const flooding: TortureRow = {
   id: 'R15',
   title: `up to 1,000 connections that send all they can and read nothing, at ${heapMiB} MiB of heap`,
   fullS: 150,
@@ -77,7 +79,7 @@ export const flooding: Row = {
 async function meet(share: Share, { name, connections, bytes, isCostly }: Flood): Promise<string> {
   const scene = await Scene.start(
     share,
-    { path: newPath(share) },
+    {},
     {
       args: ['--plugin', 'docs'],
       env: { PETSTORE_API_KEYS: key, NODE_OPTIONS: `--max-old-space-size=${heapMiB}` },
@@ -85,23 +87,19 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
   );
   const { pid, port } = scene.server;
   const long = { name: 'x'.repeat(60_000), categoryId: 1 };
-  await Promise.all(Array.from({ length: 100 }, () => scene.add(long)));
-  const healthMs = async (): Promise<number> => {
-    const { status, ms } = await scene.clients.get('/healthz');
-    assert.equal(status, 200, `${name}: GET /healthz is ${status}`);
-    return ms;
-  };
+  await atOnce(100, () => scene.add(long));
+  const healthMs = async (): Promise<number> => (await scene.clients.get('/healthz')).ms;
 
   const flooder = await flooderOf(share, port, connections, bytes);
   const beforeMiB = mebibytes(memoryOf(pid));
   const times: number[] = [];
   const stretch = stretchSince(pid);
-  flooder.kill('SIGUSR2');
+  flooder.signal('SIGUSR2');
   for (const endsAt = performance.now() + holdMs; performance.now() < endsAt; await wait(50))
     times.push(await healthMs());
   const peakMiB = mebibytes(memoryOf(pid, 'VmHWM'));
   const slowest = quantileOf(times, 1);
-  const figure = `${number(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
+  const figure = `${whole(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
   const boundMiB = heapMiB + connections * connectionMiB;
   assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
   // What other work on this machine takes of it is not the server's doing.
@@ -110,7 +108,7 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
     isCostly === true || slowest < healthyMs * stretched,
     `${figure}, stretched ${stretched.toFixed(1)} times`,
   );
-  flooder.kill('SIGKILL');
+  await flooder.end('SIGKILL');
   await until(`${name}: a calm server`, async () => (await healthMs()) < 50);
   scene.server.assertNoError();
   await scene.server.end('SIGKILL');
@@ -123,11 +121,10 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
  */
 const flooderScript = `
 import { connect } from 'node:net';
-const [port, connections] = process.argv.slice(1).map(Number);
-const pieces = [];
-for await (const piece of process.stdin) pieces.push(piece);
-const packet = Buffer.concat(pieces);
-const sockets = await Promise.all(Array.from({ length: connections }, () => new Promise((resolve, reject) => {
+import { readFileSync } from 'node:fs';
+const [port, connections, file] = process.argv.slice(1);
+const packet = readFileSync(file);
+const sockets = await Promise.all(Array.from({ length: Number(connections) }, () => new Promise((resolve, reject) => {
   const socket = connect(port, '127.0.0.1', () => resolve(socket)).on('error', reject).pause();
 })));
 for (const socket of sockets) socket.removeAllListeners('error').on('error', () => undefined);
@@ -141,11 +138,13 @@ async function flooderOf(
   port: number,
   connections: number,
   bytes: string,
-): Promise<ChildProcess> {
-  const args = ['--input-type=module', '--eval', flooderScript, String(port), String(connections)];
-  const flooder = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
-  atEnd(share, () => flooder.kill('SIGKILL'));
-  flooder.stdin.end(bytes, 'latin1');
-  await once(flooder.stdout, 'data');
+): Promise<StartedProcess> {
+  const cwd = share.workFolder;
+  writeFileSync(join(cwd, 'packet'), bytes, 'latin1');
+  const script = ['--input-type=module', '--eval', flooderScript];
+  const args = [...script, String(port), String(connections), 'packet'];
+  const flooder = new StartedProcess(process.execPath, args, { cwd });
+  atEnd(share, () => flooder.end('SIGKILL'));
+  await flooder.found((line) => line);
   return flooder;
 }

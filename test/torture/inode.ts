@@ -4,7 +4,10 @@
 
 export const blockBytes = 4096;
 
+let lastIno = 0;
+
 export class Inode {
+  readonly ino = ++lastIno;
   readonly isFolder: boolean;
   cache: Buffer = Buffer.alloc(0);
   medium: Buffer = Buffer.alloc(0);

@@ -3,14 +3,14 @@
  * without a 201.
  */
 import assert from 'node:assert/strict';
-import { atEnd } from '../support/at-end.js';
+import { whole } from '../bench/report.js';
 import { assertCommonHeaders, assertError, Client, type Answer } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { bytesOf, connectTo } from '../support/fixture.js';
 import { badInputs } from './cases.js';
-import { addBytes, textOf } from './clients.js';
+import { addBytes, utf8Of } from './clients.js';
 import { idOf, readAllPages } from './ledger.js';
 import { expectedAnswers, type Expected } from './oracle.js';
-import { count, number, type Row } from './row.js';
+import { atOnce, count, type TortureRow } from './row.js';
 import { Scene } from './scene.js';
 import { reasonOf } from '../../dist/index.js';
 
@@ -20,7 +20,7 @@ const width = 24;
 export const ways = ['whole', 'byte by byte', 'behind a good request'] as const;
 type Way = (typeof ways)[number];
 
-export const inputs: Row = {
+export const inputs: TortureRow = {
   id: 'R8',
   title:
     'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, behind a good request',
@@ -35,8 +35,7 @@ export const inputs: Row = {
     const statuses = new Map<string, number>();
     let begun = 0;
     const work = async (): Promise<void> => {
-      const good = await Client.connect(port);
-      atEnd(share, () => good.destroy());
+      const good = await connectTo(share, { port });
       for (const { bytes, way } of left) {
         begun++;
         try {
@@ -48,14 +47,13 @@ export const inputs: Row = {
         }
         if (!share.goOn(begun, cases.length)) break;
       }
-      good.destroy();
     };
-    await Promise.all(Array.from({ length: width }, work));
+    await atOnce(width, work);
     // The whole list is what was answered 201, byte for byte.
     assert.deepEqual(await readAllPages(scene.clients), stored);
     await scene.stop();
-    const told = [...statuses].sort().map(([words, times]) => `${words} ${number(times)}`);
-    return `${count(begun, cases.length, 'cases')}, each answered as a second reading of the contract says: ${told.join(', ')}; 0 of 5xx besides 501; ${number(stored.size)} animals stored, each by a 201`;
+    const told = [...statuses].sort().map(([words, times]) => `${words} ${whole(times)}`);
+    return `${count(begun, cases.length, 'cases')}, each answered as a second reading of the contract says: ${told.join(', ')}; 0 of 5xx besides 501; ${whole(stored.size)} animals stored, each by a 201`;
   },
 };
 
@@ -103,14 +101,14 @@ function holdAnswer(
 ): string {
   const { status } = answer;
   const code =
-    status >= 400 && isHead !== true ? String(JSON.parse(textOf(answer.body)).code) : undefined;
+    status >= 400 && isHead !== true ? String(JSON.parse(utf8Of(answer.body)).code) : undefined;
   const is = code === undefined ? String(status) : `${status} ${code}`;
   const fits = words.some((each) => each === is || (isHead === true && each.startsWith(is)));
   assert.ok(fits, `answered ${is}, not ${words.join(' or ')}: ${answer.body.slice(0, 200)}`);
   if (code !== undefined) assertError(answer, status, code);
   else if (status !== 100) assertCommonHeaders(answer);
   if (status === 201) {
-    const body = textOf(answer.body);
+    const body = utf8Of(answer.body);
     const id = idOf(body);
     assert.ok(
       body === `{"id":${id},${animal}`,

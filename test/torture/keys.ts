@@ -5,16 +5,15 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from '../support/client.js';
-import { bytesOf, type Words } from '../support/fixture.js';
+import { bytesOf, exchange, type Words } from '../support/fixture.js';
 import { serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { timeDigests } from './digest-timing.js';
 import { tool } from './file-system.js';
-import type { Share, Row } from './row.js';
+import type { Share, TortureRow } from './row.js';
 import { TorturedServer } from './scene.js';
 
-export const keys: Row = {
+export const keys: TortureRow = {
   id: 'R13',
   title: 'keys: where one may be found; the time of comparing 31 equal bytes of a digest, or none',
   fullS: 10,
@@ -40,16 +39,9 @@ async function searchPlaces(share: Share): Promise<string> {
     env: {},
   });
   assert.ok(await server.clients(), 'a start with a keys file fails');
-  const ask = async (
-    bytes: string,
-  ): Promise<{ readonly status: number; readonly text: string }> => {
-    const client = (await Client.connect(server.port)).send(bytes);
-    const { status, came } = await client.answer('POST');
-    client.destroy();
-    return { status, text: came };
-  };
   const answers: string[] = [];
-  for (const bytes of [key, revoked].flatMap(requestsWith)) answers.push((await ask(bytes)).text);
+  for (const bytes of [key, revoked].flatMap(requestsWith))
+    answers.push((await exchange(server.port, bytes)).came);
 
   const ofProcess = ['cmdline', 'comm', 'environ'].map((name) =>
     readFileSync(`/proc/${server.pid}/${name}`, 'latin1'),
@@ -58,7 +50,10 @@ async function searchPlaces(share: Share): Promise<string> {
   change('revoke', 'bob');
   server.signal('SIGHUP');
   const asBob = bytesOf('GET', '/v1/pets', { authorization: `Bearer ${revoked}` });
-  await until('the key that was revoked', async () => (await ask(asBob)).status === 401);
+  await until(
+    'the key that was revoked',
+    async () => (await exchange(server.port, asBob)).status === 401,
+  );
   // A file that is none, with a key in it where one was pasted by mistake.
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);

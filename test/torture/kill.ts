@@ -7,22 +7,23 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Ledger } from './ledger.js';
-import { count, number, type Row, type Share } from './row.js';
-import { newPath, Scene, TorturedServer } from './scene.js';
+import { whole } from '../bench/report.js';
+import { count, type TortureRow, type Share } from './row.js';
+import { ownPath, Scene, TorturedServer } from './scene.js';
 
 const fullCycles = 500;
 const writers = 8;
 /** A ledger is read whole in every cycle, so a new file begins from time to time. */
 const cyclesAFile = 25;
 
-export const kill: Row = {
+export const kill: TortureRow = {
   id: 'R1',
   title: '`kill -9` at random moments under 8 writers and during starts',
   fullS: 160,
   run: async (share) => {
     let [cycles, starts, acknowledged, torn] = [0, 0, 0, 0];
     while (share.goOn(cycles, fullCycles)) {
-      const begun = { path: newPath(share), ledger: new Ledger() };
+      const begun = { path: ownPath(share), ledger: new Ledger() };
       for (let cycle = 0; cycle < cyclesAFile && share.goOn(cycles, fullCycles); cycle++) {
         starts += await killStarts(share, begun.path);
         const scene = await Scene.start(share, begun);
@@ -37,7 +38,7 @@ export const kill: Row = {
       acknowledged += begun.ledger.size;
       torn += readdirSync(dirname(begun.path)).filter((name) => name.includes('.torn-')).length;
     }
-    return `${count(cycles, fullCycles, 'cycles')} and ${number(starts)} kills during a start, ${number(acknowledged)} animals acknowledged, ${torn} torn tails: 0 lost, 0 altered, 0 ids twice, each start without help`;
+    return `${count(cycles, fullCycles, 'cycles')} and ${whole(starts)} kills during a start, ${whole(acknowledged)} animals acknowledged, ${torn} torn tails: 0 lost, 0 altered, 0 ids twice, each start without help`;
   },
 };
 

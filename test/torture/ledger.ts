@@ -81,8 +81,7 @@ export async function readAllPages(clients: Clients): Promise<ReadonlyMap<string
   const found = new Map<string, string>();
   let last = 0n;
   for (let isFull = true; isFull; ) {
-    const { status, body } = await clients.get(`/v1/pets?limit=${limit}&after=${last}`);
-    assert.equal(status, 200, `a list is answered ${status}`);
+    const { body } = await clients.get(`/v1/pets?limit=${limit}&after=${last}`);
     // A quotation mark within a name stands behind a backslash.
     const animals = body === '[]' ? [] : body.slice(1, -1).split(/,(?=\{"id":)/);
     for (const animal of animals) {

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Ended } from '../support/process.js';
 import { Ledger } from './ledger.js';
-import { count, inTime, type Row } from './row.js';
-import { newPath, Scene, TorturedServer } from './scene.js';
+import { count, inTime, type TortureRow } from './row.js';
+import { ownPath, Scene, TorturedServer } from './scene.js';
 
 const fullRounds = 50;
 const starters = 8;
@@ -16,12 +16,12 @@ const takeOverMs = 5_000;
 /** Enough for all starters at once to meet the lock on two cores. */
 const raceMs = 800;
 
-export const lock: Row = {
+export const lock: TortureRow = {
   id: 'R7',
   title: `lock: ${starters} starters racing, behind a \`kill -9\`, an owner stopped by SIGSTOP`,
   fullS: 50,
   run: async (share) => {
-    const path = newPath(share);
+    const path = ownPath(share);
     const ledger = new Ledger();
     const starter = (): TorturedServer => new TorturedServer(share, path);
 
@@ -96,7 +96,7 @@ export const lock: Row = {
 };
 
 async function refused(server: TorturedServer): Promise<Ended> {
-  const ended = await inTime(server.ended, 10_000, 'a refusal');
+  const ended = await inTime(server.ended, 'a refusal');
   assert.equal(ended.code, 3, ended.stderr);
   assert.match(ended.stderr, /^[^\n]* is in use by [^\n]*\n$/);
   return ended;

@@ -24,7 +24,10 @@ export interface Expected {
   readonly closes: boolean | 'maybe';
 }
 
-/** What is stored under an id that is asked for. */
+/** What stands under each name, in its order. */
+type Values = ReadonlyMap<string, readonly string[]>;
+
+/** Whether an animal is stored under an id that is asked for. */
 export type HasPet = (id: bigint) => boolean;
 
 /** The answers, in their order. */
@@ -76,57 +79,39 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   if (headEnd < 0) return noHttp;
   const lines = headEnd === lineEnd ? [] : bytes.slice(lineEnd + 2, headEnd).split('\r\n');
   const headers = readHeaders(lines);
-  if (headers === undefined) return noHttp;
-  const framing = framingOf(headers, minor);
-  if (framing === undefined) return noHttp;
-  const tooLarge =
-    target.length > 16_384 ||
-    lines.length > 100 ||
-    lines.reduce((sum, each) => sum + each.length + 2, 0) > 16_384;
-  if (tooLarge) return last('431 headers_too_large');
-  const hosts = headers.get('host') ?? [];
-  if (
-    hosts.length > 1 ||
-    hosts.some((host) => !isHost(host)) ||
-    (hosts.length === 0 && minor === '1')
-  )
-    return noHttp;
+  const framing = headers && framingOf(headers, minor);
+  if (headers === undefined || framing === undefined) return noHttp;
+  if (target.length > 16_384 || lines.length > 100 || headEnd - lineEnd > 16_384)
+    return last('431 headers_too_large');
+  const [host, otherHost] = headers.get('host') ?? [];
+  const isHosted = host === undefined ? minor === '0' : isHost(host);
+  if (!isHosted || otherHost !== undefined) return noHttp;
 
-  const request = { method, target, headers, minor };
-  const early = answerToHead(request, hasPet);
-  const body =
-    framing === 'chunked'
-      ? readChunks(bytes.slice(headEnd + 4))
-      : bytes.slice(headEnd + 4, headEnd + 4 + framing);
-  const isWhole = body !== undefined && (typeof body !== 'string' || body.length === framing);
-  if (!isWhole) return early === undefined ? noHttp : last(early.words, '400 bad_request');
-  const text = typeof body === 'string' ? body : body.text;
-  const size = headEnd + 4 + (typeof body === 'string' ? body.length : body.size);
-  const reply = early ?? answerToBody(target, headers, text);
-  const asksToClose = headers.get('connection')?.some((value) => /\bclose\b/i.test(value)) ?? false;
-  const staysOpen =
-    minor === '1' ||
-    (headers.get('connection')?.some((value) => /\bkeep-alive\b/i.test(value)) ?? false);
+  const early = answerToHead({ method, target, headers, minor }, hasPet);
+  const rest = bytes.slice(headEnd + 4);
+  const body = framing === 'chunked' ? readChunks(rest) : readSized(rest, framing);
+  if (body === undefined) return early === undefined ? noHttp : last(early, '400 bad_request');
+  const verdict = early === undefined ? answerToBody(target, headers, body.text) : { words: early };
+  const connection = headers.get('connection')?.join(', ') ?? '';
   const closes =
-    asksToClose ||
+    /\bclose\b/i.test(connection) ||
     headers.has('upgrade') ||
-    !staysOpen ||
-    reply.words.startsWith('413') ||
-    reply.words === '400 bad_request';
-  const { words, ...more } = reply;
+    (minor === '0' && !/\bkeep-alive\b/i.test(connection)) ||
+    /^413|^400 bad_request$/.test(verdict.words);
   const answer: Expected = {
-    ...more,
-    words: [words],
-    closes: closes || (early !== undefined && text !== '' ? 'maybe' : false),
+    ...verdict,
+    words: [verdict.words],
+    isHead: method === 'HEAD',
+    closes: closes || (early !== undefined && body.text !== '' ? 'maybe' : false),
   };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
   return {
     answers: awaits ? [{ words: ['100'], closes: false }, answer] : [answer],
-    ...(!closes && { size }),
+    ...(!closes && { size: headEnd + 4 + body.size }),
   };
 }
 
-function readHeaders(lines: readonly string[]): ReadonlyMap<string, readonly string[]> | undefined {
+function readHeaders(lines: readonly string[]): Values | undefined {
   const headers = new Map<string, string[]>();
   for (const line of lines) {
     const [, name = '', value = ''] = /^([^:]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)$/.exec(line) ?? [];
@@ -138,27 +123,33 @@ function readHeaders(lines: readonly string[]): ReadonlyMap<string, readonly str
 }
 
 /** How long the body is; undefined where that is not to be told (C42). */
-function framingOf(
-  headers: ReadonlyMap<string, readonly string[]>,
-  minor: string,
-): number | 'chunked' | undefined {
-  const lengths = headers.get('content-length') ?? [];
-  const codings = headers.get('transfer-encoding');
+function framingOf(headers: Values, minor: string): number | 'chunked' | undefined {
+  const [length = '0', ...others] = headers.get('content-length') ?? [];
+  const codings = headers.get('transfer-encoding')?.join(',').toLowerCase();
   if (codings !== undefined)
-    return minor === '1' && lengths.length === 0 && codings.join(',').toLowerCase() === 'chunked'
+    return codings === 'chunked' && minor === '1' && !headers.has('content-length')
       ? 'chunked'
       : undefined;
-  const [length = '0'] = lengths;
-  return lengths.length > 1 || !/^[0-9]+$/.test(length) || BigInt(length) >= 2n ** 64n
-    ? undefined
-    : Number(length);
+  const isLength = others.length === 0 && /^[0-9]+$/.test(length) && BigInt(length) < 2n ** 64n;
+  return isLength ? Number(length) : undefined;
+}
+
+/** A body, and how many bytes it takes. */
+interface Body {
+  readonly text: string;
+  readonly size: number;
+}
+
+/** A body of so many bytes; undefined where they are not all there. */
+function readSized(bytes: string, size: number): Body | undefined {
+  return bytes.length < size ? undefined : { text: bytes.slice(0, size), size };
 }
 
 const chunkHead =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]*(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*\r\n/;
 
 /** The whole body of chunks; undefined where they are none, or not all there. */
-function readChunks(bytes: string): { readonly text: string; readonly size: number } | undefined {
+function readChunks(bytes: string): Body | undefined {
   let text = '';
   for (let at = 0; ; ) {
     const [head, digits = ''] = chunkHead.exec(bytes.slice(at)) ?? [];
@@ -180,103 +171,77 @@ function readChunks(bytes: string): { readonly text: string; readonly size: numb
 }
 
 function isHost(value: string): boolean {
-  const [, brackets, name = '', port = ''] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(
-    value,
-  ) ?? [undefined, undefined, '/'];
-  if (!/^[0-9]*$/.test(port)) return false;
+  const [, brackets] = /^\[([^\]]*)\](?::[0-9]*)?$/.exec(value) ?? [];
   return brackets === undefined
-    ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$/.test(name)
+    ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?$/.test(value)
     : isIPv6(brackets);
 }
 
 interface Request {
   readonly method: string;
   readonly target: string;
-  readonly headers: ReadonlyMap<string, readonly string[]>;
+  readonly headers: Values;
   readonly minor: string;
-}
-
-interface Verdict {
-  readonly words: string;
-  readonly animal?: string;
-  readonly isHead?: boolean;
 }
 
 /** The answer that the head alone decides; undefined where a body must be read for it. */
 function answerToHead(
   { method, target, headers, minor }: Request,
   hasPet: HasPet,
-): Verdict | undefined {
-  const isHead = method === 'HEAD';
-  const of = (words: string): Verdict => ({ words, isHead });
+): string | undefined {
   const [, path = '', query = ''] =
     /^(?:https?:\/\/[^/?]*)?([^?]*)(?:\?(.*))?$/i.exec(target) ?? [];
-  if (path === '*') return of(method === 'OPTIONS' ? '204' : '404 not_found');
+  if (path === '*') return method === 'OPTIONS' ? '204' : '404 not_found';
   const segments = path.startsWith('/') ? path.slice(1).split('/').map(decoded) : [];
-  const [version, pets, id, ...others] = segments;
-  const isProbe =
-    segments.length === 1 && ['healthz', 'readyz', 'openapi.json'].includes(version ?? '');
+  const [first = '', second, id = '', ...others] = segments;
+  const isProbe = segments.length === 1 && ['healthz', 'readyz', 'openapi.json'].includes(first);
   const isPets =
-    version === 'v1' &&
-    pets === 'pets' &&
+    first === 'v1' &&
+    second === 'pets' &&
     others.length === 0 &&
-    (segments.length < 3 || (id !== undefined && !['', '.', '..'].includes(id)));
-  if (!isProbe && !isPets) return of('404 not_found');
-  if (method === 'OPTIONS') return of('204');
+    (segments.length === 2 || !['', '.', '..'].includes(id));
+  if (!isProbe && !isPets) return '404 not_found';
+  if (method === 'OPTIONS') return '204';
   const isAdding = method === 'POST' && isPets && segments.length === 2;
-  if (!isAdding && method !== 'GET' && !isHead) return of('405 method_not_allowed');
-  const [authorization, second] = headers.get('authorization') ?? [];
-  if (
-    isPets &&
-    (second !== undefined || /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1] !== key)
-  )
-    return of('401 unauthorized');
-  const expects = headers.get('expect');
-  if (minor === '1' && expects !== undefined && expects.join(', ').toLowerCase() !== '100-continue')
-    return of('417 expectation_failed');
-  if (isAdding) return isAddable(headers);
-  if (isProbe) return of(queryOf(query) === undefined ? '400 invalid_parameter' : '200');
-  if (segments.length === 3)
-    return of(
-      queryOf(query) === undefined
-        ? '400 invalid_parameter'
-        : isInt64(id ?? '') && hasPet(BigInt(id ?? ''))
-          ? '200'
-          : '404 not_found',
-    );
-  return of(isPetQuery(query) ? '200' : '400 invalid_parameter');
+  if (!isAdding && method !== 'GET' && method !== 'HEAD') return '405 method_not_allowed';
+  const [authorization = '', another] = headers.get('authorization') ?? [];
+  const [, given] = /^bearer +([\x21-\x7e]+)$/i.exec(authorization) ?? [];
+  if (isPets && (given !== key || another !== undefined)) return '401 unauthorized';
+  const expects = headers.get('expect')?.join(', ') ?? '100-continue';
+  if (minor === '1' && expects.toLowerCase() !== '100-continue') return '417 expectation_failed';
+  if (isAdding) return refusalOfAdd(headers);
+  const values = queryOf(query);
+  const isSound = values !== undefined && (segments.length !== 2 || isPetQuery(values));
+  if (!isSound) return '400 invalid_parameter';
+  const isThere = segments.length < 3 || (isInt64(id) && hasPet(BigInt(id)));
+  return isThere ? '200' : '404 not_found';
 }
 
-function isAddable(headers: ReadonlyMap<string, readonly string[]>): Verdict | undefined {
-  const type = headers.get('content-type')?.join(', ');
+function refusalOfAdd(headers: Values): string | undefined {
+  const type = headers.get('content-type')?.join(', ') ?? 'application/json';
   const isJson =
-    type === undefined ||
     /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(
       type,
     );
-  const codings = headers.get('content-encoding')?.join(', ').toLowerCase() ?? 'identity';
-  if (!isJson || !/^identity(, identity)*$/.test(codings))
-    return { words: '415 unsupported_media_type' };
-  return Number(headers.get('content-length')?.[0] ?? 0) > 65_536
-    ? { words: '413 content_too_large' }
-    : undefined;
+  const codings = headers.get('content-encoding')?.join(', ') ?? 'identity';
+  if (!isJson || !/^identity(, identity)*$/i.test(codings)) return '415 unsupported_media_type';
+  const [length = '0'] = headers.get('content-length') ?? [];
+  return Number(length) > 65_536 ? '413 content_too_large' : undefined;
 }
 
-function answerToBody(
-  target: string,
-  headers: ReadonlyMap<string, readonly string[]>,
-  body: string,
-): Verdict {
+/** What the words of an answer are, and of a 201 all behind the id. */
+interface Verdict {
+  readonly words: string;
+  readonly animal?: string;
+}
+
+function answerToBody(target: string, headers: Values, body: string): Verdict {
   if (body.length > 65_536) return { words: '413 content_too_large' };
-  if (queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined)
-    return { words: '400 invalid_parameter' };
   const [idempotencyKey = 'none', second] = headers.get('idempotency-key') ?? [];
-  if (second !== undefined || !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey))
+  const isKey = second === undefined && /^[\x21-\x7e]{1,255}$/.test(idempotencyKey);
+  if (!isKey || queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined)
     return { words: '400 invalid_parameter' };
-  const pet = readPet(body);
-  return pet === 'invalid_json' || pet === 'invalid_body'
-    ? { words: `400 ${pet}` }
-    : { words: '201', animal: pet };
+  return answerToPet(body);
 }
 
 function decoded(text: string): string | undefined {
@@ -288,7 +253,7 @@ function decoded(text: string): string | undefined {
 }
 
 /** The values of each name; undefined for a bad escape. */
-export function queryOf(query: string): ReadonlyMap<string, readonly string[]> | undefined {
+export function queryOf(query: string): Values | undefined {
   const values = new Map<string, string[]>();
   for (const pair of query === '' ? [] : query.split('&')) {
     const [, name = '', value = ''] = /^([^=]*)=?(.*)$/.exec(pair) ?? [];
@@ -299,49 +264,45 @@ export function queryOf(query: string): ReadonlyMap<string, readonly string[]> |
   return values;
 }
 
-function isPetQuery(query: string): boolean {
-  const values = queryOf(query);
-  if (values === undefined) return false;
+function isPetQuery(values: Values): boolean {
   const holds = (name: string, rule: (value: string) => boolean): boolean => {
     const [value, second] = values.get(name) ?? [];
     return value === undefined || (second === undefined && rule(value));
   };
-  const isLimit = (value: string): boolean =>
-    isInt64(value) && BigInt(value) >= 1n && BigInt(value) <= 100n;
   return (
-    holds('limit', isLimit) &&
+    holds('limit', (value) => /^(?:[1-9][0-9]?|100)$/.test(value)) &&
     holds('status', (value) => petStatuses.some((status) => status === value)) &&
-    holds('after', (value) => isInt64(value) && BigInt(value) >= 0n)
+    holds('after', (value) => isInt64(value) && !value.startsWith('-'))
   );
 }
 
 /** Whether a text is the one spelling of an int64. */
 export function isInt64(text: string): boolean {
-  return (
-    /^-?[0-9]+$/.test(text) &&
-    String(BigInt(text)) === text &&
-    BigInt.asIntN(64, BigInt(text)) === BigInt(text)
-  );
+  return /^-?[0-9]+$/.test(text) && String(BigInt.asIntN(64, BigInt(text))) === text;
 }
 
-/** Of the body of an add, what a 201 says behind the id; or why it is refused. */
-function readPet(bytes: string): string {
+function answerToPet(bytes: string): Verdict {
   let text: string;
   let value: unknown;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(bytes, 'latin1'));
     value = JSON.parse(text);
   } catch {
-    return 'invalid_json';
+    return { words: '400 invalid_json' };
   }
   const members = strictMembers(text);
-  if (members === undefined) return 'invalid_json';
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'invalid_body';
-  const { name, status } = Object.assign(Object.create(null), value);
+  if (members === undefined) return { words: '400 invalid_json' };
+  const isObject = typeof value === 'object' && !Array.isArray(value);
+  const { name, status } = Object.assign(Object.create(null), isObject && value);
   const categoryId = int64Of(members.get('categoryId') ?? '');
   const isStatus = !members.has('status') || petStatuses.includes(status);
-  if (typeof name !== 'string' || categoryId === undefined || !isStatus) return 'invalid_body';
-  return `"name":${JSON.stringify(name)},"categoryId":${categoryId}${members.has('status') ? `,"status":"${status}"` : ''}}`;
+  if (typeof name !== 'string' || categoryId === undefined || !isStatus)
+    return { words: '400 invalid_body' };
+  const end = members.has('status') ? `,"status":"${status}"}` : '}';
+  return {
+    words: '201',
+    animal: `"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}`,
+  };
 }
 
 /**

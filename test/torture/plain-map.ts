@@ -66,7 +66,7 @@ export class PlainMap {
    */
   async add(backend: Backend, all: readonly Sent[]): Promise<void> {
     const adding = Promise.all(all.map((sent) => send(backend, sent)));
-    const outcomes = await inTime(adding, 10_000, 'adding');
+    const outcomes = await inTime(adding, 'adding');
     const isAdded = !(outcomes[0] instanceof Error);
     for (const [index, sent] of all.entries()) {
       if (isAdded) {

@@ -9,7 +9,7 @@ import { systemError } from '../support/disk.js';
 import { blockBytes, Inode } from './inode.js';
 
 /** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
-export type Fault = string | number | undefined;
+export type DiskFault = string | number | undefined;
 export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lockFlags'>;
 
 /** Of all processes: a lock is known by its descriptor. */
@@ -19,7 +19,7 @@ let lastDescriptor = 0;
 export class ProcessDisk {
   readonly disk: Disk;
   /** Asked before each call, counted from 1. */
-  fault: (call: CallName, number: number) => Fault = () => undefined;
+  fault: (call: CallName, number: number) => DiskFault = () => undefined;
   calls = 0;
   readonly #opened = new Map<number, { readonly inode: Inode; readonly path: string }>();
   #isDead = false;
@@ -51,7 +51,7 @@ export class ProcessDisk {
     const facts = (inode: Inode) => ({
       size: inode.cache.length,
       dev: 1,
-      ino: inoOf(inode),
+      ino: inode.ino,
       blksize: blockBytes,
       isFile: () => !inode.isFolder,
     });
@@ -130,18 +130,9 @@ export class ProcessDisk {
     if (inode.lockedBy === descriptor) inode.lockedBy = undefined;
   }
 
-  async #passes(name: CallName): Promise<Fault> {
+  async #passes(name: CallName): Promise<DiskFault> {
     const fault = this.#isDead ? undefined : this.fault(name, ++this.calls);
     await undefined;
     return this.#isDead ? new Promise(() => undefined) : fault;
   }
-}
-
-const inos = new WeakMap<Inode, number>();
-let lastIno = 0;
-
-function inoOf(inode: Inode): number {
-  const ino = inos.get(inode) ?? ++lastIno;
-  inos.set(inode, ino);
-  return ino;
 }

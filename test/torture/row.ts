@@ -5,12 +5,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
+import { whole } from '../bench/report.js';
 import { Stretch } from '../support/at-end.js';
 import { folder } from '../support/process.js';
 import { randomOf, type Random } from './random.js';
 
 /** One claim of the issue's table. */
-export interface Row {
+export interface TortureRow {
   readonly id: string;
   readonly title: string;
   /** About how many seconds the whole figure takes; shares of a smaller budget go by it. */
@@ -67,12 +68,7 @@ export class Share extends Stretch {
 
 /** `3 of 500 cycles`, or only `500 cycles` where that is all. */
 export function count(done: number, full: number, what: string): string {
-  return `${done < full ? `${number(done)} of ` : ''}${number(Math.max(done, full))} ${what}`;
-}
-
-/** A number as people read it. */
-export function number(value: number): string {
-  return value.toLocaleString('en');
+  return `${done < full ? `${whole(done)} of ` : ''}${whole(Math.max(done, full))} ${what}`;
 }
 
 /** Milliseconds as seconds. */
@@ -83,8 +79,8 @@ export function seconds(ms: number): string {
 /** Resolves as the promise does; a hang is a failure. */
 export async function inTime<Value>(
   promise: Promise<Value>,
-  ms: number,
   what: string,
+  ms = 10_000,
 ): Promise<Value> {
   const over = new AbortController();
   const late = wait(ms, undefined, { signal: over.signal }).then(() =>
@@ -95,4 +91,9 @@ export async function inTime<Value>(
   } finally {
     over.abort();
   }
+}
+
+/** So many that work at the same time; answers what came of each. */
+export function atOnce<Value>(many: number, work: () => Promise<Value>): Promise<readonly Value[]> {
+  return Promise.all(Array.from({ length: many }, work));
 }

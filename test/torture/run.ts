@@ -3,9 +3,9 @@
  * BUDGET_S seconds.
  */
 import { keep, markdownTable, type Table } from '../bench/report.js';
-import { damage } from './damage.js';
+import { damagedFiles } from './damage.js';
 import { failingCalls } from './failing-calls.js';
-import { faults } from './faults.js';
+import { realFaults } from './faults.js';
 import { flooding } from './floods.js';
 import { inputs } from './inputs.js';
 import { keys } from './keys.js';
@@ -14,18 +14,18 @@ import { lock } from './lock.js';
 import { model } from './model.js';
 import { overload } from './overload.js';
 import { power } from './power.js';
-import { Share, Skip, type Row } from './row.js';
+import { Share, Skip, type TortureRow } from './row.js';
 import { slow } from './slow.js';
 import { stop } from './stop.js';
 import { syncOrder } from './sync-order.js';
 
-const rows: readonly Row[] = [
+const rows: readonly TortureRow[] = [
   kill,
   power,
   syncOrder,
   failingCalls,
-  damage,
-  faults,
+  damagedFiles,
+  realFaults,
   lock,
   inputs,
   slow,
@@ -63,8 +63,8 @@ process.once('uncaughtException', (error) => {
 });
 
 process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
-const figures = new Map<Row, string>();
-const bad: Row[] = [];
+const figures = new Map<TortureRow, string>();
+const bad: TortureRow[] = [];
 const left = rows
   .filter(({ id }) => wanted.length === 0 || wanted.includes(id))
   .sort((one, other) => Number(other.isAlwaysFull ?? 0) - Number(one.isAlwaysFull ?? 0));

@@ -10,7 +10,7 @@ import { folder, StartedServer, serverFile } from '../support/process.js';
 import { Clients, type TimedAnswer } from './clients.js';
 import { Ledger } from './ledger.js';
 import { randomDraft, type SentDraft } from './random.js';
-import { inTime, type Share } from './row.js';
+import { atOnce, inTime, type Share } from './row.js';
 
 /** How a server is started. */
 export interface StartOptions {
@@ -42,7 +42,7 @@ export class TorturedServer extends StartedServer {
   /** Its clients, once it listens; undefined where it ends before. */
   async clients(): Promise<Clients | undefined> {
     const listening = this.found(() => this.hasListened || undefined);
-    const isListening = await inTime(listening, 30_000, 'a start');
+    const isListening = await inTime(listening, 'a start', 30_000);
     return isListening && new Clients(this.port);
   }
 
@@ -53,8 +53,14 @@ export class TorturedServer extends StartedServer {
   }
 }
 
+/** A file of animals, and the book of what was acknowledged of it. */
+export interface Begun {
+  readonly path: string;
+  readonly ledger: Ledger;
+}
+
 /** A new path in a folder of its own. */
-export function newPath(share: Share): string {
+export function ownPath(share: Share): string {
   return join(folder(share), 'pets.jsonl');
 }
 
@@ -83,7 +89,7 @@ export class Scene {
   /** Starts a server, which needs no help, and holds its file against the ledger. */
   static async start(
     share: Share,
-    { path = newPath(share), ledger = new Ledger() }: Partial<Pick<Scene, 'path' | 'ledger'>> = {},
+    { path = ownPath(share), ledger = new Ledger() }: Partial<Begun> = {},
     options?: StartOptions,
   ): Promise<Scene> {
     const server = new TorturedServer(share, path, options);
@@ -117,7 +123,7 @@ export class Scene {
     writers: number,
     goOn: (others: number) => boolean = () => true,
   ): Promise<readonly TimedAnswer[]> {
-    const others = Array.from({ length: writers }, async () => {
+    const others = await atOnce(writers, async () => {
       const own: TimedAnswer[] = [];
       while (goOn(own.length)) {
         const sent = randomDraft(this.share.random);
@@ -128,7 +134,7 @@ export class Scene {
       }
       return own;
     });
-    return (await Promise.all(others)).flat();
+    return others.flat();
   }
 
   /** Ends the server, whose work was sound. */

@@ -4,14 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import { atEnd } from '../support/at-end.js';
+import { whole } from '../bench/report.js';
 import { Client, type Answer } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { bytesOf, connectTo } from '../support/fixture.js';
 import { waitedMsOf } from '../support/kernel.js';
-import { addBytes, textOf } from './clients.js';
+import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
 import { randomDraft } from './random.js';
-import { count, inTime, number, seconds, type Row, type Share } from './row.js';
+import { atOnce, count, inTime, seconds, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
 const fullRounds = 50;
@@ -23,7 +23,6 @@ const keepers = 8;
 const comers = 2;
 /** Of each kind of connection that asks for nothing just then. */
 const others = 3;
-const endMs = 10_000;
 /**
  * How long the server keeps idle connections for a request that is on its way, and how much of that
  * we leave to chance.
@@ -32,7 +31,7 @@ const lastWordMs = 250;
 const spareMs = 50;
 const patienceMs = 15_000;
 
-export const stop: Row = {
+export const stop: TortureRow = {
   id: 'R11',
   title: 'SIGTERM under load, with idle, silent and half-sent connections open',
   fullS: 50,
@@ -42,9 +41,9 @@ export const stop: Row = {
     const lane = async (): Promise<void> => {
       while (share.goOn(begun++, fullRounds)) await round(share, tally);
     };
-    await Promise.all(Array.from({ length: lanes }, lane));
+    await atOnce(lanes, lane);
     const { acknowledged, endsMs, refused, letGo, unaccepted, lastWords, starved } = tally;
-    return `${count(endsMs.length, fullRounds, 'rounds')}, ${number(acknowledged)} animals acknowledged: 0 lost; 0 resets of a taken connection (${number(refused)} requests answered 503, ${number(letGo)} connections let go between two requests, ${unaccepted} never taken); ${number(lastWords)} requests sent on idle connections around the signal, each answered${starved === 0 ? '' : ` but ${starved}, while other work held the server up`}; exit 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
+    return `${count(endsMs.length, fullRounds, 'rounds')}, ${whole(acknowledged)} animals acknowledged: 0 lost; 0 resets of a taken connection (${whole(refused)} requests answered 503, ${whole(letGo)} connections let go between two requests, ${unaccepted} never taken); ${whole(lastWords)} requests sent on idle connections around the signal, each answered${starved === 0 ? '' : ` but ${starved}, while other work held the server up`}; exit 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
   },
 };
 
@@ -68,11 +67,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   const scene = await Scene.start(share);
   const { server, ledger } = scene;
   const { pid, port } = server;
-  const open = async (): Promise<Client> => {
-    const client = await Client.connect(port);
-    atEnd(share, () => client.destroy());
-    return client;
-  };
+  const open = (): Promise<Client> => connectTo(share, { port });
 
   /** A connection that is kept behind an answer. */
   const openIdle = async (): Promise<Client> => {
@@ -100,7 +95,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
       assert.ok(isNew || !client.failure, `who behaves is cut off: ${client.failure?.message}`);
       return undefined;
     });
-    if (answer?.status === 201) ledger.acknowledge(sent, { body: textOf(answer.body) });
+    if (answer?.status === 201) ledger.acknowledge(sent, { body: utf8Of(answer.body) });
     else if (answer !== undefined) {
       assert.equal(answer.status, 503, answer.body);
       tally.refused++;
@@ -109,22 +104,15 @@ async function round(share: Share, tally: Tally): Promise<void> {
     return answer;
   };
 
-  /** Adds over one connection until the server ends it. */
-  const keepAdding = async (): Promise<void> => {
-    const client = await open();
-    for (let isNew = true; !client.hasEnded; isNew = false) {
-      const answer = await addOver(client, isNew);
-      if (answer?.headers.get('connection')?.includes('close')) break;
-    }
-    client.destroy();
-  };
-
-  /** Adds over a connection of its own each time, until there is none to be had. */
-  const comeAndAdd = async (): Promise<void> => {
+  /** Adds over one connection after the other, each until it ends, until there is none to be had. */
+  const keepAdding = async (headers: readonly string[] = []): Promise<void> => {
     for (;;) {
       const client = await Client.connect(port).catch(() => undefined);
       if (client === undefined) return;
-      await addOver(client, true, ['Connection: close']);
+      for (let isNew = true; !client.hasEnded; isNew = false) {
+        const answer = await addOver(client, isNew, headers);
+        if (answer?.headers.get('connection')?.includes('close')) break;
+      }
       client.destroy();
     }
   };
@@ -163,8 +151,8 @@ async function round(share: Share, tally: Tally): Promise<void> {
     askers.push(await openIdle());
   }
   const working = Promise.all([
-    ...Array.from({ length: keepers }, keepAdding),
-    ...Array.from({ length: comers }, comeAndAdd),
+    atOnce(keepers, keepAdding),
+    atOnce(comers, () => keepAdding(['Connection: close'])),
   ]);
   // It fails while we wait for something else, and is asked for below.
   working.catch(() => undefined);
@@ -178,7 +166,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   );
   asking.catch(() => undefined);
   const sentAt = performance.now();
-  const { code, signal, stderr } = await inTime(server.end(), endMs, 'the end behind SIGTERM');
+  const { code, signal, stderr } = await inTime(server.end(), 'the end behind SIGTERM');
   tally.endsMs.push(performance.now() - sentAt);
   assert.equal(code, 0, `SIGTERM ends it with ${code ?? signal}: ${stderr}`);
   server.assertNoError();

@@ -6,8 +6,10 @@ import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
-import { Scene, type StartOptions } from './scene.js';
+import { Scene, type Begun, type StartOptions } from './scene.js';
 
+/** How long a refusal may take, but for those that find out that a disk hangs. */
+export const refusalMs = 100;
 /** How many adds at once meet the fault. */
 const adders = 4;
 /** As an add on a disk that hangs. */
@@ -28,11 +30,12 @@ export class Watched {
   }
 
   /** Starts a server, and adds a few animals. */
-  static async start(share: Share, path: string, options?: StartOptions): Promise<Watched> {
-    return await Watched.#of(await Scene.start(share, { path }, options));
-  }
-
-  static async #of(scene: Scene): Promise<Watched> {
+  static async start(
+    share: Share,
+    begun?: Partial<Begun>,
+    options?: StartOptions,
+  ): Promise<Watched> {
+    const scene = await Scene.start(share, begun, options);
     for (let adds = 0; adds < 20; adds++) await scene.add();
     return new Watched(scene);
   }
@@ -45,7 +48,7 @@ export class Watched {
    * Adds until the fault is met, and so many more; answers how many milliseconds the slowest
    * refusal took.
    */
-  async refuses(withinMs: number, adds: number): Promise<number> {
+  async refuses(withinMs = refusalMs, adds = 20): Promise<number> {
     const { clients, ledger } = this.#scene;
     const met = [...(await this.#scene.write(adders, (refused) => refused === 0))];
     // What was too long for a disk that is nearly full tells nothing of what is shorter; but longer
@@ -68,13 +71,13 @@ export class Watched {
       late <= met.length / 10,
       `${late} of ${met.length} refusals take over ${withinMs} ms`,
     );
-    assert.equal((await clients.get('/readyz')).status, 503, 'it says that it is ready');
+    assert.equal((await clients.readiness()).status, 503, 'it says that it is ready');
     return Math.max(...met.map(({ ms }) => ms));
   }
 
   /** With the fault gone it adds again by itself, and what it added outlasts it. */
   async recovers(): Promise<void> {
-    const isReady = async () => (await this.#scene.clients.get('/readyz')).status === 200;
+    const isReady = async () => (await this.#scene.clients.readiness()).status === 200;
     await until('it to be ready again by itself', isReady, 5_000);
     for (let adds = 0; adds < 20; adds++) await this.#scene.add();
     await this.end();
@@ -83,7 +86,7 @@ export class Watched {
 
   /** The next start needs no help and adds at once; all that was acknowledged is there. */
   async startsAgain(): Promise<void> {
-    await (await Watched.#of(await Scene.start(this.#scene.share, this.#scene))).end();
+    await (await Watched.start(this.#scene.share, this.#scene)).end();
   }
 
   /** Ends the server on request; every read until then was answered 200. */
@@ -96,10 +99,8 @@ export class Watched {
 
   async #read(): Promise<void> {
     while (this.#isWatching) {
-      for (const path of ['/v1/pets?limit=20', '/v1/pets/1']) {
-        const { status } = await this.#scene.clients.get(path);
-        assert.equal(status, 200, `a reader is answered ${status}`);
-      }
+      await this.#scene.clients.get('/v1/pets?limit=20');
+      await this.#scene.clients.get('/v1/pets/1');
       await wait(5);
     }
   }
@@ -107,7 +108,7 @@ export class Watched {
   /** Whether it is ready or not, it says so in time. */
   async #probe(): Promise<void> {
     while (this.#isWatching) {
-      const { status, ms } = await this.#scene.clients.get('/readyz');
+      const { status, ms } = await this.#scene.clients.readiness();
       assert.ok(
         (status === 200 || status === 503) && ms <= probeMs,
         `/readyz is answered ${status}, behind ${Math.round(ms)} ms`,
