@@ -24,7 +24,7 @@ import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
-import { WorkingFolder } from './support/working-folder.js';
+import { testInFolder } from './support/working-folder.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -167,40 +167,46 @@ function anchorsOf(text: string): readonly string[] {
   );
 }
 
-test('the README has every flag, variable, default and command of the help, and no other flag', async (t) => {
-  const { stdout: help } = await new WorkingFolder(t).command('--help');
-  const [, commands = '', options = ''] =
-    /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
-  const forms = commands
-    .split('\n')
-    .map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
-  const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
-  const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
-  const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
-  for (const words of [forms, flags, variables, defaults]) {
-    assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
-    for (const word of words)
-      if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
-  }
-  const ours = readme
-    .replaceAll('npm install --ignore-scripts', '')
-    .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
-  for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
-});
+testInFolder(
+  'the README has every flag, variable, default and command of the help, and no other flag',
+  async (here) => {
+    const { stdout: help } = await here.command('--help');
+    const [, commands = '', options = ''] =
+      /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
+    const forms = commands
+      .split('\n')
+      .map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
+    const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
+    const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
+    const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
+    for (const words of [forms, flags, variables, defaults]) {
+      assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
+      for (const word of words)
+        if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
+    }
+    const ours = readme
+      .replaceAll('npm install --ignore-scripts', '')
+      .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
+    for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
+  },
+);
 
-test('each row of the README’s quick start names one thing, and that is there after a first start', async (t) => {
-  const here = new WorkingFolder(t);
-  const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
-  const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
-  const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
-  assert.ok(rows.length >= 7, `${rows.length} rows`);
-  for (const [row, what = '', where = ''] of rows) {
-    const place = /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
-    assert.ok(!what.includes(';'), row);
-    if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
-    else assert.ok(existsSync(here.at(place)), row);
-  }
-});
+testInFolder(
+  'each row of the README’s quick start names one thing, and that is there after a first start',
+  async (here) => {
+    const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
+    const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
+    const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
+    assert.ok(rows.length >= 7, `${rows.length} rows`);
+    for (const [row, what = '', where = ''] of rows) {
+      const place =
+        /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
+      assert.ok(!what.includes(';'), row);
+      if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
+      else assert.ok(existsSync(here.at(place)), row);
+    }
+  },
+);
 
 test('a document that says how to install a library names the major version that the package asks for', () => {
   const { peerDependencies } = JSON.parse(textOf('package.json'));
@@ -223,32 +229,34 @@ test('a document that names the package’s file names that of this version', ()
   assert.deepEqual([...new Set(named)], [`petstore-${version}.tgz`]);
 });
 
-test('the commands of the documents exist, and take the flags that they are given', async (t) => {
-  const here = new WorkingFolder(t);
-  const lines = names.flatMap((name) => {
-    const text = textOf(name);
-    const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
-      block.split('\n'),
-    );
-    const inline = [...text.matchAll(/`(node dist\/server\.js [^`]*)`/g)].map(
-      ([, line = '']) => line,
-    );
-    return [...blocks, ...inline].flatMap((line) => {
-      const [, words] =
-        /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
-      return words === undefined ? [] : [{ name, words: words.trim() }];
+testInFolder(
+  'the commands of the documents exist, and take the flags that they are given',
+  async (here) => {
+    const lines = names.flatMap((name) => {
+      const text = textOf(name);
+      const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
+        block.split('\n'),
+      );
+      const inline = [...text.matchAll(/`(node dist\/server\.js [^`]*)`/g)].map(
+        ([, line = '']) => line,
+      );
+      return [...blocks, ...inline].flatMap((line) => {
+        const [, words] =
+          /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
+        return words === undefined ? [] : [{ name, words: words.trim() }];
+      });
     });
-  });
-  assert.ok(lines.length >= 10, `${lines.length}`);
-  for (const { name, words } of lines) {
-    const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
-    // A word that is no command is refused.
-    const { code, stdout: help } = await here.command(`${command} --help`.trim());
-    assert.equal(code, 0, words);
-    for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
-      assert.match(help, new RegExp(`^  ${flag} `, 'm'), `${name}: ${words}`);
-  }
-});
+    assert.ok(lines.length >= 10, `${lines.length}`);
+    for (const { name, words } of lines) {
+      const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
+      // A word that is no command is refused.
+      const { code, stdout: help } = await here.command(`${command} --help`.trim());
+      assert.equal(code, 0, words);
+      for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
+        assert.match(help, new RegExp(`^  ${flag} `, 'm'), `${name}: ${words}`);
+    }
+  },
+);
 
 test('the README counts the modules of each room as they are', () => {
   const count = (room: string): number =>

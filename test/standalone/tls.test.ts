@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
-import { describe, test } from 'node:test';
+import { describe } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
 import { bytesOf } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testRefusals, WorkingFolder } from '../support/working-folder.js';
+import { testInFolder, testRefusals } from '../support/working-folder.js';
 
 const [one, two] = [newCertificate(), newCertificate()];
 const files = { 'one.crt': one.cert, 'one.key': one.key, 'two.crt': two.cert, 'two.key': two.key };
@@ -34,50 +34,56 @@ const shows = async (server: StartedServer, pair: typeof one): Promise<void> =>
   assert.equal(await answerTo(server, '/healthz', pair), ok);
 
 describe('HTTPS', { concurrency: 4 }, () => {
-  test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await new WorkingFolder(t, files).start(`${pairOne} --storage memory:`);
+  testInFolder('--tls-cert and --tls-key serve HTTPS', files, async (here) => {
+    const server = await here.start(`${pairOne} --storage memory:`);
     assert.match(server.url, /^https:/);
     assert.equal(await answerTo(server, '/v1/pets'), ok);
-    assert.equal((await server.end()).code, 0);
+    await server.stops();
   });
 
-  test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
-    const here = new WorkingFolder(t, files);
-    const env = {
-      PETSTORE_TLS_CERT: here.at('one.crt'),
-      PETSTORE_TLS_KEY: here.at('one.key'),
-      PETSTORE_STORAGE: 'memory:',
-    };
-    const server = await here.start('--dev', env);
-    await shows(server, one);
-    const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
-    const { code, stdout } = await here.shell(line).ended;
-    assert.equal(code, 0);
-    assert.match(stdout, /^\{"id":1,/);
-    assert.equal((await server.end()).code, 0);
-  });
+  testInFolder(
+    'PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them',
+    files,
+    async (here) => {
+      const env = {
+        PETSTORE_TLS_CERT: here.at('one.crt'),
+        PETSTORE_TLS_KEY: here.at('one.key'),
+        PETSTORE_STORAGE: 'memory:',
+      };
+      const server = await here.start('--dev', env);
+      await shows(server, one);
+      const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
+      const { code, stdout } = await here.shell(line).ended;
+      assert.equal(code, 0);
+      assert.match(stdout, /^\{"id":1,/);
+      await server.stops();
+    },
+  );
 
-  test('SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why', async (t) => {
-    const here = new WorkingFolder(t, { 'cert.pem': one.cert, 'key.pem': one.key });
-    const server = await here.start(replaced);
-    await shows(server, one);
-    here.write('cert.pem', two.cert);
-    server.signal('SIGHUP');
-    const warning = await server.said('TLS files not read again: the last good pair stays');
-    assert.equal(warning['level'], 'warn');
-    assert.match(
-      String(warning['error']),
-      /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
-    );
-    await shows(server, one);
-    here.write('key.pem', two.key);
-    server.signal('SIGHUP');
-    await server.said('TLS files read again');
-    await shows(server, two);
-    assert.equal((await server.end()).code, 0);
-  });
+  testInFolder(
+    'SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why',
+    { 'cert.pem': one.cert, 'key.pem': one.key },
+    async (here) => {
+      const server = await here.start(replaced);
+      await shows(server, one);
+      here.write('cert.pem', two.cert);
+      server.signal('SIGHUP');
+      const warning = await server.said('TLS files not read again: the last good pair stays');
+      assert.equal(warning['level'], 'warn');
+      assert.match(
+        String(warning['error']),
+        /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
+      );
+      await shows(server, one);
+      here.write('key.pem', two.key);
+      server.signal('SIGHUP');
+      await server.said('TLS files read again');
+      await shows(server, two);
+      await server.stops();
+    },
+  );
 
-  test('SIGHUP while a plugin still opens: the new pair is served', async (t) => {
+  testInFolder('SIGHUP while a plugin still opens: the new pair is served', async (here) => {
     const slow = `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
       export default async ({ log }) => {
@@ -85,8 +91,9 @@ describe('HTTPS', { concurrency: 4 }, () => {
         log('info', 'the plugin opens');
         while (!existsSync('go')) await wait(10);
       };`;
-    const first = { 'cert.pem': one.cert, 'key.pem': one.key, 'slow.mjs': slow };
-    const here = new WorkingFolder(t, first);
+    here.write('cert.pem', one.cert);
+    here.write('key.pem', one.key);
+    here.write('slow.mjs', slow);
     const server = here.begin(`${replaced} --plugin ./slow.mjs`);
     await server.said('the plugin opens');
     here.write('cert.pem', two.cert);
@@ -96,7 +103,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
     here.write('go', '');
     await server.said('listening');
     await shows(server, two);
-    assert.equal((await server.end()).code, 0);
+    await server.stops();
   });
 
   const half = /give both --tls-cert FILE and --tls-key FILE/;

@@ -193,6 +193,21 @@ export class StartedServer extends StartedProcess {
     return fetch(this.url + path, { headers: { Authorization: `Bearer ${key}` } });
   }
 
+  async status(path: string, key = apiKey): Promise<number> {
+    return (await this.get(path, key)).status;
+  }
+
+  async text(path: string, key = apiKey): Promise<string> {
+    return (await this.get(path, key)).text();
+  }
+
+  /** Ends it by a signal, at which it must exit with 0. */
+  async stops(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
+    const ended = await this.end(signal);
+    assert.equal(ended.code, 0, ended.stderr);
+    return ended;
+  }
+
   add(name: string, key = apiKey): Promise<Response> {
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
     return fetch(`${this.url}/v1/pets`, {

@@ -23,6 +23,7 @@ import {
 export type CommandLine = string | readonly string[];
 type Environment = Readonly<NodeJS.ProcessEnv>;
 type Content = string | Uint8Array;
+type Files = Readonly<Record<string, Content>>;
 
 /** The single words of a command line. */
 export function wordsOf(line: CommandLine): readonly string[] {
@@ -35,7 +36,7 @@ export class WorkingFolder {
   readonly path: string;
   readonly #t: TestContext;
 
-  constructor(t: TestContext, files: Readonly<Record<string, Content>> = {}) {
+  constructor(t: TestContext, files: Files = {}) {
     this.#t = t;
     this.path = folder(t);
     for (const [name, content] of Object.entries(files)) this.write(name, content);
@@ -87,6 +88,13 @@ export class WorkingFolder {
     return runServer(wordsOf(line), { cwd: this.path, env });
   }
 
+  /** Runs a command line that must end with 0. */
+  async done(line: CommandLine, env: Environment = {}): Promise<Ended> {
+    const ended = await this.command(line, env);
+    assert.equal(ended.code, 0, ended.stderr);
+    return ended;
+  }
+
   /** Runs a command line that must end with 0, and print this and nothing else. */
   async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
     const ended = await this.command(line, env);
@@ -135,6 +143,18 @@ export class WorkingFolder {
   }
 }
 
+type Run = (here: WorkingFolder, t: TestContext) => Promise<void>;
+
+/**
+ * Declares a test in a folder of its own.
+ *
+ * @param rest The files that the folder begins with, where there are any, and what to run.
+ */
+export function testInFolder(title: string, ...rest: [run: Run] | [files: Files, run: Run]): void {
+  const [files, run] = rest.length === 2 ? rest : [{}, rest[0]];
+  test(title, (t) => run(new WorkingFolder(t, files), t));
+}
+
 /**
  * Tests for each command line that it is refused with 2 and one line that matches, and touches
  * nothing; it has the key of {@link startServer}, unless its environment says otherwise.
@@ -143,11 +163,10 @@ export class WorkingFolder {
  */
 export function testRefusals(
   rows: readonly (readonly [what: string, line: CommandLine, told: RegExp, env?: Environment])[],
-  files: Readonly<Record<string, Content>> = {},
+  files: Files = {},
 ): void {
   for (const [what, line, told, env] of rows)
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const here = new WorkingFolder(t, files);
+    testInFolder(`refused with exit 2, nothing touched: ${what}`, files, async (here) => {
       const before = here.names('.', true);
       const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
       assertRefused(ended, 2, told);
