@@ -6,13 +6,8 @@ import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import {
-  folder,
-  root,
-  StartedProcess,
-  startServer,
-  type StartedServer,
-} from '../support/process.js';
+import { folder, root, StartedProcess } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const key = 'secret';
 const rex = '{"id":1,"name":"Rex","categoryId":5}';
@@ -26,19 +21,15 @@ function example(text: string, language: string, first: string): string {
   return found?.[2] ?? assert.fail(`there is no ${first}`);
 }
 
-/** A server as the document starts it, and a folder with examples that are written for it. */
-async function sceneOf(
-  t: TestContext,
-  text: string,
-  examples: Readonly<Record<string, string>>,
-): Promise<{ readonly server: StartedServer; readonly cwd: string }> {
-  const cwd = folder(t);
+/** A server as the document starts it, and its folder with examples that are written for it. */
+async function sceneOf(t: TestContext, text: string, examples: Readonly<Record<string, string>>) {
+  const here = new WorkingFolder(t);
   const command = /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(text)?.[1] ?? '';
-  const args = command.replace('data/', `${root}data/`).split(' ');
-  const server = await startServer(t, args, { cwd, env: { PETSTORE_API_KEYS: key } });
+  const line = command.replace('data/', `${root}data/`);
+  const server = await here.start(line, { PETSTORE_API_KEYS: key });
   for (const [file, code] of Object.entries(examples))
-    writeFileSync(join(cwd, file), code.replaceAll('http://127.0.0.1:3000', server.url));
-  return { server, cwd };
+    here.write(file, code.replaceAll('http://127.0.0.1:3000', server.url));
+  return { server, cwd: here.path };
 }
 
 /** Runs a program to its end, which must be 0; answers what it wrote to standard output. */

@@ -20,7 +20,13 @@ import { crc32 } from 'node:zlib';
 import { assertRefused, root, type Ended } from '../support/process.js';
 import { animalsIn, someAnimals } from './copy.js';
 import { until } from '../support/waiting.js';
-import { testInFolder, testRefusals, WorkingFolder } from '../support/working-folder.js';
+import {
+  assertPrinted,
+  testInFolder,
+  testRefusal,
+  testRefusals,
+  WorkingFolder,
+} from '../support/working-folder.js';
 
 const animals = join(root, 'data/animals.jsonl');
 const pets = 'data/pets.jsonl';
@@ -39,10 +45,9 @@ describe('import FILE', { concurrency: 4 }, () => {
   testInFolder(
     'adds the animals of data/animals.jsonl in their order, exactly, and says how many',
     async (here) => {
-      const { code, stdout, stderr } = await here.run(['import', animals]);
-      assert.deepEqual(
-        [code, stdout, stderr],
-        [0, '301 animals added to file:data/pets.jsonl\n', ''],
+      assertPrinted(
+        await here.run(['import', animals]),
+        '301 animals added to file:data/pets.jsonl\n',
       );
       const sources = readFileSync(animals, 'utf8').trimEnd().split('\n');
       assert.deepEqual(
@@ -74,13 +79,6 @@ describe('import FILE', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('many animals go through in order, over pieces and batches', async (here) => {
-    const many = someAnimals(20_000);
-    here.write('in.jsonl', sourceOf(many));
-    await here.prints('import in.jsonl', '20000 animals added to file:data/pets.jsonl\n');
-    assert.deepEqual(animalsIn(here.at(pets)), many);
-  });
-
   testInFolder(
     '- takes standard input, all checked before the first is stored',
     {
@@ -91,11 +89,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       assertRefused(bad, 2, /^standard input line 3: name is missing/);
       assert.deepEqual(here.names(), ['in.jsonl']);
       const good = here.shell('cat in.jsonl in.jsonl | "$0" "$1" import -');
-      const { code, stdout, stderr } = await good.ended;
-      assert.deepEqual(
-        [code, stdout, stderr],
-        [0, '4 animals added to file:data/pets.jsonl\n', ''],
-      );
+      assertPrinted(await good.ended, '4 animals added to file:data/pets.jsonl\n');
       await here.prints(`check ${pets}`, /sound\n {2}animals {2}4 /);
     },
   );
@@ -179,9 +173,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     const seed = (): Promise<Ended> => here.shell(line).ended;
     assert.match((await seed()).stdout, /^301 animals added to file:data\/pets\.jsonl$/m);
     const bytes = here.bytes(pets);
-    const { code, stdout, stderr } = await seed();
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^data\/pets\.jsonl has the animals of data\/animals\.jsonl$/m);
+    assertPrinted(await seed(), /^data\/pets\.jsonl has the animals of data\/animals\.jsonl$/m);
     assert.deepEqual(here.bytes(pets), bytes);
   });
 
@@ -228,16 +220,20 @@ describe('import FILE', { concurrency: 4 }, () => {
   ] as const) {
     const good = '{"name":"ok","categoryId":1}\n\n';
     const source = Buffer.from(`${good}${line}\n${good}`, 'latin1');
-    testRefusals([[`a line with ${what}`, 'import in.jsonl', told]], { 'in.jsonl': source });
+    testRefusal('import in.jsonl', told, { 'in.jsonl': source }, `a line with ${what}`);
   }
 
-  testRefusals([
-    ['no file named', 'import', /one FILE/],
-    ['two files named', 'import a b', /one FILE/],
-    ['a file that is not there', 'import nowhere.jsonl', /nowhere\.jsonl cannot be read/],
-    ['a folder', 'import .', /\. cannot be read .*; name a file of JSON Lines/],
-    ['memory:', ['import', animals, '--storage', 'memory:'], /^--storage memory: would forget/],
-  ]);
+  testRefusals({
+    // no file named
+    import: /one FILE/,
+    // two files named
+    'import a b': /one FILE/,
+    // a file that is not there
+    'import nowhere.jsonl': /nowhere\.jsonl cannot be read/,
+    // a folder
+    'import .': /\. cannot be read .*; name a file of JSON Lines/,
+  });
+  testRefusal(['import', animals, '--storage', 'memory:'], /^--storage memory: would forget/);
 
   for (const [what, bytes, told] of [
     ['without line ends', 2 ** 27, /in\.jsonl line 1 is longer than 4 MiB/],
@@ -349,16 +345,15 @@ describe('check FILE', { concurrency: 4 }, () => {
     async (here) => {
       await here.command(['import', animals]);
       await here.start();
-      const text = here.read(pets);
-      const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0;
-      const statuses = ['available', 'pending', 'sold'].map(
-        (status) => `${count(new RegExp(`"status":"${status}"`, 'g'))} ${status}`,
-      );
-      const bytes = Buffer.byteLength(text);
-      const none = 301 - count(/"status":/g);
+      const commits = here.read(pets).match(/"commit"/g)?.length;
+      const bytes = here.size(pets);
       await here.prints(
         `check ${pets}`,
-        `data/pets.jsonl is sound\n  animals  301 (${statuses.join(', ')}, ${none} without a status)\n  commits  ${count(/"commit"/g)}\n  bytes    ${bytes} (${bytes} committed)\n`,
+        `data/pets.jsonl is sound
+  animals  301 (181 available, 45 pending, 50 sold, 25 without a status)
+  commits  ${commits}
+  bytes    ${bytes} (${bytes} committed)
+`,
       );
     },
   );
@@ -461,27 +456,24 @@ describe('check FILE', { concurrency: 4 }, () => {
     },
   );
 
-  testRefusals([
-    ['no file named', 'check', /one FILE/],
-    ['two files named', 'check a b', /one FILE/],
-    ['a file that is not there', 'check nowhere.jsonl', /nowhere\.jsonl cannot be used/],
-    ['a folder', 'check .', /^\. cannot be used: (it is a folder|name a regular file)/],
-    [
-      'what is no file',
-      `check ${devNull}`,
-      /cannot be used: name a regular file \(it is not a regular file\)$/m,
-    ],
-  ]);
+  testRefusals({
+    // no file named
+    check: /one FILE/,
+    // two files named
+    'check a b': /one FILE/,
+    // a file that is not there
+    'check nowhere.jsonl': /nowhere\.jsonl cannot be used/,
+    // a folder
+    'check .': /^\. cannot be used: (it is a folder|name a regular file)/,
+    // what is no file
+    [`check ${devNull}`]: /cannot be used: name a regular file \(it is not a regular file\)$/m,
+  });
 
   // These say that they are regular, and of no bytes.
   if (process.platform === 'linux')
-    testRefusals([
-      [
-        'a file of /proc',
-        'check /proc/self/maps',
-        /^\/proc\/self\/maps cannot be used: name a regular file/,
-      ],
-      ['/proc/self/mem', 'check /proc/self/mem', /mem cannot be used: .*name another file \(EIO/],
-      ['to salvage of /proc', 'check /proc/self/maps --salvage out', /name a regular file/],
-    ]);
+    testRefusals({
+      'check /proc/self/maps': /^\/proc\/self\/maps cannot be used: name a regular file/,
+      'check /proc/self/mem': /mem cannot be used: .*name another file \(EIO/,
+      'check /proc/self/maps --salvage out': /name a regular file/,
+    });
 });

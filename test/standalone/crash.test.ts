@@ -124,9 +124,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
     const second = await here.start();
     assert.equal((await second.said('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
-    const torn = here.names('data').find((name) => name.startsWith('pets.jsonl.torn-')) ?? '';
-    assert.equal(here.read(`data/${torn}`), '{"id":2,"na');
-    assert.match(await (await second.add('Tom')).text(), /"id":2,/);
+    assert.match(here.names('data').join(), /pets\.jsonl\.torn-/);
   });
 
   testInFolder(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { takenPort, assertRefused, freePort, type StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testInFolder, testRefusals } from '../support/working-folder.js';
+import { testInFolder, testRefusal } from '../support/working-folder.js';
 
 const unkeyed = { PETSTORE_API_KEYS: '' };
 
@@ -101,10 +101,9 @@ describe('--dev', { concurrency: 4 }, () => {
     },
   );
 
-  testRefusals([['a dev-key that is no key', '--dev', /data\/dev-key holds no key; delete it/]], {
+  testRefusal('--dev', /data\/dev-key holds no key; delete it/, {
     'data/dev-key': 'secret-but-no-key\n',
   });
-  testRefusals([['a place where no key can be made', '--dev --storage memory:', /data\/dev-key/]], {
-    data: '',
-  });
+  // No key can be made there.
+  testRefusal('--dev --storage memory:', /data\/dev-key/, { data: '' });
 });

@@ -144,9 +144,10 @@ describe('the log', { concurrency: 4 }, () => {
     assert.equal(ended.stdout + ended.stderr, '');
   });
 
-  test('control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process', async (t) => {
-    const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
-    const here = new WorkingFolder(t, {
+  const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
+  testInFolder(
+    'control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process',
+    {
       'plugin.mjs': `export default (host) => void setImmediate(() => {
         const cyclic = { name: 'a' };
         cyclic.self = cyclic;
@@ -159,33 +160,35 @@ describe('the log', { concurrency: 4 }, () => {
         host.log('q"', undefined, { odd: true });
         host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
       });`,
-    });
-    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-    await server.said('no keys');
-    assert.equal(await server.status('/healthz'), 200);
-    const { code, stdout } = await server.end();
-    assert.equal(code, 0);
-    assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
-    assert.ok(!messagesOf(server).includes('forged'));
+    },
+    async (here) => {
+      const server = await here.start('--storage memory: --plugin ./plugin.mjs');
+      await server.said('no keys');
+      assert.equal(await server.status('/healthz'), 200);
+      const { code, stdout } = await server.end();
+      assert.equal(code, 0);
+      assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
+      assert.ok(!messagesOf(server).includes('forged'));
 
-    const odd = { before: '1', nested: { deep: ['3'] }, last: true };
-    const unwritten = (reason: string) => ({
-      unwritten: `the fields could not be logged: ${reason}`,
-    });
-    for (const [msg, fields] of [
-      [forged, { id: '1', text: forged }],
-      ['odd', odd],
-      ['cyclic', unwritten('Converting circular structure to JSON')],
-      ['failing', unwritten('no JSON of this')],
-      ['unreadable', unwritten('not for you')],
-      ['no keys', unwritten('no keys here')],
-    ] as const) {
-      const { time, ...line } = linesOf(server).find((each) => each['msg'] === msg) ?? {};
-      assert.match(String(time), /^\d{4}-.*Z$/);
-      assert.deepEqual(line, { level: 'info', msg, ...fields });
-    }
-    assert.equal(linesOf(server).find((each) => each['odd'])?.['level'], 'q"');
-  });
+      const odd = { before: '1', nested: { deep: ['3'] }, last: true };
+      const unwritten = (reason: string) => ({
+        unwritten: `the fields could not be logged: ${reason}`,
+      });
+      for (const [msg, fields] of [
+        [forged, { id: '1', text: forged }],
+        ['odd', odd],
+        ['cyclic', unwritten('Converting circular structure to JSON')],
+        ['failing', unwritten('no JSON of this')],
+        ['unreadable', unwritten('not for you')],
+        ['no keys', unwritten('no keys here')],
+      ] as const) {
+        const { time, ...line } = linesOf(server).find((each) => each['msg'] === msg) ?? {};
+        assert.match(String(time), /^\d{4}-.*Z$/);
+        assert.deepEqual(line, { level: 'info', msg, ...fields });
+      }
+      assert.equal(linesOf(server).find((each) => each['odd'])?.['level'], 'q"');
+    },
+  );
 
   testInFolder(
     'an error that nobody caught and nobody can inspect is logged, and ends the process with 70',

@@ -12,10 +12,9 @@ import {
   takenPort,
   type Ended,
 } from '../support/process.js';
-import { testInFolder, testRefusals } from '../support/working-folder.js';
+import { testInFolder, testRefusal, testRefusals } from '../support/working-folder.js';
 
 const keyed = { PETSTORE_API_KEYS: apiKey };
-const unkeyed = { PETSTORE_API_KEYS: '' };
 
 describe('options', { concurrency: 4 }, () => {
   testInFolder(
@@ -117,108 +116,89 @@ describe('options', { concurrency: 4 }, () => {
     },
   );
 
-  testRefusals([
-    ['a command that is like none', 'x', /^unknown command x; --help lists all/],
-    ['an unknown flag, with the nearest one', '--prot 1', /--prot.*--port/],
-    ['a flag that is like none', '--xyzzy', /--xyzzy.*--help/],
-    ['a short flag', '-x', /-x;.*--help/],
-    ['a flag given twice', '--port 1 --port=2', /--port.*twice/],
-    ['a switch given twice', '--dev --dev', /--dev.*twice/],
-    ['a missing value', '--port', /--port needs a value/],
-    ['an empty value', '--port=', /--port needs a value/],
-    ['a flag where a value should be', '--host --port 1', /--host needs a value/],
-    ['a value given to a switch', '--dev=yes', /--dev takes no value/],
-    ['an unknown command', 'improt x', /improt.*import/],
-    ['help for an unknown command', 'improt --help', /improt.*import/],
-    ['a flag of another command', 'keys list --port 1', /--port.*keys/, unkeyed],
-    ['--expires at a start', '--expires 1d', /--expires/],
-    ['a bad port in the environment', '', /^PORT must be .*"eighty"/, { PORT: 'eighty' }],
-    ['a bad host', '--host http://x', /^--host/],
-    ['a bad host in the environment', '', /^HOST/, { HOST: 'a b' }],
-    [
-      'a host that is not of this machine',
-      '--host 203.0.113.1 --storage memory:',
-      /203\.0\.113\.1.*--host/,
-    ],
-    [
-      'a host that is no name',
-      '--host nowhere.invalid --storage memory:',
-      /nowhere\.invalid.*--host/,
-    ],
-    [
-      'an address that lacks its interface',
-      '--host fe80::1 --storage memory:',
-      /port 0 of fe80::1 cannot be listened on .*--host/,
-    ],
-    [
-      'a database that breaks off',
-      '--storage postgres://ann:secret@[',
-      /^--storage must be .* or a URL such as postgres:/,
-    ],
-    [
-      'a database without slashes in the environment',
-      '',
-      /^PETSTORE_STORAGE must be/,
-      { PETSTORE_STORAGE: 'postgresql:x' },
-    ],
-    ['an unknown storage', '--storage redis://ann:secret@db', /^--storage must be file:PATH/],
-    ['a file storage without a path', '--storage file:', /^--storage must be/],
-    ['a body limit of 0', '--max-body-bytes 0', /^--max-body-bytes.*from 1 to 16777216/],
-    [
-      'a body limit that is too large',
-      '',
-      /^PETSTORE_MAX_BODY_BYTES/,
-      { PETSTORE_MAX_BODY_BYTES: '268435457' },
-    ],
-    ['a drain that is no number', '--drain 5s', /^--drain must be a whole number from 0 to 3600/],
-    ['a drain of days', '', /^PETSTORE_DRAIN must be/, { PETSTORE_DRAIN: '3601' }],
-    [
-      'a base URL that is no URL',
-      '--base-url api.example.com',
-      /^--base-url must be an absolute URL/,
-    ],
-    ['a base URL of another scheme', '', /^PETSTORE_BASE_URL/, { PETSTORE_BASE_URL: 'ftp://x' }],
-    ['a base URL that breaks off', '--base-url https://[', /^--base-url/],
-    ['a value of great length, cut', ['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m],
-    ['a bad staging URL', '', /^PETSTORE_STAGING_BASE_URL/, { PETSTORE_STAGING_BASE_URL: 'x' }],
-    ['an unknown log level', '--log debug', /^--log must be one of silent, info, requests/],
-    ['an unknown log level in the environment', '', /^PETSTORE_LOG/, { PETSTORE_LOG: 'INFO' }],
-    ['an unknown log format', '--log-format xml', /^--log-format must be one of text, json/],
-    [
-      'a bad log format in the environment',
-      '',
-      /^PETSTORE_LOG_FORMAT/,
-      { PETSTORE_LOG_FORMAT: 'JSON' },
-    ],
-    ['--after at a start', '--after 1', /--after is not for a start/],
-    ['control characters in a value, on one line', ['--log', 'a\nb\u2028\u001b[2J'], /^--log/],
-    [
-      'control characters in a flag, on one line',
-      ['--a\nb\u0085'],
-      /unknown flag --a\\u000ab\\u0085/,
-    ],
-    [
-      'no key at all, saying how to make one',
-      '',
-      /keys add NAME.*PETSTORE_API_KEYS.*--dev/,
-      unkeyed,
-    ],
-    ['keys of commas and spaces alone', '', /no API key/, { PETSTORE_API_KEYS: ' , ,' }],
-    [
-      'a key that is not ASCII, without repeating it',
-      '',
-      /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
-      { PETSTORE_API_KEYS: 'good,schlüssel' },
-    ],
-    ['a keys file that is not there', '--keys-file nowhere.json', /nowhere\.json.*--keys-file/],
-    [
-      'a keys file of the environment that is not there',
-      '',
-      /nowhere\.json.*PETSTORE_KEYS_FILE/,
-      { PETSTORE_KEYS_FILE: 'nowhere.json' },
-    ],
-    ['a bad keys file even under --dev', '--dev --keys-file nowhere.json', /nowhere\.json/],
-  ]);
+  testRefusals({
+    // a command that is like none
+    x: /^unknown command x; --help lists all/,
+    // an unknown flag, with the nearest one
+    '--prot 1': /--prot.*--port/,
+    // a flag that is like none
+    '--xyzzy': /--xyzzy.*--help/,
+    // a short flag
+    '-x': /-x;.*--help/,
+    // a flag given twice
+    '--port 1 --port=2': /--port.*twice/,
+    // a switch given twice
+    '--dev --dev': /--dev.*twice/,
+    // a missing value
+    '--port': /--port needs a value/,
+    // an empty value
+    '--port=': /--port needs a value/,
+    // a flag where a value should be
+    '--host --port 1': /--host needs a value/,
+    // a value given to a switch
+    '--dev=yes': /--dev takes no value/,
+    'improt x': /improt.*import/,
+    'improt --help': /improt.*import/,
+    // --expires at a start
+    '--expires 1d': /--expires/,
+    'PORT=eighty': /^PORT must be .*"eighty"/,
+    // a bad host
+    '--host http://x': /^--host/,
+    // a host that is not of this machine
+    '--host 203.0.113.1 --storage memory:': /203\.0\.113\.1.*--host/,
+    // a host that is no name
+    '--host nowhere.invalid --storage memory:': /nowhere\.invalid.*--host/,
+    // an address that lacks its interface
+    '--host fe80::1 --storage memory:': /port 0 of fe80::1 cannot be listened on .*--host/,
+    // a database that breaks off
+    '--storage postgres://ann:secret@[': /^--storage must be .* or a URL such as postgres:/,
+    // an unknown storage
+    '--storage redis://ann:secret@db': /^--storage must be file:PATH/,
+    // a file storage without a path
+    '--storage file:': /^--storage must be/,
+    // a body limit of 0
+    '--max-body-bytes 0': /^--max-body-bytes.*from 1 to 16777216/,
+    'PETSTORE_MAX_BODY_BYTES=268435457': /^PETSTORE_MAX_BODY_BYTES/,
+    // a drain that is no number
+    '--drain 5s': /^--drain must be a whole number from 0 to 3600/,
+    'PETSTORE_DRAIN=3601': /^PETSTORE_DRAIN must be/,
+    // a base URL that is no URL
+    '--base-url api.example.com': /^--base-url must be an absolute URL/,
+    // a base URL that breaks off
+    '--base-url https://[': /^--base-url/,
+    'PETSTORE_STAGING_BASE_URL=x': /^PETSTORE_STAGING_BASE_URL/,
+    // an unknown log level
+    '--log debug': /^--log must be one of silent, info, requests/,
+    'PETSTORE_LOG=INFO': /^PETSTORE_LOG/,
+    // an unknown log format
+    '--log-format xml': /^--log-format must be one of text, json/,
+    'PETSTORE_LOG_FORMAT=JSON': /^PETSTORE_LOG_FORMAT/,
+    // --after at a start
+    '--after 1': /--after is not for a start/,
+    // a key that is not ASCII, without repeating it
+    'PETSTORE_API_KEYS=good,schlüssel': /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
+    // a keys file that is not there
+    '--keys-file nowhere.json': /nowhere\.json.*--keys-file/,
+    'PETSTORE_KEYS_FILE=nowhere.json': /nowhere\.json.*PETSTORE_KEYS_FILE/,
+    // no key at all, saying how to make one
+    'PETSTORE_API_KEYS=': /keys add NAME.*PETSTORE_API_KEYS.*--dev/,
+    // a flag of another command
+    'PETSTORE_API_KEYS= keys list --port 1': /--port.*keys/,
+    // a database without slashes
+    'PETSTORE_STORAGE=postgresql:x': /^PETSTORE_STORAGE must be/,
+    // a base URL of another scheme
+    'PETSTORE_BASE_URL=ftp://x': /^PETSTORE_BASE_URL/,
+    // a bad keys file even under --dev
+    '--dev --keys-file nowhere.json': /nowhere\.json/,
+  });
+  testRefusal(['HOST=a b'], /^HOST/);
+  testRefusal(['PETSTORE_API_KEYS= , ,'], /no API key/);
+  // a value of great length, cut
+  testRefusal(['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m);
+  // control characters in a value, on one line
+  testRefusal(['--log', 'a\nb\u2028\u001b[2J'], /^--log/);
+  // control characters in a flag, on one line
+  testRefusal(['--a\nb\u0085'], /unknown flag --a\\u000ab\\u0085/);
   for (const port of [
     '65536',
     '-1',
@@ -231,9 +211,7 @@ describe('options', { concurrency: 4 }, () => {
     '3000.0',
     '99999999999999999999',
   ])
-    testRefusals([
-      [`the port ${port}`, [`--port=${port}`], /^--port must be a whole number from 0 to 65535/],
-    ]);
+    testRefusal([`--port=${port}`], /^--port must be a whole number from 0 to 65535/);
 
   testInFolder('a port in use is refused with exit 2, its number and the mend', async (here, t) => {
     const port = await takenPort(t);

@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { describe } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { apiKey, assertRefused, root } from '../support/process.js';
-import { testInFolder, testRefusals } from '../support/working-folder.js';
+import { testInFolder, testRefusal } from '../support/working-folder.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
 const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
@@ -133,9 +133,11 @@ describe('plugins', { concurrency: 4 }, () => {
       /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/,
     ],
   ] as const)
-    testRefusals(
-      [[`a plugin ${what}`, `--plugin ${name} --dev`, told]],
+    testRefusal(
+      `--plugin ${name} --dev`,
+      told,
       text === '' ? {} : { [name]: text },
+      `a plugin ${what}`,
     );
 
   for (const [what, text, reason] of [
@@ -156,9 +158,11 @@ describe('plugins', { concurrency: 4 }, () => {
     ],
   ] as const) {
     const told = new RegExp(`^--plugin \\./plugin\\.cjs failed to start \\(${reason}`);
-    testRefusals(
-      [[`a plugin ${what}, as one of its own`, '--plugin ./plugin.cjs --storage memory:', told]],
+    testRefusal(
+      '--plugin ./plugin.cjs --storage memory:',
+      told,
       { 'plugin.cjs': text },
+      `a plugin ${what}`,
     );
   }
 

@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { memoryStorage } from '../../dist/index.js';
 import { apiKey, root, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testInFolder, testRefusals } from '../support/working-folder.js';
+import { testInFolder, testRefusal, testRefusals } from '../support/working-folder.js';
 
 const sample = join(root, 'data/animals.jsonl');
 const samples = readFileSync(sample, 'utf8').trimEnd().split('\n');
@@ -56,26 +56,21 @@ describe('--seed', { concurrency: 4 }, () => {
   );
 
   testRefusals(
-    [
-      ['a bad line of a seed', '--seed bad.jsonl', /^bad\.jsonl line 2: name must be a string/],
-      [
-        'a seed that is not there',
-        '--seed none.jsonl',
-        /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
-      ],
-    ],
+    {
+      // a bad line of a seed
+      '--seed bad.jsonl': /^bad\.jsonl line 2: name must be a string/,
+      // a seed that is not there
+      '--seed none.jsonl': /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
+    },
     { 'bad.jsonl': `${samples[0]}\n{"name":5,"categoryId":1}\n` },
   );
 });
 
 describe('--clock', () => {
-  testRefusals([
-    [
-      'a clock with a storage that lasts',
-      '--clock 2030-12-05T23:59:50Z',
-      /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
-    ],
-  ]);
+  testRefusal(
+    '--clock 2030-12-05T23:59:50Z',
+    /^--clock would leave wrong times in file:data\/pets\.jsonl; use it with --storage memory: alone/,
+  );
   for (const time of [
     'tomorrow',
     '2030-12-05',
@@ -84,13 +79,10 @@ describe('--clock', () => {
     '1969-12-31T23:59:59Z',
     '2030-12-05 23:59:50',
   ])
-    testRefusals([
-      [
-        `the time ${time}`,
-        ['--storage', 'memory:', `--clock=${time}`],
-        /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
-      ],
-    ]);
+    testRefusal(
+      ['--storage', 'memory:', `--clock=${time}`],
+      /^--clock must be a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z/,
+    );
 
   testInFolder(
     'C63 C64: the deprecated route is there until its last second, and 404 after it; a reset begins the seed and the clock anew, and Date and the times of the log are of the clock',

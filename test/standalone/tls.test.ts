@@ -109,24 +109,24 @@ describe('HTTPS', { concurrency: 4 }, () => {
   const half = /give both --tls-cert FILE and --tls-key FILE/;
   const unserved = /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/;
   testRefusals(
-    [
-      ['a certificate without a key', '--tls-cert one.crt', half],
-      ['a key without a certificate', '--tls-key one.key', half],
-      [
-        'a certificate that is not there',
-        '--tls-cert none.crt --tls-key one.key',
-        /^--tls-cert cannot be read .*none\.crt/,
-      ],
-      [
-        'a key that is not there',
-        '--tls-cert one.crt --tls-key none.key',
-        /^--tls-key cannot be read .*none\.key/,
-      ],
-      ['a certificate that is none', '--tls-cert bad.pem --tls-key one.key', unserved],
-      ['a key that is none', '--tls-cert one.crt --tls-key bad.pem', unserved],
-      ['an empty certificate', '--tls-cert /dev/null --tls-key one.key', unserved],
-      ['the key of another certificate', '--tls-cert one.crt --tls-key two.key', unserved],
-    ],
+    {
+      // a certificate without a key
+      '--tls-cert one.crt': half,
+      // a key without a certificate
+      '--tls-key one.key': half,
+      // a certificate that is not there
+      '--tls-cert none.crt --tls-key one.key': /^--tls-cert cannot be read .*none\.crt/,
+      // a key that is not there
+      '--tls-cert one.crt --tls-key none.key': /^--tls-key cannot be read .*none\.key/,
+      // a certificate that is none
+      '--tls-cert bad.pem --tls-key one.key': unserved,
+      // a key that is none
+      '--tls-cert one.crt --tls-key bad.pem': unserved,
+      // an empty certificate
+      '--tls-cert /dev/null --tls-key one.key': unserved,
+      // the key of another certificate
+      '--tls-cert one.crt --tls-key two.key': unserved,
+    },
     { ...files, 'bad.pem': 'no PEM at all' },
   );
 });

@@ -97,10 +97,7 @@ export class WorkingFolder {
 
   /** Runs a command line that must end with 0, and print this and nothing else. */
   async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
-    const ended = await this.command(line, env);
-    assert.deepEqual([ended.code, ended.stderr], [0, '']);
-    if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
-    else assert.match(ended.stdout, stdout);
+    assertPrinted(await this.command(line, env), stdout);
   }
 
   /** Runs a command line that must be refused with this exit code and one line that matches. */
@@ -145,6 +142,13 @@ export class WorkingFolder {
 
 type Run = (here: WorkingFolder, t: TestContext) => Promise<void>;
 
+/** Asserts an end with 0 that printed this and nothing else. */
+export function assertPrinted(ended: Ended, stdout: string | RegExp): void {
+  assert.deepEqual([ended.code, ended.stderr], [0, '']);
+  if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
+  else assert.match(ended.stdout, stdout);
+}
+
 /**
  * Declares a test in a folder of its own.
  *
@@ -156,24 +160,35 @@ export function testInFolder(title: string, ...rest: [run: Run] | [files: Files,
 }
 
 /**
- * Tests for each command line that it is refused with 2 and one line that matches, and touches
- * nothing; it has the key of {@link startServer}, unless its environment says otherwise.
+ * Tests that a command line is refused with 2 and one line that matches, and touches nothing. It
+ * has the key of {@link startServer}, and the variables that it begins with, as in a shell.
  *
  * @param files What the folder has before.
+ * @param why What is wrong, where the line does not show it.
  */
-export function testRefusals(
-  rows: readonly (readonly [what: string, line: CommandLine, told: RegExp, env?: Environment])[],
+export function testRefusal(
+  line: CommandLine,
+  told: RegExp,
   files: Files = {},
+  why = JSON.stringify(line).slice(0, 100),
 ): void {
-  for (const [what, line, told, env] of rows)
-    testInFolder(`refused with exit 2, nothing touched: ${what}`, files, async (here) => {
-      const before = here.names('.', true);
-      const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
-      assertRefused(ended, 2, told);
-      assert.equal(ended.stdout, '');
-      assert.doesNotMatch(ended.stderr, /secret/);
-      for (const [name, content] of Object.entries(files))
-        assert.deepEqual(here.bytes(name), Buffer.from(content));
-      assert.deepEqual(here.names('.', true), before);
-    });
+  testInFolder(`refused with exit 2, nothing touched: ${why}`, files, async (here) => {
+    const before = here.names('.', true);
+    const words = wordsOf(line);
+    const variables = words.filter((word) => /^[A-Z_]+=/.test(word));
+    const env = Object.fromEntries(variables.map((word) => word.split('=')));
+    const args = words.slice(variables.length);
+    const ended = await here.command(args, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
+    assertRefused(ended, 2, told);
+    assert.equal(ended.stdout, '');
+    assert.doesNotMatch(ended.stderr, /secret/);
+    for (const [name, content] of Object.entries(files))
+      assert.deepEqual(here.bytes(name), Buffer.from(content));
+    assert.deepEqual(here.names('.', true), before);
+  });
+}
+
+/** The same of each of these command lines, told so. */
+export function testRefusals(rows: Readonly<Record<string, RegExp>>, files: Files = {}): void {
+  for (const [line, told] of Object.entries(rows)) testRefusal(line, told, files);
 }
