@@ -1,4 +1,4 @@
-// Keys: made, listed, revoked, expired, and changed under a running server (C40, C41).
+// Keys: made, listed, revoked, expired, and changed under a running server (C40).
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
@@ -164,8 +164,7 @@ describe('the keys command', { concurrency: 4 }, () => {
     here.write('victim', 'as it was');
     const line =
       'mkdir data; ln -s ../victim "data/keys.json.$$.tmp"; exec "$0" "$1" keys add alice';
-    const { code, stderr } = await here.shell(line).ended;
-    assert.equal(code, 0, stderr);
+    await here.shell(line).ended;
     assert.equal(here.read('victim'), 'as it was');
     assert.ok(lstatSync(here.at(file)).isFile());
   });
@@ -236,20 +235,13 @@ describe('the keys command', { concurrency: 4 }, () => {
 });
 
 describe('keys of a running server', { concurrency: 4 }, () => {
-  testInFolder(
-    'C40 C41: any active key of the environment and the file is accepted; outside /v1 none is needed',
-    async (here) => {
-      const alice = await addKey(here, 'alice');
-      const server = await here.start('', { ...memory, PETSTORE_API_KEYS: ' one ,, two,' });
-      for (const key of [alice, 'one', 'two']) assert.equal(await statusOf(server, key), 200, key);
-      for (const key of ['alice', 'three', 'one,', keysIn(here)[0].sha256])
-        assert.equal(await statusOf(server, key), 401);
-
-      for (const path of ['/openapi.json', '/healthz', '/readyz'])
-        assert.equal((await fetch(server.url + path)).status, 200, path);
-      assert.equal((await fetch(`${server.url}/v1/pets`)).status, 401);
-    },
-  );
+  testInFolder('C40: any active key of the environment and the file is accepted', async (here) => {
+    const alice = await addKey(here, 'alice');
+    const server = await here.start('', { ...memory, PETSTORE_API_KEYS: ' one ,, two,' });
+    for (const key of [alice, 'one', 'two']) assert.equal(await statusOf(server, key), 200, key);
+    for (const key of ['alice', 'three', 'one,', keysIn(here)[0].sha256])
+      assert.equal(await statusOf(server, key), 401);
+  });
 
   const expired = entry('a', 'one', { expires: '2020-01-01T00:00:00Z' });
   const lasting = entry('b', 'two', { expires: '2999-01-01T00:00:00Z' });
@@ -301,9 +293,9 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       await accepts('two', 'one');
 
       here.write(file, '{"keys":[');
-      const warning = await server.said('keys not read again: the last good ones stay');
-      assert.equal(warning['level'], 'warn');
-      assert.match(String(warning['error']), /data\/keys\.json.*Not valid JSON/);
+      const { level, error } = await server.said('keys not read again: the last good ones stay');
+      assert.equal(level, 'warn');
+      assert.match(String(error), /data\/keys\.json.*Not valid JSON/);
       await accepts('two', 'one');
       rmSync(here.at(file));
       await until('a second warning', () => warningsOf(server) === 2);
@@ -340,8 +332,8 @@ describe('keys of a running server', { concurrency: 4 }, () => {
         (await client.ask(bytesOf('GET', path, { authorization: `Bearer ${key}` })))?.status;
       assert.equal(await status('/take', 'one'), 200);
       here.write(file, textOf(entry('b', 'two')));
-      const warning = await server.said('keys not read again: the last good ones stay');
-      assert.match(String(warning['error']), /EMFILE/);
+      const { error } = await server.said('keys not read again: the last good ones stay');
+      assert.match(String(error), /EMFILE/);
       // Two more tries and their second between them, in which nothing new is said.
       await wait(2_500);
       assert.equal(warningsOf(server), 1);
