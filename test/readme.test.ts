@@ -36,6 +36,9 @@ const names = [
 ];
 const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
 const readme = textOf('README.md');
+/** What the group of a pattern finds in a text, each time. */
+const allIn = (text: string, pattern: RegExp): readonly string[] =>
+  Array.from(text.matchAll(pattern), ([, found = '']) => found);
 
 /** A block of code, in a file of the name that its first line gives it. */
 interface Example {
@@ -90,10 +93,7 @@ describe('the code of the documents', () => {
   for (const { place, file, code } of examples) {
     test(`${place} runs and prints what it says`, async () => {
       const { stdout } = await run(process.execPath, [compiled(file)], { cwd: folder });
-      const said = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map(
-        (match) => match[1] ?? '',
-      );
-      for (const line of said)
+      for (const line of allIn(code, /console\.log\(.*\); \/\/ (.*)$/gm))
         assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
     });
   }
@@ -127,13 +127,10 @@ describe('the code of the documents', () => {
       () => assert.fail('it passed'),
       (error: { readonly stdout: string }) => error,
     );
-    assert.deepEqual(
-      [...stdout.matchAll(/^ *error: '(.*)'$/gm)].map(([, line]) => line),
-      [
-        'the storage has no insertOnce: leave this suite out',
-        'the storage has no records: leave this suite out',
-      ],
-    );
+    assert.deepEqual(allIn(stdout, /^ *error: '(.*)'$/gm), [
+      'the storage has no insertOnce: leave this suite out',
+      'the storage has no records: leave this suite out',
+    ]);
   });
 });
 
@@ -146,7 +143,7 @@ test('the README has at most 300 lines, and its contents name every chapter', ()
 
 test('every link of a document leads to a file, and to a heading where it names one', () => {
   for (const name of names) {
-    for (const [, target = ''] of textOf(name).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+    for (const target of allIn(textOf(name), /\]\((?!https?:)([^)]+)\)/g)) {
       const [path = '', anchor] = target.split('#');
       const file = path === '' ? name : join(dirname(name), path);
       assert.ok(existsSync(join(root, file)), `${name}: ${target}`);
@@ -158,8 +155,7 @@ test('every link of a document leads to a file, and to a heading where it names 
 
 /** The headings of a document as links name them. */
 function anchorsOf(text: string): readonly string[] {
-  const headings = text.replace(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm);
-  return Array.from(headings, ([, heading = '']) =>
+  return allIn(text.replace(/^```.*?^```$/gms, ''), /^#+ (.*)$/gm).map((heading) =>
     heading
       .toLowerCase()
       .replace(/[^\p{L}\p{N} _-]/gu, '')
@@ -173,21 +169,16 @@ testInFolder(
     const { stdout: help } = await here.command('--help');
     const [, commands = '', options = ''] =
       /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
-    const forms = commands
-      .split('\n')
-      .map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
-    const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
-    const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
-    const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
+    const forms = allIn(commands, /^ {2}([a-z]+(?: [a-z]+)?)/gm);
+    const flags = allIn(options, /^ {2}(--[a-z-]+)/gm);
+    const variables = allIn(options, /^.{28}([A-Z_]+)/gm);
+    const defaults = allIn(options, /\(default (.*)\)$/gm);
     for (const words of [forms, flags, variables, defaults]) {
-      assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
-      for (const word of words)
-        if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
+      assert.ok(words.length >= 5, help);
+      for (const word of words) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
     }
-    const ours = readme
-      .replaceAll('npm install --ignore-scripts', '')
-      .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
-    for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
+    const ours = readme.replaceAll('npm install --ignore-scripts', '');
+    for (const flag of allIn(ours, /[`[ ](--[a-z][a-z-]*)/g)) assert.ok(flags.includes(flag), flag);
   },
 );
 
@@ -234,17 +225,12 @@ testInFolder(
   async (here) => {
     const lines = names.flatMap((name) => {
       const text = textOf(name);
-      const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
-        block.split('\n'),
+      const blocks = allIn(text, /^```sh\n(.*?)^```$/gms);
+      const inline = allIn(text, /`(node dist\/server\.js [^`]*)`/g);
+      const lines = [...blocks, ...inline].join('\n');
+      return allIn(lines, /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/gm).map(
+        (words) => ({ name, words: words.trim() }),
       );
-      const inline = [...text.matchAll(/`(node dist\/server\.js [^`]*)`/g)].map(
-        ([, line = '']) => line,
-      );
-      return [...blocks, ...inline].flatMap((line) => {
-        const [, words] =
-          /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
-        return words === undefined ? [] : [{ name, words: words.trim() }];
-      });
     });
     assert.ok(lines.length >= 10, `${lines.length}`);
     for (const { name, words } of lines) {
@@ -278,9 +264,7 @@ test('every target of make that a document names is there, and CI runs it', () =
   // `make evidence` runs those that it lists.
   const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
   const targets = new Set(
-    names.flatMap((name) =>
-      [...textOf(name).matchAll(/(?<=`|^|\d )make ([a-z-]+)/gm)].map(([, target = '']) => target),
-    ),
+    names.flatMap((name) => allIn(textOf(name), /(?<=`|^|\d )make ([a-z-]+)/gm)),
   );
   assert.ok(targets.size >= 12, [...targets].join(', '));
   for (const target of targets) {
