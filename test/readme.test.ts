@@ -6,16 +6,14 @@ import { execFile } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   realpathSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { hash } from 'node:crypto';
-import { tmpdir } from 'node:os';
+
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -24,6 +22,7 @@ import { crc32 } from 'node:zlib';
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
+import { folder as newFolder } from './support/process.js';
 import { testInFolder } from './support/working-folder.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -59,8 +58,7 @@ const examples = names.flatMap((name) =>
 
 describe('the code of the documents', () => {
   // A package of its own that has ours installed.
-  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'petstore-documents-'));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = realpathSync(newFolder({ after }));
   mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
   symlinkSync(root, join(folder, 'node_modules/petstore'));
   symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));

@@ -10,7 +10,6 @@ import { animalsIn } from './copy.js';
 import { until } from '../support/waiting.js';
 import { testInFolder } from '../support/working-folder.js';
 
-const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 const authorization = `Bearer ${apiKey}`;
 const pets = 'data/pets.jsonl';
 /** Those that are killed would never write what they measured, and measuring costs a fifth. */
@@ -144,7 +143,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
         `copy --from file:${pets} --to file:copy`,
         `copy --from file:empty --to file:${pets}`,
       ])
-        await here.refuses(line, 3, mend, env);
+        await here.refuses(line, 3, mend);
       assert.equal(here.read(pets), damaged);
       assert.deepEqual(here.names('data'), ['pets.jsonl']);
     },
@@ -157,7 +156,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       const owner = await here.start();
       const told = new RegExp(`pets\\.jsonl is in use by process ${owner.child.pid}\\b`);
       for (const line of ['', 'import more.jsonl', `--port ${owner.port}`])
-        await here.refuses(line, 3, told, env);
+        await here.refuses(line, 3, told);
       assert.equal((await owner.add('Rex')).status, 201);
       await owner.end('SIGKILL');
       const next = await here.start();

@@ -86,7 +86,7 @@ describe('--dev', { concurrency: 4 }, () => {
       const told = new RegExp(
         `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
       );
-      await here.refuses('--dev', 2, told, { PORT: `${port}` });
+      await here.refuses(`PORT=${port} --dev`, 2, told);
       assert.deepEqual(here.names(), []);
     },
   );

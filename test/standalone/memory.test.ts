@@ -14,7 +14,7 @@ function bodyOf(head: string, part: string, tail: string): Buffer {
 }
 
 const name = '{"categoryId":1,"name":"';
-const bodies: readonly (readonly [what: string, body: Buffer, status: number])[] = [
+const bodies = [
   ['letters of two bytes', bodyOf(name, 'é', '"}'), 201],
   ['letters of three bytes', bodyOf(name, '猫', '"}'), 201],
   ['escapes', bodyOf(name, '\\n', '"}'), 201],
@@ -25,7 +25,7 @@ const bodies: readonly (readonly [what: string, body: Buffer, status: number])[]
     bodyOf('{"name":"a","categoryId":1,"x":[', '[],', '[]]}'),
     400,
   ],
-];
+] as const;
 
 testInFolder(
   'C60 bodies of 16 MiB at a heap of 256 MiB are answered one after the other, and the process goes on',

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { describe } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { apiKey, assertRefused, root } from '../support/process.js';
+import { assertRefused, root } from '../support/process.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
 const env = { PETSTORE_STORAGE: 'memory:' };
-const keyed = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
 /** A plugin whose one route is answered by a function of this code. */
 const routing = (path: string, handler: string): string =>
   `plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: ${handler} } } });`;
@@ -91,7 +90,7 @@ describe('plugins', { concurrency: 4 }, () => {
         const told = new RegExp(
           `^--plugin ${other} is a plugin that is there already; name it once\n$`,
         );
-        await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told, keyed);
+        await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told);
       }
       // What another option turns on may be named too.
       const dev = await here.start('--dev --plugin docs', env);
@@ -173,7 +172,7 @@ describe('plugins', { concurrency: 4 }, () => {
       throw new Error('no luck');
     };`;
     here.write('plugin.cjs', text);
-    const ended = await here.command('--plugin ./plugin.cjs', keyed);
+    const ended = await here.command('--plugin ./plugin.cjs');
     assertRefused(ended, 2, /failed to start \(no luck\)/);
     assert.equal(ended.stdout, 'closed');
   });

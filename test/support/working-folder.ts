@@ -26,7 +26,7 @@ type Content = string | Uint8Array;
 type Files = Readonly<Record<string, Content>>;
 
 /** The single words of a command line. */
-export function wordsOf(line: CommandLine): readonly string[] {
+function wordsOf(line: CommandLine): readonly string[] {
   if (typeof line !== 'string') return line;
   return line === '' ? [] : line.split(' ');
 }
@@ -80,12 +80,12 @@ export class WorkingFolder {
 
   /** Runs a command line that ends by itself, in the process that the test file has for that. */
   command(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return command(wordsOf(line), { cwd: this.path, env });
+    return command(...this.#parsed(line, env));
   }
 
   /** The same in a process of its own. */
   run(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return runServer(wordsOf(line), { cwd: this.path, env });
+    return runServer(...this.#parsed(line, env));
   }
 
   /** Runs a command line that must end with 0. */
@@ -101,19 +101,14 @@ export class WorkingFolder {
   }
 
   /** Runs a command line that must be refused with this exit code and one line that matches. */
-  async refuses(
-    line: CommandLine,
-    code: number,
-    told: RegExp,
-    env: Environment = {},
-  ): Promise<void> {
-    assertRefused(await this.command(line, env), code, told);
+  async refuses(line: CommandLine, code: number, told: RegExp): Promise<void> {
+    assertRefused(await this.command(line), code, told);
   }
 
   /** Starts a process as {@link start} does, and waits for nothing. */
   begin(line: CommandLine = '', env: Environment = {}): StartedServer {
-    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
-    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], full);
+    const [words, options] = this.#parsed(line, env);
+    return this.#begin(process.execPath, [serverFile, ...words], options.env);
   }
 
   /** Starts the shell with a line in which `"$0" "$1"` is our program. */
@@ -130,7 +125,19 @@ export class WorkingFolder {
 
   /** Starts a server, and waits until it listens. */
   start(line: CommandLine = '', env: Environment = {}): Promise<StartedServer> {
-    return startServer(this.#t, wordsOf(line), { cwd: this.path, env });
+    return startServer(this.#t, ...this.#parsed(line, env));
+  }
+
+  /**
+   * The words of a command line, and what it is run with: the variables that it begins with, as in
+   * a shell, beside the key of the tests and any free port.
+   */
+  #parsed(line: CommandLine, env: Environment) {
+    const words = wordsOf(line);
+    const variables = words.filter((word) => /^[A-Z_]+=/.test(word));
+    const named = Object.fromEntries(variables.map((word) => word.split(/=(.*)/s)));
+    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...named, ...env };
+    return [words.slice(variables.length), { cwd: this.path, env: full }] as const;
   }
 
   #begin(program: string, args: readonly string[], env: Environment): StartedServer {
@@ -160,8 +167,7 @@ export function testInFolder(title: string, ...rest: [run: Run] | [files: Files,
 }
 
 /**
- * Tests that a command line is refused with 2 and one line that matches, and touches nothing. It
- * has the key of {@link startServer}, and the variables that it begins with, as in a shell.
+ * Tests that a command line is refused with 2 and one line that matches, and touches nothing.
  *
  * @param files What the folder has before.
  * @param why What is wrong, where the line does not show it.
@@ -174,11 +180,7 @@ export function testRefusal(
 ): void {
   testInFolder(`refused with exit 2, nothing touched: ${why}`, files, async (here) => {
     const before = here.names('.', true);
-    const words = wordsOf(line);
-    const variables = words.filter((word) => /^[A-Z_]+=/.test(word));
-    const env = Object.fromEntries(variables.map((word) => word.split('=')));
-    const args = words.slice(variables.length);
-    const ended = await here.command(args, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
+    const ended = await here.command(line);
     assertRefused(ended, 2, told);
     assert.equal(ended.stdout, '');
     assert.doesNotMatch(ended.stderr, /secret/);
