@@ -45,7 +45,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     'adds the animals of data/animals.jsonl in their order, exactly, and says how many',
     async (here) => {
       assertPrinted(
-        await here.run(['import', animals]),
+        await here.begin(['import', animals]).ended,
         '301 animals added to file:data/pets.jsonl\n',
       );
       const sources = readFileSync(animals, 'utf8').trimEnd().split('\n');
@@ -68,8 +68,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       const { stdout } = await here.command('import in.jsonl --storage=file:out.jsonl');
       assert.equal(stdout, '2 animals added to file:out.jsonl\n');
       appendFileSync(here.at('in.jsonl'), '\n');
-      const env = { PETSTORE_STORAGE: 'file:out.jsonl' };
-      await here.done('import in.jsonl', env);
+      await here.done('PETSTORE_STORAGE=file:out.jsonl import in.jsonl');
       assert.match(
         here.read('out.jsonl'),
         /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,

@@ -5,15 +5,13 @@ import { takenPort, assertRefused, freePort, type StartedProcess } from '../supp
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
-const unkeyed = { PETSTORE_API_KEYS: '' };
-
 function banner(server: StartedProcess): Promise<string> {
   return until('the curl line', () => server.lines.find((line) => line.startsWith('curl ')));
 }
 
 describe('--dev', { concurrency: 4 }, () => {
   testInFolder('prints one line that a shell runs to add an animal and list it', async (here) => {
-    const server = await here.start('--dev', unkeyed);
+    const server = await here.start('PETSTORE_API_KEYS= --dev');
     const { code, stdout, stderr } = await here.shell(await banner(server)).ended;
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
@@ -36,7 +34,7 @@ describe('--dev', { concurrency: 4 }, () => {
   testInFolder(
     'C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log',
     async (here) => {
-      const first = await here.start('--dev', unkeyed);
+      const first = await here.start('PETSTORE_API_KEYS= --dev');
       const key = here.read('data/dev-key').trim();
       assert.match(key, /^psk_[A-Za-z0-9_-]{43}$/);
       assert.deepEqual([here.mode('data/dev-key'), here.mode('data')], [0o600, 0o700]);
@@ -45,7 +43,7 @@ describe('--dev', { concurrency: 4 }, () => {
       await first.end();
       assert.ok(!JSON.stringify(first.log).includes(key));
       assert.equal(first.log.find(({ msg }) => msg === 'request')?.['key'], 'dev');
-      const second = await here.start('--dev', unkeyed);
+      const second = await here.start('PETSTORE_API_KEYS= --dev');
       assert.equal(await second.status('/v1/pets', key), 200);
     },
   );
@@ -54,8 +52,7 @@ describe('--dev', { concurrency: 4 }, () => {
     'works beside other keys, and its line comes under --log silent too',
     async (here) => {
       const port = await freePort();
-      const env = { PETSTORE_API_KEYS: 'other' };
-      const server = here.begin(`--dev --log silent --port ${port}`, env);
+      const server = here.begin(`PETSTORE_API_KEYS=other --dev --log silent --port ${port}`);
       const line = await banner(server);
       const url = `http://127.0.0.1:${port}`;
       assert.equal(server.stdout, `Page: ${url}/  Docs: ${url}/docs\n${line}\n`);
@@ -67,13 +64,15 @@ describe('--dev', { concurrency: 4 }, () => {
   testInFolder(
     'on all addresses the line names one that can be reached; --log info logs no requests',
     async (here) => {
-      const server = await here.start('--dev --host 0.0.0.0 --storage memory: --log info', unkeyed);
+      const server = await here.start(
+        'PETSTORE_API_KEYS= --dev --host 0.0.0.0 --storage memory: --log info',
+      );
       assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
       await server.get('/healthz');
       await server.end();
       assert.ok(!server.log.some(({ msg }) => msg === 'request'));
 
-      const six = await here.start('--dev --host :: --storage memory:', unkeyed);
+      const six = await here.start('PETSTORE_API_KEYS= --dev --host :: --storage memory:');
       assert.equal((await here.shell(await banner(six)).ended).code, 0);
     },
   );

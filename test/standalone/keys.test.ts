@@ -16,8 +16,8 @@ import {
   type WorkingFolder,
 } from '../support/working-folder.js';
 
-const memory = { PETSTORE_STORAGE: 'memory:' };
-const unkeyed = { ...memory, PETSTORE_API_KEYS: '' };
+/** A server that has the keys of its file alone. */
+const unkeyed = 'PETSTORE_API_KEYS= --storage memory:';
 
 async function addKey(
   here: WorkingFolder,
@@ -146,7 +146,7 @@ describe('the keys command', { concurrency: 4 }, () => {
 
   testInFolder('--keys-file and PETSTORE_KEYS_FILE name another file', async (here) => {
     await addKey(here, 'alice', '--keys-file', 'one.json');
-    await here.command('keys add bob', { PETSTORE_KEYS_FILE: 'one.json' });
+    await here.command('PETSTORE_KEYS_FILE=one.json keys add bob');
     assert.deepEqual(here.names(), ['one.json']);
     await here.prints('keys list --keys-file=one.json', /^alice .*\nbob .*\n$/);
   });
@@ -237,7 +237,7 @@ describe('the keys command', { concurrency: 4 }, () => {
 describe('keys of a running server', { concurrency: 4 }, () => {
   testInFolder('C40: any active key of the environment and the file is accepted', async (here) => {
     const alice = await addKey(here, 'alice');
-    const server = await here.start('', { ...memory, PETSTORE_API_KEYS: ' one ,, two,' });
+    const server = await here.start('--storage memory:', { PETSTORE_API_KEYS: ' one ,, two,' });
     for (const key of [alice, 'one', 'two']) assert.equal(await statusOf(server, key), 200, key);
     for (const key of ['alice', 'three', 'one,', keysIn(here)[0].sha256])
       assert.equal(await statusOf(server, key), 401);
@@ -249,7 +249,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     'a key that has expired is not accepted, one that will expire is',
     { [file]: textOf(expired, lasting) },
     async (here) => {
-      const server = await here.start('', unkeyed);
+      const server = await here.start(unkeyed);
       assert.deepEqual([await statusOf(server, 'one'), await statusOf(server, 'two')], [401, 200]);
     },
   );
@@ -259,7 +259,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     'a key that is added, then revoked, is followed within seconds; without the last one the server stays',
     async (here) => {
       const alice = await addKey(here, 'alice');
-      const server = await here.start('', unkeyed);
+      const server = await here.start(unkeyed);
       /** Within two seconds, and as many again for each that a busy machine takes for anything. */
       const follows = async (key: string, status: number): Promise<void> => {
         const since = performance.now();
@@ -283,7 +283,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     'a file of the same size, rewritten in place, is seen at SIGHUP; a bad file, and one that vanished, leave the last good keys, and the log says why',
     { [file]: textOf(entry('a', 'one')) },
     async (here) => {
-      const server = await here.start('', unkeyed);
+      const server = await here.start(unkeyed);
       const accepts = async (good: string, bad: string): Promise<void> => {
         assert.deepEqual([await statusOf(server, good), await statusOf(server, bad)], [200, 401]);
       };
@@ -325,7 +325,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       [file]: textOf(entry('a', 'one'), entry('b', 'two')),
     },
     async (here, t) => {
-      const server = await here.start('--plugin ./plugin.mjs', unkeyed);
+      const server = await here.start(`${unkeyed} --plugin ./plugin.mjs`);
       const client = new Caller(server.port);
       atEnd(t, () => client.end());
       const status = async (path: string, key: string): Promise<number | undefined> =>
@@ -347,7 +347,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
   );
 
   testInFolder('the default file is followed even where it came after the start', async (here) => {
-    const server = await here.start('', memory);
+    const server = await here.start('--storage memory:');
     const alice = await addKey(here, 'alice');
     await until('the new key', async () => (await statusOf(server, alice)) === 200);
     assert.equal(await statusOf(server), 200);

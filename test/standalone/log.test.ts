@@ -53,9 +53,9 @@ describe('the log', { concurrency: 4 }, () => {
     'C40: no key and no query of a client reaches the log, not even a key that stands in a path',
     async (here) => {
       for (const format of ['json', 'text']) {
-        const line = `--storage memory: --log requests --log-format ${format}`;
-        const env = { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` };
-        const server = here.begin(line, env);
+        const server = here.begin(
+          `PETSTORE_API_KEYS=${apiKey},of%41ll,kept/in/parts --storage memory: --log requests --log-format ${format}`,
+        );
         const url = await addressOf(server);
         const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
         for (const [path, key = apiKey] of [
@@ -88,8 +88,9 @@ describe('the log', { concurrency: 4 }, () => {
       host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
     }`;
       here.write('plugin.mjs', plugin);
-      const line = '--storage memory: --log requests --plugin ./plugin.mjs';
-      const server = here.begin(line, { PETSTORE_LOG_FORMAT: 'text' });
+      const server = here.begin(
+        'PETSTORE_LOG_FORMAT=text --storage memory: --log requests --plugin ./plugin.mjs',
+      );
       const url = await addressOf(server);
       const headers = { Authorization: `Bearer ${apiKey}` };
       for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
@@ -140,8 +141,7 @@ describe('the log', { concurrency: 4 }, () => {
 
   testInFolder('silent prints nothing at all', async (here) => {
     const port = await freePort();
-    const env = { PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'silent' };
-    const server = here.begin('', env);
+    const server = here.begin(`PORT=${port} PETSTORE_LOG=silent --storage memory:`);
     await until('an answer', () => isHealthy(port));
     assertPrinted(await server.end(), '');
   });

@@ -82,7 +82,7 @@ describe('options', { concurrency: 4 }, () => {
         }
         assert.ok(stdout.split('\n').every((line) => line.length <= 120));
         for (const words of ['-h', 'one two --help --port 1'])
-          await here.prints(`${name} ${words}`, stdout, { PORT: 'bad' });
+          await here.prints(`PORT=bad ${name} ${words}`, stdout);
         assert.deepEqual(here.names(), []);
       },
     );
@@ -215,18 +215,11 @@ describe('options', { concurrency: 4 }, () => {
   testInFolder(
     'every variable of the table works, and an empty one counts as unset',
     async (here) => {
-      const env = {
-        HOST: '127.0.0.2',
-        PETSTORE_STORAGE: 'memory:',
-        PETSTORE_KEYS_FILE: '',
-        PETSTORE_PLUGINS: '',
-        PETSTORE_MAX_BODY_BYTES: '40',
-        PETSTORE_BASE_URL: 'https://api.example.com/v1',
-        PETSTORE_STAGING_BASE_URL: 'https://staging.example.com/v1',
-        PETSTORE_TLS_CERT: '',
-        PETSTORE_LOG: '',
-      };
-      const server = await here.start('', env);
+      const server = await here.start(
+        'HOST=127.0.0.2 PETSTORE_STORAGE=memory: PETSTORE_KEYS_FILE= PETSTORE_PLUGINS= PETSTORE_MAX_BODY_BYTES=40 ' +
+          'PETSTORE_BASE_URL=https://api.example.com/v1 PETSTORE_STAGING_BASE_URL=https://staging.example.com/v1 ' +
+          'PETSTORE_TLS_CERT= PETSTORE_LOG=',
+      );
       assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
       assert.equal(await server.status('/v1/pets'), 200);
       assert.equal((await server.add('x')).status, 201);
@@ -244,17 +237,10 @@ describe('options', { concurrency: 4 }, () => {
   testInFolder(
     'a flag beats the environment, in both spellings, even a bad one; --host ::1 listens on IPv6',
     async (here) => {
-      const env = {
-        HOST: 'a b',
-        PORT: 'bad',
-        PETSTORE_STORAGE: 'bad',
-        PETSTORE_MAX_BODY_BYTES: 'bad',
-        PETSTORE_BASE_URL: 'bad',
-        PETSTORE_LOG: 'bad',
-      };
       const server = await here.start(
-        '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 --staging-base-url http://two/v1 --log=info',
-        env,
+        'HOST=a/b PORT=bad PETSTORE_STORAGE=bad PETSTORE_MAX_BODY_BYTES=bad PETSTORE_BASE_URL=bad PETSTORE_LOG=bad ' +
+          '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 ' +
+          '--staging-base-url http://two/v1 --log=info',
       );
       assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
       const { servers } = JSON.parse(await server.text('/openapi.json'));

@@ -6,7 +6,6 @@ import { pathToFileURL } from 'node:url';
 import { assertRefused, root } from '../support/process.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
-const env = { PETSTORE_STORAGE: 'memory:' };
 /** A plugin whose one route is answered by a function of this code. */
 const routing = (path: string, handler: string): string =>
   `plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: ${handler} } } });`;
@@ -24,7 +23,7 @@ describe('plugins', { concurrency: 4 }, () => {
         'faulty.mjs',
         `const ${routing('/fault', failing)} export default (host) => { plugin(host); ${closing}; };`,
       );
-      const server = await here.start('--plugin ./faulty.mjs', env);
+      const server = await here.start('--storage memory: --plugin ./faulty.mjs');
       await server.get('/fault').catch(() => undefined);
       assert.equal((await server.ended).code, 70);
       const fault = server.log.find(({ level }) => level === 'error');
@@ -44,14 +43,15 @@ describe('plugins', { concurrency: 4 }, () => {
     },
     async (here) => {
       const url = pathToFileURL(here.at('two.cjs')).href;
-      const line = `--plugin ./one.cjs --plugin=${url} --plugin @some/plugin`;
-      const server = await here.start(line, { ...env, PETSTORE_PLUGINS: './nowhere.js' });
+      const server = await here.start(
+        `PETSTORE_PLUGINS=./nowhere.js --storage memory: --plugin ./one.cjs --plugin=${url} --plugin @some/plugin`,
+      );
       for (const path of ['/one', '/two', '/three'])
         assert.equal(await server.status(path), 200, path);
 
       // The variable holds several with commas between.
       const PETSTORE_PLUGINS = ` ./one.cjs, ${here.at('two.cjs')},`;
-      const other = await here.start('', { ...env, PETSTORE_PLUGINS });
+      const other = await here.start('--storage memory:', { PETSTORE_PLUGINS });
       for (const path of ['/one', '/two']) assert.equal(await other.status(path), 200, path);
     },
   );
@@ -66,7 +66,9 @@ describe('plugins', { concurrency: 4 }, () => {
     async (here) => {
       mkdirSync(here.at('node_modules'));
       symlinkSync(root, here.at('node_modules/petstore'));
-      const server = await here.start('--plugin ./module.mjs --plugin ./script.cjs', env);
+      const server = await here.start(
+        '--storage memory: --plugin ./module.mjs --plugin ./script.cjs',
+      );
       for (const path of ['/esm', '/cjs']) {
         const response = await server.get(path);
         assert.deepEqual(
@@ -93,7 +95,7 @@ describe('plugins', { concurrency: 4 }, () => {
         await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told);
       }
       // What another option turns on may be named too.
-      const dev = await here.start('--dev --plugin docs', env);
+      const dev = await here.start('--storage memory: --dev --plugin docs');
       assert.equal(await dev.status('/docs'), 200);
     },
   );

@@ -32,13 +32,12 @@ describe('--seed', { concurrency: 4 }, () => {
       'two.jsonl': '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
     },
     async (here) => {
-      const env = { PETSTORE_SEED: 'two.jsonl' };
-      const first = await here.start('', env);
+      const first = await here.start('PETSTORE_SEED=two.jsonl');
       const both =
         '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2,"status":"sold"}]';
       assert.equal(await first.text('/v1/pets'), both);
       await first.end('SIGKILL');
-      const second = await here.start('--plugin faults', env);
+      const second = await here.start('PETSTORE_SEED=two.jsonl --plugin faults');
       assert.equal(await second.text('/v1/pets'), both);
       assert.equal(
         (await second.said('not seeded: the storage holds animals'))['file'],
@@ -99,7 +98,7 @@ describe('--clock', () => {
       assert.match(reset.headers.get('Date') ?? '', /^Thu, 05 Dec 2030 23:59:5[89] GMT$/);
       assert.equal(await server.text(`/v1/pets?after=${samples.length}`), '[]');
 
-      const early = await here.start(seeded, { PETSTORE_CLOCK: '2030-12-05T20:00:00Z' });
+      const early = await here.start(['PETSTORE_CLOCK=2030-12-05T20:00:00Z', ...seeded]);
       assert.equal(await early.status('/v1/pets/1'), 200);
     },
   );

@@ -119,8 +119,7 @@ describe('the end', { concurrency: 8 }, () => {
   );
 
   testInFolder('a second signal while it drains ends it at once', async (here) => {
-    const env = { PETSTORE_DRAIN: '60', PETSTORE_STORAGE: 'memory:' };
-    const server = await here.start('', env);
+    const server = await here.start('PETSTORE_DRAIN=60 --storage memory:');
     server.signal('SIGINT');
     await server.said('draining');
     assert.equal((await server.end('SIGTERM')).code, 143);

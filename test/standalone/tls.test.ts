@@ -32,12 +32,9 @@ describe('HTTPS', { concurrency: 4 }, () => {
     'PETSTORE_TLS_CERT and PETSTORE_TLS_KEY serve HTTPS, and the line of --dev works with them',
     files,
     async (here) => {
-      const env = {
-        PETSTORE_TLS_CERT: here.at('one.crt'),
-        PETSTORE_TLS_KEY: here.at('one.key'),
-        PETSTORE_STORAGE: 'memory:',
-      };
-      const server = await here.start('--dev', env);
+      const server = await here.start(
+        'PETSTORE_TLS_CERT=one.crt PETSTORE_TLS_KEY=one.key --dev --storage memory:',
+      );
       await shows(server, one);
       const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
       const { code, stdout } = await here.shell(line).ended;

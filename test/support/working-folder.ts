@@ -12,7 +12,6 @@ import {
   apiKey,
   assertRefused,
   folder,
-  runServer,
   serverFile,
   StartedServer,
   startServer,
@@ -79,25 +78,20 @@ export class WorkingFolder {
   }
 
   /** Runs a command line that ends by itself, in the process that the test file has for that. */
-  command(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return command(...this.#parsed(line, env));
-  }
-
-  /** The same in a process of its own. */
-  run(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return runServer(...this.#parsed(line, env));
+  command(line: CommandLine): Promise<Ended> {
+    return command(...this.#parsed(line));
   }
 
   /** Runs a command line that must end with 0. */
-  async done(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    const ended = await this.command(line, env);
+  async done(line: CommandLine): Promise<Ended> {
+    const ended = await this.command(line);
     assert.equal(ended.code, 0, ended.stderr);
     return ended;
   }
 
   /** Runs a command line that must end with 0, and print this and nothing else. */
-  async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
-    assertPrinted(await this.command(line, env), stdout);
+  async prints(line: CommandLine, stdout: string | RegExp): Promise<void> {
+    assertPrinted(await this.command(line), stdout);
   }
 
   /** Runs a command line that must be refused with this exit code and one line that matches. */
@@ -132,7 +126,7 @@ export class WorkingFolder {
    * The words of a command line, and what it is run with: the variables that it begins with, as in
    * a shell, beside the key of the tests and any free port.
    */
-  #parsed(line: CommandLine, env: Environment) {
+  #parsed(line: CommandLine, env: Environment = {}) {
     const words = wordsOf(line);
     const variables = words.filter((word) => /^[A-Z_]+=/.test(word));
     const named = Object.fromEntries(variables.map((word) => word.split(/=(.*)/s)));
