@@ -172,13 +172,11 @@ test('every public name has words of its own, and every member of one, for whoev
     const end =
       declared.exec(lines[from] ?? '')?.[2] === undefined ? from : lines.indexOf('}', from);
     return lines
-      .map((line, at) => ({ line, at, isFirst: at === from }))
-      .filter(
-        ({ line, at, isFirst }) =>
-          isFirst || (at > from && at < end && /^ {4}(?=\w)[\w ]+\??[:(<]/.test(line)),
-      )
-      .filter(({ at }) => !lines[at - 1]?.endsWith('*/'))
-      .map(({ line }) => `${name}: ${line.trim()}`);
+      .filter((line, at) => {
+        const isMember = at > from && at < end && /^ {4}(?=\w)[\w ]+\??[:(<]/.test(line);
+        return (isMember || at === from) && !lines[at - 1]?.endsWith('*/');
+      })
+      .map((line) => `${name}: ${line.trim()}`);
   });
   // Editors show the words of `Texts` for these, which only say that they are promises.
   assert.deepEqual(

@@ -18,10 +18,11 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { crc32 } from 'node:zlib';
+
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
+import { commitOf } from './storage/commit-line.js';
 import { folder as newFolder } from './support/process.js';
 import { testInFolder } from './support/working-folder.js';
 
@@ -35,6 +36,7 @@ const names = [
 ];
 const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
 const readme = textOf('README.md');
+const documents = names.map(textOf).join('\n');
 /** What the group of a pattern finds in a text, each time. */
 const allIn = (text: string, pattern: RegExp): readonly string[] =>
   Array.from(text.matchAll(pattern), ([, found = '']) => found);
@@ -214,30 +216,27 @@ test('a document that says how to install a library names the major version that
 
 test('a document that names the package’s file names that of this version', () => {
   const { version } = JSON.parse(textOf('package.json'));
-  const named = names.flatMap((name) => textOf(name).match(/petstore-[\w.]+\.tgz/g) ?? []);
-  assert.deepEqual([...new Set(named)], [`petstore-${version}.tgz`]);
+  const named = new Set(documents.match(/petstore-[\w.]+\.tgz/g));
+  assert.deepEqual([...named], [`petstore-${version}.tgz`]);
 });
 
 testInFolder(
   'the commands of the documents exist, and take the flags that they are given',
   async (here) => {
-    const lines = names.flatMap((name) => {
-      const text = textOf(name);
-      const blocks = allIn(text, /^```sh\n(.*?)^```$/gms);
-      const inline = allIn(text, /`(node dist\/server\.js [^`]*)`/g);
-      const lines = [...blocks, ...inline].join('\n');
-      return allIn(lines, /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/gm).map(
-        (words) => ({ name, words: words.trim() }),
-      );
-    });
+    const blocks = allIn(documents, /^```sh\n(.*?)^```$/gms);
+    const inline = allIn(documents, /`(node dist\/server\.js [^`]*)`/g);
+    const lines = allIn(
+      [...blocks, ...inline].join('\n'),
+      /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b *(.*)$/gm,
+    );
     assert.ok(lines.length >= 10, `${lines.length}`);
-    for (const { name, words } of lines) {
+    for (const words of lines) {
       const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
       // A word that is no command is refused.
       const { code, stdout: help } = await here.command(`${command} --help`.trim());
       assert.equal(code, 0, words);
       for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
-        assert.match(help, new RegExp(`^  ${flag} `, 'm'), `${name}: ${words}`);
+        assert.match(help, new RegExp(`^  ${flag} `, 'm'), words);
     }
   },
 );
@@ -261,9 +260,7 @@ test('every target of make that a document names is there, and CI runs it', () =
   const makefile = textOf('Makefile');
   // `make evidence` runs those that it lists.
   const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
-  const targets = new Set(
-    names.flatMap((name) => allIn(textOf(name), /(?<=`|^|\d )make ([a-z-]+)/gm)),
-  );
+  const targets = new Set(allIn(documents, /(?<=`|^|\d )make ([a-z-]+)/gm));
   assert.ok(targets.size >= 12, [...targets].join(', '));
   for (const target of targets) {
     assert.match(makefile, new RegExp(`^${target}:`, 'm'));
@@ -277,12 +274,9 @@ test('the error codes of the README are those of the code', () => {
 });
 
 test('the storage file of docs/contract.md is what the storage writes', () => {
-  const file = /```\n(\{"id":1.*?)```/s.exec(textOf('docs/contract.md'))?.[1] ?? '';
-  const animals = `${file.split('\n').slice(0, 2).join('\n')}\n`;
-  assert.equal(
-    file.split('\n')[2],
-    `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`,
-  );
+  const [, animals = '', commit] =
+    /```\n(\{"id":1.*?\n\{.*?\n)(.*?\n)/.exec(textOf('docs/contract.md')) ?? [];
+  assert.equal(commit, `${commitOf(Buffer.from(animals), 0)}`);
 });
 
 test('the idempotency record of docs/extending.md is that of the README’s example, for a key called alice', () => {

@@ -15,8 +15,9 @@ import {
 import { devNull } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { crc32 } from 'node:zlib';
+
 import { assertRefused, root, type Ended } from '../support/process.js';
+import { commitOf } from '../storage/commit-line.js';
 import { animalsIn, someAnimals } from './copy.js';
 import { until } from '../support/waiting.js';
 import {
@@ -38,7 +39,7 @@ const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n
 const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
 /** Lines under their commit, or under one whose sum is that of other lines. */
 const batch = (from: number, text: string, summed = text): string =>
-  `${text}{"commit":{"from":${from},"crc32":"${crc32(summed).toString(16).padStart(8, '0')}"}}\n`;
+  `${text}${commitOf(Buffer.from(summed), from)}`;
 
 describe('import FILE', { concurrency: 4 }, () => {
   testInFolder(
