@@ -101,14 +101,11 @@ export class StartedProcess {
       detached: isGroup,
     });
     this.#isGroup = isGroup;
-    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text;
-      this.#note(text);
-    });
-    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.stderr += text;
-      this.#note(text);
-    });
+    for (const stream of ['stdout', 'stderr'] as const)
+      this.child[stream]?.setEncoding('utf8').on('data', (text: string) => {
+        this[stream] += text;
+        this.#note(text);
+      });
     this.ended = new Promise((resolve, reject) => {
       const over = (): void => {
         this.#isOver = true;
@@ -269,14 +266,12 @@ export async function freePort(): Promise<string> {
   for (;;) {
     const port = randomInt(10_000, 32_000);
     const probe = createServer().listen(port, '127.0.0.1');
-    const isTaken = await once(probe, 'listening').then(
-      () => false,
-      (error) => {
-        if (error.code !== 'EADDRINUSE') throw error;
-        return true;
-      },
-    );
-    if (isTaken) continue;
+    try {
+      await once(probe, 'listening');
+    } catch (error) {
+      if (Object(error).code === 'EADDRINUSE') continue;
+      throw error;
+    }
     await new Promise((resolve) => probe.close(resolve));
     return String(port);
   }
