@@ -34,7 +34,9 @@ test('the numbers of docs/contract.md are S1 to S3, C1 to C64 and F1 to F12, eac
 test('each number of docs/contract.md is named by a test, or is a rule of the suite that our tests run', () => {
   const titles = filesIn('test')
     .filter((file) => file.endsWith('.test.ts') && file !== join('test', 'contract.test.ts'))
-    .flatMap((file) => [...textOf(file).matchAll(/\b(?:test|describe)\(\s*(['"`])([\s\S]*?)\1/g)])
+    .flatMap((file) => [
+      ...textOf(file).matchAll(/\b(?:test|testInFolder|describe)\(\s*(['"`])([\s\S]*?)\1/g),
+    ])
     .flatMap(([, , title]) => numbersIn(title ?? ''));
   // The suite for any petstore names its tests by these.
   const rules = filesIn('src/conformance').flatMap((file) =>

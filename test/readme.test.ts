@@ -6,25 +6,25 @@ import { execFile } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   realpathSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { hash } from 'node:crypto';
-import { tmpdir } from 'node:os';
+
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { crc32 } from 'node:zlib';
+
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
-import { WorkingFolder } from './support/working-folder.js';
+import { commitOf } from './storage/commit-line.js';
+import { folder as newFolder } from './support/process.js';
+import { testInFolder } from './support/working-folder.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -36,6 +36,10 @@ const names = [
 ];
 const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
 const readme = textOf('README.md');
+const documents = names.map(textOf).join('\n');
+/** What the group of a pattern finds in a text, each time. */
+const allIn = (text: string, pattern: RegExp): readonly string[] =>
+  Array.from(text.matchAll(pattern), ([, found = '']) => found);
 
 /** A block of code, in a file of the name that its first line gives it. */
 interface Example {
@@ -56,8 +60,7 @@ const examples = names.flatMap((name) =>
 
 describe('the code of the documents', () => {
   // A package of its own that has ours installed.
-  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'petstore-documents-'));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = realpathSync(newFolder({ after }));
   mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
   symlinkSync(root, join(folder, 'node_modules/petstore'));
   symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
@@ -90,10 +93,7 @@ describe('the code of the documents', () => {
   for (const { place, file, code } of examples) {
     test(`${place} runs and prints what it says`, async () => {
       const { stdout } = await run(process.execPath, [compiled(file)], { cwd: folder });
-      const said = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map(
-        (match) => match[1] ?? '',
-      );
-      for (const line of said)
+      for (const line of allIn(code, /console\.log\(.*\); \/\/ (.*)$/gm))
         assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
     });
   }
@@ -127,13 +127,10 @@ describe('the code of the documents', () => {
       () => assert.fail('it passed'),
       (error: { readonly stdout: string }) => error,
     );
-    assert.deepEqual(
-      [...stdout.matchAll(/^ *error: '(.*)'$/gm)].map(([, line]) => line),
-      [
-        'the storage has no insertOnce: leave this suite out',
-        'the storage has no records: leave this suite out',
-      ],
-    );
+    assert.deepEqual(allIn(stdout, /^ *error: '(.*)'$/gm), [
+      'the storage has no insertOnce: leave this suite out',
+      'the storage has no records: leave this suite out',
+    ]);
   });
 });
 
@@ -146,7 +143,7 @@ test('the README has at most 300 lines, and its contents name every chapter', ()
 
 test('every link of a document leads to a file, and to a heading where it names one', () => {
   for (const name of names) {
-    for (const [, target = ''] of textOf(name).matchAll(/\]\((?!https?:)([^)]+)\)/g)) {
+    for (const target of allIn(textOf(name), /\]\((?!https?:)([^)]+)\)/g)) {
       const [path = '', anchor] = target.split('#');
       const file = path === '' ? name : join(dirname(name), path);
       assert.ok(existsSync(join(root, file)), `${name}: ${target}`);
@@ -158,8 +155,7 @@ test('every link of a document leads to a file, and to a heading where it names 
 
 /** The headings of a document as links name them. */
 function anchorsOf(text: string): readonly string[] {
-  const headings = text.replace(/^```.*?^```$/gms, '').matchAll(/^#+ (.*)$/gm);
-  return Array.from(headings, ([, heading = '']) =>
+  return allIn(text.replace(/^```.*?^```$/gms, ''), /^#+ (.*)$/gm).map((heading) =>
     heading
       .toLowerCase()
       .replace(/[^\p{L}\p{N} _-]/gu, '')
@@ -167,40 +163,41 @@ function anchorsOf(text: string): readonly string[] {
   );
 }
 
-test('the README has every flag, variable, default and command of the help, and no other flag', async (t) => {
-  const { stdout: help } = await new WorkingFolder(t).command('--help');
-  const [, commands = '', options = ''] =
-    /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
-  const forms = commands
-    .split('\n')
-    .map((line) => /^ {2}([a-z]+(?: [a-z]+)?)/.exec(line)?.[1] ?? '');
-  const flags = options.split('\n').map((line) => /^ {2}(--[a-z-]+)/.exec(line)?.[1]);
-  const variables = options.split('\n').map((line) => /^.{28}([A-Z_]+)/.exec(line)?.[1]);
-  const defaults = options.split('\n').map((line) => /\(default (.*)\)$/.exec(line)?.[1]);
-  for (const words of [forms, flags, variables, defaults]) {
-    assert.ok(words.filter((word) => word !== undefined).length >= 5, help);
-    for (const word of words)
-      if (word !== undefined) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
-  }
-  const ours = readme
-    .replaceAll('npm install --ignore-scripts', '')
-    .matchAll(/(?<=[`[ ])--[a-z][a-z-]*/g);
-  for (const [flag] of ours) assert.ok(flags.includes(flag), flag);
-});
+testInFolder(
+  'the README has every flag, variable, default and command of the help, and no other flag',
+  async (here) => {
+    const { stdout: help } = await here.command('--help');
+    const [, commands = '', options = ''] =
+      /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
+    const forms = allIn(commands, /^ {2}([a-z]+(?: [a-z]+)?)/gm);
+    const flags = allIn(options, /^ {2}(--[a-z-]+)/gm);
+    const variables = allIn(options, /^.{28}([A-Z_]+)/gm);
+    const defaults = allIn(options, /\(default (.*)\)$/gm);
+    for (const words of [forms, flags, variables, defaults]) {
+      assert.ok(words.length >= 5, help);
+      for (const word of words) assert.match(readme, new RegExp(`[\`[ ]${word}[\` ]`), word);
+    }
+    const ours = readme.replaceAll('npm install --ignore-scripts', '');
+    for (const flag of allIn(ours, /[`[ ](--[a-z][a-z-]*)/g)) assert.ok(flags.includes(flag), flag);
+  },
+);
 
-test('each row of the README’s quick start names one thing, and that is there after a first start', async (t) => {
-  const here = new WorkingFolder(t);
-  const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
-  const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
-  const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
-  assert.ok(rows.length >= 7, `${rows.length} rows`);
-  for (const [row, what = '', where = ''] of rows) {
-    const place = /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
-    assert.ok(!what.includes(';'), row);
-    if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
-    else assert.ok(existsSync(here.at(place)), row);
-  }
-});
+testInFolder(
+  'each row of the README’s quick start names one thing, and that is there after a first start',
+  async (here) => {
+    const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
+    const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
+    const rows = [...chapter.matchAll(/^\| (?!what )([^|]+) \| ([^|]+) \|$/gm)];
+    assert.ok(rows.length >= 7, `${rows.length} rows`);
+    for (const [row, what = '', where = ''] of rows) {
+      const place =
+        /^`(?:http:\/\/127\.0\.0\.1:3000)?([^`]+)`$/.exec(where)?.[1] ?? assert.fail(row);
+      assert.ok(!what.includes(';'), row);
+      if (place.startsWith('/')) assert.equal((await fetch(url + place)).status, 200, row);
+      else assert.ok(existsSync(here.at(place)), row);
+    }
+  },
+);
 
 test('a document that says how to install a library names the major version that the package asks for', () => {
   const { peerDependencies } = JSON.parse(textOf('package.json'));
@@ -219,36 +216,30 @@ test('a document that says how to install a library names the major version that
 
 test('a document that names the package’s file names that of this version', () => {
   const { version } = JSON.parse(textOf('package.json'));
-  const named = names.flatMap((name) => textOf(name).match(/petstore-[\w.]+\.tgz/g) ?? []);
-  assert.deepEqual([...new Set(named)], [`petstore-${version}.tgz`]);
+  const named = new Set(documents.match(/petstore-[\w.]+\.tgz/g));
+  assert.deepEqual([...named], [`petstore-${version}.tgz`]);
 });
 
-test('the commands of the documents exist, and take the flags that they are given', async (t) => {
-  const here = new WorkingFolder(t);
-  const lines = names.flatMap((name) => {
-    const text = textOf(name);
-    const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block = '']) =>
-      block.split('\n'),
+testInFolder(
+  'the commands of the documents exist, and take the flags that they are given',
+  async (here) => {
+    const blocks = allIn(documents, /^```sh\n(.*?)^```$/gms);
+    const inline = allIn(documents, /`(node dist\/server\.js [^`]*)`/g);
+    const lines = allIn(
+      [...blocks, ...inline].join('\n'),
+      /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b *(.*)$/gm,
     );
-    const inline = [...text.matchAll(/`(node dist\/server\.js [^`]*)`/g)].map(
-      ([, line = '']) => line,
-    );
-    return [...blocks, ...inline].flatMap((line) => {
-      const [, words] =
-        /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b(.*)$/.exec(line) ?? [];
-      return words === undefined ? [] : [{ name, words: words.trim() }];
-    });
-  });
-  assert.ok(lines.length >= 10, `${lines.length}`);
-  for (const { name, words } of lines) {
-    const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
-    // A word that is no command is refused.
-    const { code, stdout: help } = await here.command(`${command} --help`.trim());
-    assert.equal(code, 0, words);
-    for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
-      assert.match(help, new RegExp(`^  ${flag} `, 'm'), `${name}: ${words}`);
-  }
-});
+    assert.ok(lines.length >= 10, `${lines.length}`);
+    for (const words of lines) {
+      const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
+      // A word that is no command is refused.
+      const { code, stdout: help } = await here.command(`${command} --help`.trim());
+      assert.equal(code, 0, words);
+      for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
+        assert.match(help, new RegExp(`^  ${flag} `, 'm'), words);
+    }
+  },
+);
 
 test('the README counts the modules of each room as they are', () => {
   const count = (room: string): number =>
@@ -269,11 +260,7 @@ test('every target of make that a document names is there, and CI runs it', () =
   const makefile = textOf('Makefile');
   // `make evidence` runs those that it lists.
   const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
-  const targets = new Set(
-    names.flatMap((name) =>
-      [...textOf(name).matchAll(/(?<=`|^|\d )make ([a-z-]+)/gm)].map(([, target = '']) => target),
-    ),
-  );
+  const targets = new Set(allIn(documents, /(?<=`|^|\d )make ([a-z-]+)/gm));
   assert.ok(targets.size >= 12, [...targets].join(', '));
   for (const target of targets) {
     assert.match(makefile, new RegExp(`^${target}:`, 'm'));
@@ -287,12 +274,9 @@ test('the error codes of the README are those of the code', () => {
 });
 
 test('the storage file of docs/contract.md is what the storage writes', () => {
-  const file = /```\n(\{"id":1.*?)```/s.exec(textOf('docs/contract.md'))?.[1] ?? '';
-  const animals = `${file.split('\n').slice(0, 2).join('\n')}\n`;
-  assert.equal(
-    file.split('\n')[2],
-    `{"commit":{"from":0,"crc32":"${crc32(animals).toString(16).padStart(8, '0')}"}}`,
-  );
+  const [, animals = '', commit] =
+    /```\n(\{"id":1.*?\n\{.*?\n)(.*?\n)/.exec(textOf('docs/contract.md')) ?? [];
+  assert.equal(commit, `${commitOf(Buffer.from(animals), 0)}`);
 });
 
 test('the idempotency record of docs/extending.md is that of the README’s example, for a key called alice', () => {

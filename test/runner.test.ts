@@ -1,42 +1,36 @@
 // What `node --test` needs of us: no file tests an old build, and none leaves a process behind when
 // it is ended.
 import assert from 'node:assert/strict';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from './support/at-end.js';
 import { outdated } from './support/built.js';
-import { folder, root, StartedProcess } from './support/process.js';
+import { root, StartedProcess } from './support/process.js';
 import { until } from './support/waiting.js';
+import { testInFolder } from './support/working-folder.js';
 
-test('a build is outdated by a source that was changed behind it, or is gone', (t) => {
-  const cwd = folder(t);
-  const [sources, build] = [join(cwd, 'src'), join(cwd, 'dist')];
-  for (const path of [sources, build]) mkdirSync(join(path, 'room'), { recursive: true });
-  const write = (path: string, time: number): void => {
-    writeFileSync(path, '');
-    utimesSync(path, time, time);
-  };
-  write(join(sources, 'room/one.ts'), 1_000);
-  write(join(sources, 'two.ts'), 1_000);
-  write(join(build, 'room/one.js'), 1_001);
-  write(join(build, 'two.js'), 1_001);
-  assert.equal(outdated(sources, build), undefined);
+testInFolder(
+  'a build is outdated by a source that was changed behind it, or is gone',
+  async (here) => {
+    const write = (name: string, time: number): void => {
+      here.write(name, '');
+      utimesSync(here.at(name), time, time);
+    };
+    const found = (): string | undefined => outdated(here.at('src'), here.at('dist'));
+    write('src/room/one.ts', 1_000);
+    write('src/two.ts', 1_000);
+    write('dist/room/one.js', 1_001);
+    write('dist/two.js', 1_001);
+    assert.equal(found(), undefined);
 
-  write(join(sources, 'room/one.ts'), 1_002);
-  assert.equal(outdated(sources, build), 'room/one.js');
-  write(join(build, 'room/one.js'), 1_003);
-  rmSync(join(sources, 'two.ts'));
-  assert.equal(outdated(sources, build), 'two.js');
-});
+    write('src/room/one.ts', 1_002);
+    assert.equal(found(), 'room/one.js');
+    write('dist/room/one.js', 1_003);
+    rmSync(here.at('src/two.ts'));
+    assert.equal(found(), 'two.js');
+  },
+);
 
 /** A module of the tests, and all that it imports of them. */
 function reached(file: string, seen = new Set<string>()): ReadonlySet<string> {
@@ -63,12 +57,12 @@ test('every file of tests refuses an old build', () => {
 });
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`${signal} of the runner ends what the files have started, and they start nothing more`, async (t) => {
-    const cwd = folder(t);
-    const ours = import.meta.resolve('./support/process.js');
-    writeFileSync(
-      join(cwd, 'endless.test.mjs'),
-      `import { appendFileSync } from 'node:fs';
+  const ours = import.meta.resolve('./support/process.js');
+  testInFolder(
+    `${signal} of the runner ends what the files have started, and they start nothing more`,
+    {
+      pids: '',
+      'endless.test.mjs': `import { appendFileSync } from 'node:fs';
       import { test } from 'node:test';
       import { StartedProcess, serverFile } from ${JSON.stringify(ours)};
       appendFileSync('pids', process.pid + '\\n');
@@ -80,19 +74,19 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
           await server.ended;
         }
       });`,
-    );
-    const pids = (): readonly number[] =>
-      existsSync(join(cwd, 'pids'))
-        ? readFileSync(join(cwd, 'pids'), 'utf8').trim().split('\n').map(Number)
-        : [];
-    const runner = new StartedProcess(process.execPath, ['--test', 'endless.test.mjs'], { cwd });
-    atEnd(t, () => {
-      for (const pid of pids().filter(isAlive)) process.kill(pid, 'SIGKILL');
-    });
-    await until('a server', () => pids().length === 2);
-    await runner.end(signal);
-    await until('the end of the file and its servers', () => !pids().some(isAlive));
-  });
+    },
+    async (here, t) => {
+      const pids = (): readonly number[] => (here.read('pids').match(/\d+/g) ?? []).map(Number);
+      const args = ['--test', 'endless.test.mjs'];
+      const runner = new StartedProcess(process.execPath, args, { cwd: here.path });
+      atEnd(t, () => {
+        for (const pid of pids().filter(isAlive)) process.kill(pid, 'SIGKILL');
+      });
+      await until('a server', () => pids().length === 2);
+      await runner.end(signal);
+      await until('the end of the file and its servers', () => !pids().some(isAlive));
+    },
+  );
 }
 
 function isAlive(pid: number): boolean {

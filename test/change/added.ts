@@ -1,8 +1,7 @@
 // What `test/change.test.ts` adds to a copy of the source must do there: the field `breed`, the
 // status `adopted` and the query parameter `before`. It is run in that copy alone.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { testInsertOnce, testPetstore, testStorage } from '../../dist/conformance/index.js';
@@ -16,7 +15,8 @@ import {
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { postgresStorage } from '../../dist/postgres/index.js';
 import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
-import { folder, StartedProcess, serverFile } from '../support/process.js';
+import { folder } from '../support/process.js';
+import { testInFolder } from '../support/working-folder.js';
 
 const key = 'secret';
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
@@ -69,8 +69,7 @@ async function obeys(storage: PetStorage): Promise<void> {
   assert.equal((await ask(storage, '/v1/pets?before=x'))[0], 400);
 }
 
-const here = mkdtempSync(join(tmpdir(), 'petstore-'));
-after(() => rmSync(here, { recursive: true }));
+const here = folder({ after });
 let files = 0;
 
 /** Opens each storage at a place; makes a place for an empty one, where it outlives its storage. */
@@ -156,16 +155,10 @@ test('the page has a column and an option', async () => {
   assert.equal(page.split('<option>adopted</option>').length, 3);
 });
 
-test('import and check know them', async (t) => {
-  const cwd = folder(t);
-  writeFileSync(join(cwd, 'in.jsonl'), `{${rex},"tags":1}\n`);
-  const run = (...words: readonly string[]) =>
-    new StartedProcess(process.execPath, [serverFile, ...words], { cwd }).ended;
-  const imported = await run('import', 'in.jsonl', '--storage', 'file:pets.jsonl');
-  assert.match(
-    imported.stderr,
-    /^ignored: "tags"; an animal has name, categoryId, status, breed$/m,
-  );
-  assert.ok(readFileSync(join(cwd, 'pets.jsonl'), 'utf8').includes(`{"id":1,${rex}}\n`));
-  assert.match((await run('check', 'pets.jsonl')).stdout, /1 adopted, 0 without a status/);
+testInFolder('import and check know them', async (folder) => {
+  folder.write('in.jsonl', `{${rex},"tags":1}\n`);
+  const { stderr } = await folder.done('import in.jsonl --storage file:pets.jsonl');
+  assert.match(stderr, /^ignored: "tags"; an animal has name, categoryId, status, breed$/m);
+  assert.ok(folder.read('pets.jsonl').includes(`{"id":1,${rex}}\n`));
+  await folder.prints('check pets.jsonl', /1 adopted, 0 without a status/);
 });

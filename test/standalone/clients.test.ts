@@ -6,39 +6,30 @@ import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import {
-  folder,
-  root,
-  StartedProcess,
-  startServer,
-  type StartedServer,
-} from '../support/process.js';
+import { folder, root, StartedProcess } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 
 const key = 'secret';
 const rex = '{"id":1,"name":"Rex","categoryId":5}';
 const isThere = (program: string, ...args: readonly string[]): boolean =>
   spawnSync(program, args).status === 0;
 
-/** The code of a document in this language that begins so. */
-function example(text: string, language: string, first: string): string {
-  const blocks = Array.from(text.matchAll(/^```(\w+)\n(.*?)^```$/gms));
-  const found = blocks.find(([, of, code]) => of === language && code?.startsWith(first));
-  return found?.[2] ?? assert.fail(`there is no ${first}`);
+/** The code of a document that begins so, or with a comment that does. */
+function example(text: string, first: string): string {
+  const blocks = Array.from(text.matchAll(/^```\w+\n(.*?)^```$/gms), ([, code = '']) => code);
+  const found = blocks.find((code) => code.replace(/^(#|\/\/) /, '').startsWith(first));
+  return found ?? assert.fail(`there is no ${first}`);
 }
 
-/** A server as the document starts it, and a folder with examples that are written for it. */
-async function sceneOf(
-  t: TestContext,
-  text: string,
-  examples: Readonly<Record<string, string>>,
-): Promise<{ readonly server: StartedServer; readonly cwd: string }> {
-  const cwd = folder(t);
+/** A server as the document starts it, and its folder with examples that are written for it. */
+async function sceneOf(t: TestContext, text: string, examples: Readonly<Record<string, string>>) {
+  const here = new WorkingFolder(t);
   const command = /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(text)?.[1] ?? '';
-  const args = command.replace('data/', `${root}data/`).split(' ');
-  const server = await startServer(t, args, { cwd, env: { PETSTORE_API_KEYS: key } });
+  const line = command.replace('data/', `${root}data/`);
+  const server = await here.start(line, { PETSTORE_API_KEYS: key });
   for (const [file, code] of Object.entries(examples))
-    writeFileSync(join(cwd, file), code.replaceAll('http://127.0.0.1:3000', server.url));
-  return { server, cwd };
+    here.write(file, code.replaceAll('http://127.0.0.1:3000', server.url));
+  return { server, cwd: here.path };
 }
 
 /** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
@@ -66,27 +57,25 @@ const unless = (isInstalled: boolean, name: string): string | false =>
 const withoutCurl = unless(isThere('curl', '--version'), 'curl');
 
 test('the curl lines of the README print what they say', { skip: withoutCurl }, async (t) => {
-  const code = example(readme, 'sh', 'api=');
+  const code = example(readme, 'api=');
   const { server, cwd } = await sceneOf(t, readme, { 'example.sh': code });
   const printed = (await run(t, cwd, ['sh', 'example.sh'])).split('\n').map((line) => line.trim());
   const said = Array.from(code.matchAll(/\S # (.*)$/gm), ([, line = '']) => line);
   assert.ok(said.length >= 3, code);
   for (const line of said) assert.ok(printed.includes(line), `${line} is not in ${printed}`);
-  assert.equal(await (await server.get('/v1/pets?after=301', key)).text(), '[]');
+  assert.equal(await server.text('/v1/pets?after=301', key), '[]');
 });
 
 const ecosystem = join(root, 'test/ecosystem/node_modules');
 const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const ways: readonly {
-  readonly language: string;
   readonly file: string;
   readonly skip: string | false;
   /** One after the other; the last one adds. */
   readonly commands: (url: string) => readonly (readonly string[])[];
 }[] = [
-  { language: 'sh', file: 'add.sh', skip: false, commands: () => [['sh', 'add.sh']] },
+  { file: 'add.sh', skip: false, commands: () => [['sh', 'add.sh']] },
   {
-    language: 'typescript',
     file: 'add.ts',
     skip: unless(existsSync(join(ecosystem, 'openapi-fetch')), 'test/ecosystem'),
     commands: (url) => [
@@ -96,13 +85,11 @@ const ways: readonly {
     ],
   },
   {
-    language: 'python',
     file: 'add.py',
     skip: unless(isThere('python3', '--version'), 'Python'),
     commands: () => [['python3', 'add.py']],
   },
   {
-    language: 'go',
     file: 'add.go',
     skip: unless(isThere('go', 'version'), 'Go'),
     commands: () => [['go', 'run', 'add.go']],
@@ -111,15 +98,11 @@ const ways: readonly {
 
 // The fault is asked for by curl in every language.
 describe('docs/clients.md, through a connection that drops after', { skip: withoutCurl }, () => {
-  for (const { language, file, skip, commands } of ways)
+  for (const { file, skip, commands } of ways)
     test(`${file} adds an animal exactly once`, { skip }, async (t) => {
       const { server, cwd } = await sceneOf(t, clients, {
-        'drop.sh': example(clients, 'sh', '# drop.sh'),
-        [file]: example(
-          clients,
-          language,
-          `${language === 'python' || language === 'sh' ? '#' : '//'} ${file}`,
-        ),
+        'drop.sh': example(clients, 'drop.sh'),
+        [file]: example(clients, file),
         'package.json': '{ "type": "module" }',
         'tsconfig.json': JSON.stringify({
           extends: join(root, 'tsconfig.json'),
@@ -137,8 +120,8 @@ describe('docs/clients.md, through a connection that drops after', { skip: witho
       for (const command of commands(server.url)) printed = await run(t, cwd, command);
 
       assert.equal(printed.trim().replaceAll(/(?<=[:,]) /g, ''), rex);
-      assert.equal(await (await server.get('/v1/pets', key)).text(), `[${rex}]`);
-      assert.match(await (await server.get('/v1/faults', key)).text(), /"left":0/);
+      assert.equal(await server.text('/v1/pets', key), `[${rex}]`);
+      assert.match(await server.text('/v1/faults', key), /"left":0/);
     });
 });
 
@@ -147,7 +130,7 @@ const withoutSource =
 
 test('the short parse of docs/clients.md keeps every digit', { skip: withoutSource }, async (t) => {
   const cwd = folder(t);
-  const parse = example(clients, 'javascript', 'const parse');
+  const parse = example(clients, 'const parse');
   const say = `console.log(parse('[{"id":9223372036854775807,"name":"5"}]')[0]);`;
   writeFileSync(join(cwd, 'short.mjs'), parse + say);
   const printed = await run(t, cwd, [process.execPath, 'short.mjs']);

@@ -18,7 +18,7 @@ import { animalsIn, digestOf, hardAnimals, someAnimals, filesOf, writeAnimals } 
 import { commitOf } from '../storage/commit-line.js';
 import { folder, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testRefusals, WorkingFolder } from '../support/working-folder.js';
+import { testInFolder, testRefusals, WorkingFolder } from '../support/working-folder.js';
 
 /** Refused, though what came before is said to be done. */
 function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
@@ -29,61 +29,64 @@ function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
 const copying = 'copy --from file:a --to file:b';
 
 describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
-  test('animals keep ids and bytes; a second time finds them all there and changes nothing', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
-    const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-    await here.prints(copying, `6 animals of file:a copied to file:b; ${sum}`);
-    assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
-    const bytes = here.bytes('b');
-    await here.prints(copying, `6 animals of file:a copied to file:b, 6 of them before; ${sum}`);
-    assert.deepEqual(here.bytes('b'), bytes);
-    await here.prints('check b', /^b is sound\n {2}animals {2}6 /);
-  });
+  testInFolder(
+    'animals keep ids and bytes; a second time finds them all there and changes nothing',
+    filesOf({ a: hardAnimals }),
+    async (here) => {
+      const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
+      await here.prints(copying, `6 animals of file:a copied to file:b; ${sum}`);
+      assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+      const bytes = here.bytes('b');
+      await here.prints(copying, `6 animals of file:a copied to file:b, 6 of them before; ${sum}`);
+      assert.deepEqual(here.bytes('b'), bytes);
+      await here.prints('check b', /^b is sound\n {2}animals {2}6 /);
+    },
+  );
 
-  test('what is new is copied to what was copied before, and a server goes on behind it', async (t) => {
-    const animals = someAnimals(1_300);
-    const here = new WorkingFolder(t, filesOf({ a: animals, b: animals.slice(0, 777) }));
-    await here.prints(copying, /^1300 animals of file:a copied to file:b, 777 of them before; /);
-    assert.deepEqual(animalsIn(here.at('b')), animals);
-    const server = await here.start('--storage file:b');
-    assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
-  });
+  testInFolder(
+    'what is new is copied to what was copied before, and a server goes on behind it',
+    filesOf({ a: someAnimals(1_300), b: someAnimals(777) }),
+    async (here) => {
+      await here.prints(copying, /^1300 animals of file:a copied to file:b, 777 of them before; /);
+      assert.deepEqual(animalsIn(here.at('b')), someAnimals(1_300));
+      const server = await here.start('--storage file:b');
+      assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
+    },
+  );
 
-  test('a copy of a copy is the same file, byte for byte', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1_300) }));
-    await here.command(copying);
-    assert.equal((await here.command('copy --from file:b --to file:c')).code, 0);
-    assert.deepEqual(here.bytes('c'), here.bytes('b'));
-  });
+  testInFolder(
+    'a copy of a copy is the same file, byte for byte',
+    filesOf({ a: someAnimals(1_300) }),
+    async (here) => {
+      await here.command(copying);
+      await here.done('copy --from file:b --to file:c');
+      assert.deepEqual(here.bytes('c'), here.bytes('b'));
+    },
+  );
 
-  test('idempotency keys stay behind, their animals do not', async (t) => {
-    const digest = digestOf(['a']);
-    const here = new WorkingFolder(
-      t,
-      filesOf({
-        a: [
-          `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`,
-          ...someAnimals(3),
-        ],
-      }),
-    );
-    await here.prints(
-      copying,
-      `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
-    );
-    assert.deepEqual(animalsIn(here.at('b')), someAnimals(3));
-    assert.ok(!here.read('b').includes('idempotency'));
-  });
+  const digest = digestOf(['a']);
+  const record = `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`;
+  testInFolder(
+    'idempotency keys stay behind, their animals do not',
+    filesOf({ a: [record, ...someAnimals(3)] }),
+    async (here) => {
+      await here.prints(
+        copying,
+        `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
+      );
+      assert.deepEqual(animalsIn(here.at('b')), someAnimals(3));
+      assert.ok(!here.read('b').includes('idempotency'));
+    },
+  );
 
-  test('no animals are copied too', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: [] }));
+  testInFolder('no animals are copied too', filesOf({ a: [] }), async (here) => {
     await here.prints(copying, /^0 animals of file:a copied to file:b; /);
     assert.equal(here.size('b'), 0);
   });
 
-  test('killed in the middle it goes on where it was', async (t) => {
+  testInFolder('killed in the middle it goes on where it was', async (here) => {
     const animals = someAnimals(60_000);
-    const here = new WorkingFolder(t, filesOf({ a: animals }));
+    writeAnimals(here.at('a'), animals);
     for (const least of [1, 1_000_000]) {
       const cut = here.begin(copying);
       await until('a part of it', () => here.size('b') > least);
@@ -91,119 +94,127 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     }
     const present = animalsIn(here.at('b')).length;
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    await here.prints(
-      copying,
+    // A slow machine is told how far the reading is.
+    const { stdout } = await here.done(copying);
+    assert.equal(
+      stdout,
       `60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n`,
     );
     assert.deepEqual(animalsIn(here.at('b')), animals);
   });
 
-  test('what plugins keep is copied too, and of what only looks like it is told', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(3) }));
-    const orders = [
-      '{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}',
-      '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}',
-    ];
-    writeAnimals(here.at('a.orders'), orders);
-    writeAnimals(here.at('a.notes'), ['{"id":1,"text":"Ünï"}']);
-    writeAnimals(here.at('a.bak'), someAnimals(2));
-    writeAnimals(here.at('a.txt'), ['a text']);
-    writeAnimals(here.at('a.empty'), []);
-    mkdirSync(here.at('a.folder'));
-    const { code, stdout, stderr } = await here.command(copying);
-    const said = [
-      `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}`,
-      `1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(['{"id":1,"text":"Ünï"}'])}`,
-      `2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}`,
-    ];
-    assert.deepEqual([code, stdout], [0, `${said.join('\n')}\n`]);
-    // It tells neither of an empty file nor of a folder.
-    const warning = '.*"level":"warn".*not taken for the records of a plugin';
-    assert.match(stderr, new RegExp(`^${warning}.*/a\\.bak".*\n${warning}.*/a\\.txt".*\n$`));
-    assert.deepEqual(
-      here.names().filter((name) => name.startsWith('b')),
-      ['b', 'b.notes', 'b.orders'],
-    );
-    assert.deepEqual(animalsIn(here.at('b.orders')), orders);
-    writeAnimals(here.at('b.orders'), [orders[1] ?? '']);
-    assertRefusedBehind(
-      await here.command(copying),
-      /\nthe storage to copy to holds orders that are not those to be copied/,
-    );
-    const server = await here.start('--storage file:b --plugin orders');
-    assert.equal(await (await server.get('/v1/store/orders')).text(), `[${orders[1]}]`);
-  });
-
-  test('damaged records of a plugin end a copy with 3, whatever is left of their first line', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
-    const orders = [1, 2].map(
-      (id) =>
-        `{"id":${id},"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}`,
-    );
-    const body = Buffer.from(`${orders.join('\n')}\n`);
-    const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
-    for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
-      here.write('a.orders', damaged.join(''));
-      assertRefusedBehind(await here.command(copying), /a\.orders line \d, byte \d+: a commit /);
-    }
-  });
-
-  test('orders that a person edited are copied as the server reads them', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
-    const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
-    const edited = [
-      '',
-      ' { "id": 1, "petId": 2,"quantity" :9007199254740993.0e-3, "note":{"a":[ "\\u2028\\u00dc",null,true, -0]} }\r',
-      `{"petId":2,"id":2e0,${behind}`,
-      `{"id":3,"petId":2,${behind}`,
-      '{"id":4,"name":"\\u0052ex", "categoryId":3}',
-    ];
-    writeAnimals(here.at('a.orders'), edited);
-    const orders = [1, 2, 3].map((id) => `{"id":${id},"petId":2,${behind}`).concat(edited.slice(4));
-    for (const again of ['', ', 4 of them before']) {
-      const { code, stdout, stderr } = await here.command(copying);
-      assert.deepEqual([code, stderr], [0, '']);
-      assert.ok(
-        stdout.endsWith(
-          `\n4 orders of file:a copied to file:b${again}; SHA-256 of both ${digestOf(orders)}\n`,
-        ),
+  const orders = [
+    '{"id":1,"petId":2,"quantity":3,"status":"placed","placedAt":"2026-11-21T16:00:00.000Z"}',
+    '{"id":5,"petId":9223372036854775807,"quantity":1,"status":"placed","placedAt":"2026-11-21T16:00:01.000Z"}',
+  ];
+  const notes = ['{"id":1,"text":"Ünï"}'];
+  testInFolder(
+    'what plugins keep is copied too, and of what only looks like it is told',
+    filesOf({
+      a: someAnimals(3),
+      'a.orders': orders,
+      'a.notes': notes,
+      'a.bak': someAnimals(2),
+      'a.txt': ['a text'],
+      'a.empty': [],
+    }),
+    async (here) => {
+      mkdirSync(here.at('a.folder'));
+      const { stdout, stderr } = await here.done(copying);
+      assert.equal(
         stdout,
+        `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}
+1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(notes)}
+2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}
+`,
       );
-    }
-    assert.deepEqual(animalsIn(here.at('b.orders')), orders);
-  });
+      // It tells neither of an empty file nor of a folder.
+      const warning = '.*"level":"warn".*not taken for the records of a plugin';
+      assert.match(stderr, new RegExp(`^${warning}.*/a\\.bak".*\n${warning}.*/a\\.txt".*\n$`));
+      assert.deepEqual(
+        here.names().filter((name) => name.startsWith('b')),
+        ['b', 'b.notes', 'b.orders'],
+      );
+      assert.deepEqual(animalsIn(here.at('b.orders')), orders);
+      writeAnimals(here.at('b.orders'), [orders[1] ?? '']);
+      assertRefusedBehind(
+        await here.command(copying),
+        /\nthe storage to copy to holds orders that are not those to be copied/,
+      );
+      const server = await here.start('--storage file:b --plugin orders');
+      assert.equal(await server.text('/v1/store/orders'), `[${orders[1]}]`);
+    },
+  );
 
-  test('records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(1) }));
-    const orders = ['{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2,"quantity":1}'];
-    const commit = '{"commit":{"from":0,"crc32":"00000000"}}';
-    writeAnimals(here.at('a.orders'), [commit, '', ...orders]);
-    writeAnimals(here.at('a.empty'), [commit]);
-    const { code, stdout, stderr } = await here.command(copying);
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^1 animal .*\n2 orders .*\n$/);
-  });
+  testInFolder(
+    'damaged records of a plugin end a copy with 3, whatever is left of their first line',
+    filesOf({ a: someAnimals(1) }),
+    async (here) => {
+      const body = Buffer.from(`${orders.join('\n')}\n`);
+      const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
+      for (const damaged of [lines.slice(1), [lines.at(-1) ?? '', ...lines.slice(0, -1)]]) {
+        here.write('a.orders', damaged.join(''));
+        assertRefusedBehind(await here.command(copying), /a\.orders line \d, byte \d+: a commit /);
+      }
+    },
+  );
 
-  test('records with more than an animal has are records; those with as much are told of, whatever their spelling', async (t) => {
-    const here = new WorkingFolder(
-      t,
-      filesOf({
-        a: someAnimals(1),
-        'a.staff': ['{"id":1,"name":"bob","categoryId":3,"since":2020}'],
-        'a.vets': ['{"id":1,"name":"bob","categoryId":3}'],
-        'a.old': ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}'],
-      }),
-    );
-    const { code, stdout, stderr } = await here.command(copying);
-    assert.equal(code, 0);
-    assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
-    assert.match(
-      stderr,
-      /^.*not taken for the records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/,
-    );
-  });
+  testInFolder(
+    'orders that a person edited are copied as the server reads them',
+    filesOf({ a: someAnimals(1) }),
+    async (here) => {
+      const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
+      const edited = [
+        '',
+        ' { "id": 1, "petId": 2,"quantity" :9007199254740993.0e-3, "note":{"a":[ "\\u2028\\u00dc",null,true, -0]} }\r',
+        `{"petId":2,"id":2e0,${behind}`,
+        `{"id":3,"petId":2,${behind}`,
+        '{"id":4,"name":"\\u0052ex", "categoryId":3}',
+      ];
+      writeAnimals(here.at('a.orders'), edited);
+      const copied = [1, 2, 3]
+        .map((id) => `{"id":${id},"petId":2,${behind}`)
+        .concat(edited.slice(4));
+      const sum = `SHA-256 of both ${digestOf(copied)}`;
+      for (const again of ['', ', 4 of them before'])
+        await here.prints(
+          copying,
+          new RegExp(`\\n4 orders of file:a copied to file:b${again}; ${sum}\\n$`),
+        );
+      assert.deepEqual(animalsIn(here.at('b.orders')), copied);
+    },
+  );
 
-  const others: readonly (readonly [string, readonly string[]])[] = [
+  const ofNothing = '{"commit":{"from":0,"crc32":"00000000"}}';
+  testInFolder(
+    'records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line',
+    filesOf({
+      a: someAnimals(1),
+      'a.orders': [ofNothing, '', '{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2}'],
+      'a.empty': [ofNothing],
+    }),
+    (here) => here.prints(copying, /^1 animal .*\n2 orders .*\n$/),
+  );
+
+  testInFolder(
+    'records with more than an animal has are records; those with as much are told of, whatever their spelling',
+    filesOf({
+      a: someAnimals(1),
+      'a.staff': ['{"id":1,"name":"bob","categoryId":3,"since":2020}'],
+      'a.vets': ['{"id":1,"name":"bob","categoryId":3}'],
+      'a.old': ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}'],
+    }),
+    async (here) => {
+      const { stdout, stderr } = await here.done(copying);
+      assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
+      assert.match(
+        stderr,
+        /^.*not taken for the records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/,
+      );
+    },
+  );
+
+  for (const [what, animals] of [
     ['another animal of the same id', ['{"id":1,"name":"other","categoryId":1}']],
     [
       'an animal between the ids',
@@ -214,62 +225,66 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       'an animal after all others',
       [...hardAnimals.slice(0, 4), '{"id":9223372036854775807,"name":"","categoryId":1}'],
     ],
-  ];
-  for (const [what, animals] of others) {
-    test(`a storage with ${what} is left as it is, exit 3`, async (t) => {
-      const here = new WorkingFolder(t, filesOf({ a: hardAnimals, b: animals }));
-      await here.refuses(
-        copying,
-        3,
-        /^the storage to copy to holds animals that are not those to be copied; copy to an empty storage\n$/,
-      );
-      assert.deepEqual(animalsIn(here.at('b')), animals);
-    });
+  ] as const) {
+    testInFolder(
+      `a storage with ${what} is left as it is, exit 3`,
+      filesOf({ a: hardAnimals, b: animals }),
+      async (here) => {
+        await here.refuses(
+          copying,
+          3,
+          /^the storage to copy to holds animals that are not those to be copied; copy to an empty storage\n$/,
+        );
+        assert.deepEqual(animalsIn(here.at('b')), animals);
+      },
+    );
   }
 
   testRefusals(
-    [
-      ['nothing named', 'copy', /needs --from STORAGE and --to STORAGE/],
-      ['no target', 'copy --from file:a', /needs --from STORAGE and --to STORAGE/],
-      ['an operand', `${copying} x`, /needs --from STORAGE and --to STORAGE/],
-      [
-        'to memory',
-        'copy --from file:a --to memory:',
-        /needs --from STORAGE and --to STORAGE, .*not memory:/,
-      ],
-      [
-        'from memory',
-        'copy --from memory: --to file:b',
-        /needs --from STORAGE and --to STORAGE, .*not memory:/,
-      ],
-      ['from nowhere', 'copy --from file:c --to file:b', /^--from file:c is not there/],
-      ['from what is no storage', 'copy --from a --to file:b', /^--from must be file:PATH/],
-      [
-        'to itself',
-        'copy --from file:a --to file:./a',
-        /^--from file:a and --to file:\.\/a are the same/,
-      ],
-      ['another option', `${copying} --storage file:a`, /--storage is not for copy/],
-    ],
+    {
+      // nothing named
+      copy: /needs --from STORAGE and --to STORAGE/,
+      // no target
+      'copy --from file:a': /needs --from STORAGE and --to STORAGE/,
+      // an operand
+      [`${copying} x`]: /needs --from STORAGE and --to STORAGE/,
+      // to memory
+      'copy --from file:a --to memory:': /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      // from memory
+      'copy --from memory: --to file:b': /needs --from STORAGE and --to STORAGE, .*not memory:/,
+      // from nowhere
+      'copy --from file:c --to file:b': /^--from file:c is not there/,
+      // from what is no storage
+      'copy --from a --to file:b': /^--from must be file:PATH/,
+      // to itself
+      'copy --from file:a --to file:./a': /^--from file:a and --to file:\.\/a are the same/,
+      // another option
+      [`${copying} --storage file:a`]: /--storage is not for copy/,
+    },
     filesOf({ a: hardAnimals }),
   );
-  test('a copy to itself by a link is refused with exit 2', async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: hardAnimals }));
-    symlinkSync('a', here.at('link'));
-    await here.refuses('copy --from file:a --to file:link', 2, /are the same/);
-    assert.deepEqual(animalsIn(here.at('a')), hardAnimals);
-  });
+  testInFolder(
+    'a copy to itself by a link is refused with exit 2',
+    filesOf({ a: hardAnimals }),
+    async (here) => {
+      symlinkSync('a', here.at('link'));
+      await here.refuses('copy --from file:a --to file:link', 2, /are the same/);
+      assert.deepEqual(animalsIn(here.at('a')), hardAnimals);
+    },
+  );
 
-  test('a storage that a server has, or that cannot be used, is refused with exit 3, on either side', async (t) => {
-    const here = new WorkingFolder(t);
-    await here.start('--storage file:b');
-    mkdirSync(here.at('c'));
-    writeAnimals(here.at('a'), hardAnimals);
-    await here.refuses(copying, 3, /^\S+\/b is in use by process \d+/);
-    await here.refuses('copy --from file:b --to file:d', 3, /^\S+\/b is in use by process \d+/);
-    await here.refuses('copy --from file:a --to file:c', 3, /folder/);
-    assert.ok(!existsSync(here.at('d')));
-  });
+  testInFolder(
+    'a storage that a server has, or that cannot be used, is refused with exit 3, on either side',
+    async (here) => {
+      await here.start('--storage file:b');
+      mkdirSync(here.at('c'));
+      writeAnimals(here.at('a'), hardAnimals);
+      await here.refuses(copying, 3, /^\S+\/b is in use by process \d+/);
+      await here.refuses('copy --from file:b --to file:d', 3, /^\S+\/b is in use by process \d+/);
+      await here.refuses('copy --from file:a --to file:c', 3, /folder/);
+      assert.ok(!existsSync(here.at('d')));
+    },
+  );
 
   test('a running count is drawn on a terminal', {
     skip: !existsSync('/usr/bin/script'),
@@ -283,62 +298,64 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
 });
 
 describe('copyPets', () => {
-  const filled = async (): Promise<PetStorage> => {
-    const storage = memoryStorage();
-    for (const name of ['Rex', 'Tom', 'Kim']) await storage.insert({ name, categoryId: 1n });
-    return storage;
-  };
+  const source = memoryStorage({
+    pets: ['Rex', 'Tom', 'Kim'].map((name) => ({ name, categoryId: 1n })),
+  });
+  type Pets = Parameters<TextTarget['adopt']>[0];
+  /** Copies to a file by what is given to adopt in place of the animals. */
+  const copyChanged = (
+    path: string,
+    from: PetStorage,
+    change: (pets: Pets) => Pets,
+  ): Promise<unknown> =>
+    copyPets(from, {
+      open: () => fileStorage(path),
+      openTarget: async () => {
+        const target = await fileTarget(path);
+        return {
+          adopt: (pets) => target.adopt(change(pets)),
+          close: () => target.close(),
+        };
+      },
+    });
 
   test('any storage can be copied from, and each step is told', async (t) => {
     const path = join(folder(t), 'b');
     const to = { open: () => fileStorage(path), openTarget: () => fileTarget(path) };
     const steps: unknown[] = [];
-    const report = await copyPets(await filled(), to, (...step) => steps.push(step));
+    const report = await copyPets(source, to, (...step) => steps.push(step));
     assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
     assert.deepEqual(steps, [
       ['copying', 3],
       ['checking', 3],
     ]);
-    assert.equal((await copyPets(await filled(), to)).present, 3);
   });
 
-  const faults: readonly (readonly [string, (target: TextTarget) => TextTarget['adopt']])[] = [
-    ['leaves one out', (target) => (pets) => target.adopt(pets.slice(1))],
-    [
-      'alters one',
-      (target) => (pets) =>
-        target.adopt(
-          pets.map(({ id, json }) => ({ id, json: toByteString(json.replace('Rex', 'Max')) })),
-        ),
-    ],
-  ];
-  for (const [what, faulty] of faults) {
+  const altered = ({ id, json }: Pets[number]): Pets[number] => ({
+    id,
+    json: toByteString(json.replace('Rex', 'Max')),
+  });
+  for (const [what, change] of [
+    ['leaves one out', (pets: Pets) => pets.slice(1)],
+    ['alters one', (pets: Pets) => pets.map(altered)],
+  ] as const)
     test(`a storage that ${what} is found out in the end`, async (t) => {
-      const path = join(folder(t), 'b');
-      const openTarget = async (): Promise<TextTarget> => {
-        const target = await fileTarget(path);
-        return { adopt: faulty(target), close: () => target.close() };
-      };
-      const copying = copyPets(await filled(), { open: () => fileStorage(path), openTarget });
       const message = /not the same: [23] of SHA-256/;
+      const copying = copyChanged(join(folder(t), 'b'), source, change);
       await assert.rejects(copying, { code: 'storage_damaged', message });
     });
-  }
 
   test('long animals are not held by the hundred', async (t) => {
-    const path = join(folder(t), 'b');
-    const source = memoryStorage();
-    for (let count = 0; count < 600; count++)
-      await source.insert({ name: 'x'.repeat(50_000), categoryId: 1n });
+    const long = { name: 'x'.repeat(50_000), categoryId: 1n };
     const batches: number[] = [];
-    const openTarget = async (): Promise<TextTarget> => {
-      const target = await fileTarget(path);
-      return {
-        adopt: (pets) => target.adopt(pets).finally(() => batches.push(pets.length)),
-        close: () => target.close(),
-      };
-    };
-    await copyPets(source, { open: () => fileStorage(path), openTarget });
+    await copyChanged(
+      join(folder(t), 'b'),
+      memoryStorage({ pets: new Array(600).fill(long) }),
+      (pets) => {
+        batches.push(pets.length);
+        return pets;
+      },
+    );
     assert.deepEqual(batches, [16, 83, 83, 83, 83, 83, 83, 83, 3], 'the first cannot know');
   });
 

@@ -1,20 +1,17 @@
 // --dev: a key of this machine, and one line to paste.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe } from 'node:test';
 import { takenPort, assertRefused, freePort, type StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testRefusals, WorkingFolder } from '../support/working-folder.js';
-
-const unkeyed = { PETSTORE_API_KEYS: '' };
+import { testInFolder, testRefusal } from '../support/working-folder.js';
 
 function banner(server: StartedProcess): Promise<string> {
   return until('the curl line', () => server.lines.find((line) => line.startsWith('curl ')));
 }
 
 describe('--dev', { concurrency: 4 }, () => {
-  test('prints one line that a shell runs to add an animal and list it', async (t) => {
-    const here = new WorkingFolder(t);
-    const server = await here.start('--dev', unkeyed);
+  testInFolder('prints one line that a shell runs to add an animal and list it', async (here) => {
+    const server = await here.start('PETSTORE_API_KEYS= --dev');
     const { code, stdout, stderr } = await here.shell(await banner(server)).ended;
     assert.equal(code, 0, stderr);
     const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
@@ -34,66 +31,78 @@ describe('--dev', { concurrency: 4 }, () => {
     );
   });
 
-  test('C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log', async (t) => {
-    const here = new WorkingFolder(t);
-    const first = await here.start('--dev', unkeyed);
-    const key = here.read('data/dev-key').trim();
-    assert.match(key, /^psk_[A-Za-z0-9_-]{43}$/);
-    assert.deepEqual([here.mode('data/dev-key'), here.mode('data')], [0o600, 0o700]);
-    assert.ok((await banner(first)).includes(`Bearer ${key}'`));
-    assert.equal((await first.get('/v1/pets', key)).status, 200);
-    await first.end();
-    assert.ok(!JSON.stringify(first.log).includes(key));
-    assert.equal(first.log.find(({ msg }) => msg === 'request')?.['key'], 'dev');
-    const second = await here.start('--dev', unkeyed);
-    assert.equal((await second.get('/v1/pets', key)).status, 200);
-  });
+  testInFolder(
+    'C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log',
+    async (here) => {
+      const first = await here.start('PETSTORE_API_KEYS= --dev');
+      const key = here.read('data/dev-key').trim();
+      assert.match(key, /^psk_[A-Za-z0-9_-]{43}$/);
+      assert.deepEqual([here.mode('data/dev-key'), here.mode('data')], [0o600, 0o700]);
+      assert.ok((await banner(first)).includes(`Bearer ${key}'`));
+      assert.equal(await first.status('/v1/pets', key), 200);
+      await first.end();
+      assert.ok(!JSON.stringify(first.log).includes(key));
+      assert.equal(first.log.find(({ msg }) => msg === 'request')?.['key'], 'dev');
+      const second = await here.start('PETSTORE_API_KEYS= --dev');
+      assert.equal(await second.status('/v1/pets', key), 200);
+    },
+  );
 
-  test('works beside other keys, and its line comes under --log silent too', async (t) => {
-    const port = await freePort();
-    const env = { PETSTORE_API_KEYS: 'other' };
-    const server = new WorkingFolder(t).begin(`--dev --log silent --port ${port}`, env);
-    const line = await banner(server);
-    const url = `http://127.0.0.1:${port}`;
-    assert.equal(server.stdout, `Page: ${url}/  Docs: ${url}/docs\n${line}\n`);
-    const headers = { Authorization: 'Bearer other' };
-    assert.equal((await fetch(`${url}/v1/pets`, { headers })).status, 200);
-  });
+  testInFolder(
+    'works beside other keys, and its line comes under --log silent too',
+    async (here) => {
+      const port = await freePort();
+      const server = here.begin(`PETSTORE_API_KEYS=other --dev --log silent --port ${port}`);
+      const line = await banner(server);
+      const url = `http://127.0.0.1:${port}`;
+      assert.equal(server.stdout, `Page: ${url}/  Docs: ${url}/docs\n${line}\n`);
+      const headers = { Authorization: 'Bearer other' };
+      assert.equal((await fetch(`${url}/v1/pets`, { headers })).status, 200);
+    },
+  );
 
-  test('on all addresses the line names one that can be reached; --log info logs no requests', async (t) => {
-    const here = new WorkingFolder(t);
-    const server = await here.start('--dev --host 0.0.0.0 --storage memory: --log info', unkeyed);
-    assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
-    await server.get('/healthz');
-    await server.end();
-    assert.ok(!server.log.some(({ msg }) => msg === 'request'));
+  testInFolder(
+    'on all addresses the line names one that can be reached; --log info logs no requests',
+    async (here) => {
+      const server = await here.start(
+        'PETSTORE_API_KEYS= --dev --host 0.0.0.0 --storage memory: --log info',
+      );
+      assert.match(await banner(server), /http:\/\/127\.0\.0\.1:\d+\/v1\/pets'$/);
+      await server.get('/healthz');
+      await server.end();
+      assert.ok(!server.log.some(({ msg }) => msg === 'request'));
 
-    const six = await here.start('--dev --host :: --storage memory:', unkeyed);
-    assert.equal((await here.shell(await banner(six)).ended).code, 0);
-  });
+      const six = await here.start('PETSTORE_API_KEYS= --dev --host :: --storage memory:');
+      assert.equal((await here.shell(await banner(six)).ended).code, 0);
+    },
+  );
 
-  test('a port in use is refused with what to type, and no folder is made', async (t) => {
-    const here = new WorkingFolder(t);
-    const port = await takenPort(t);
-    const other = port < 60_000 ? port + 100 : port - 100;
-    const told = new RegExp(
-      `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
-    );
-    await here.refuses('--dev', 2, told, { PORT: `${port}` });
-    assert.deepEqual(here.names(), []);
-  });
+  testInFolder(
+    'a port in use is refused with what to type, and no folder is made',
+    async (here, t) => {
+      const port = await takenPort(t);
+      const other = port < 60_000 ? port + 100 : port - 100;
+      const told = new RegExp(
+        `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
+      );
+      await here.refuses(`PORT=${port} --dev`, 2, told);
+      assert.deepEqual(here.names(), []);
+    },
+  );
 
-  test('no key is made for a storage that is refused', async (t) => {
-    const here = new WorkingFolder(t, { 'pets.jsonl': 'a shopping list\n' });
-    const ended = await here.command('--dev --port 0 --storage file:pets.jsonl');
-    assertRefused(ended, 3, /pets\.jsonl line 1/);
-    assert.deepEqual(here.names(), ['pets.jsonl']);
-  });
+  testInFolder(
+    'no key is made for a storage that is refused',
+    { 'pets.jsonl': 'a shopping list\n' },
+    async (here) => {
+      const ended = await here.command('--dev --port 0 --storage file:pets.jsonl');
+      assertRefused(ended, 3, /pets\.jsonl line 1/);
+      assert.deepEqual(here.names(), ['pets.jsonl']);
+    },
+  );
 
-  testRefusals([['a dev-key that is no key', '--dev', /data\/dev-key holds no key; delete it/]], {
+  testRefusal('--dev', /data\/dev-key holds no key; delete it/, {
     'data/dev-key': 'secret-but-no-key\n',
   });
-  testRefusals([['a place where no key can be made', '--dev --storage memory:', /data\/dev-key/]], {
-    data: '',
-  });
+  // No key can be made there.
+  testRefusal('--dev --storage memory:', /data\/dev-key/, { data: '' });
 });

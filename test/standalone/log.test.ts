@@ -5,115 +5,131 @@ import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { apiKey, freePort, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { WorkingFolder } from '../support/working-folder.js';
+import { assertPrinted, testInFolder, WorkingFolder } from '../support/working-folder.js';
 
 describe('the log', { concurrency: 4 }, () => {
-  test('the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end; info says nothing of requests', async (t) => {
-    const server = await new WorkingFolder(t).start('--storage memory:');
-    assert.match(
-      server.lines[0] ?? '',
-      /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"pid":(\d+),"time":"[0-9T:.-]+Z"\}$/,
-    );
-    assert.equal(server.log[0]?.['pid'], server.pid);
-    await server.add('Rex');
-    assert.equal((await server.end()).stderr, '');
-    assert.deepEqual(messagesOf(server), ['listening', 'stopping']);
-  });
-
-  test('requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address', async (t) => {
-    const server = await new WorkingFolder(t).start('--storage memory: --log requests');
-    await server.add('Rex');
-    await server.get('/v1/pets/1?secret=1');
-    await server.get('/v1/pets', 'wrong-key');
-    await server.get('/nowhere/else');
-    await server.end();
-    const requests = linesOf(server).filter(({ msg }) => msg === 'request');
-    assert.deepEqual(
-      requests.map(
-        ({ method, path, route, status, key, address }) =>
-          `${method} ${path} ${route} ${status} ${key} ${address}`,
-      ),
-      [
-        'POST /v1/pets /v1/pets 201 env-1 127.0.0.1',
-        'GET /v1/pets/1 /v1/pets/{petId} 200 env-1 127.0.0.1',
-        'GET /v1/pets /v1/pets 401 undefined 127.0.0.1',
-        'GET /nowhere/else undefined 404 undefined 127.0.0.1',
-      ],
-    );
-    for (const { ms } of requests) assert.match(String(ms), /^\d+(\.\d{1,3})?$/);
-  });
-
-  test('C40: no key and no query of a client reaches the log, not even a key that stands in a path', async (t) => {
-    for (const format of ['json', 'text']) {
-      const line = `--storage memory: --log requests --log-format ${format}`;
-      const env = { PETSTORE_API_KEYS: `${apiKey},of%41ll,kept/in/parts` };
-      const server = new WorkingFolder(t).begin(line, env);
-      const url = await addressOf(server);
-      const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
-      for (const [path, key = apiKey] of [
-        [`/v1/pets?key=${apiKey}`],
-        [`/${apiKey}`, `${apiKey}-almost`],
-        [`/v1/pets/${apiKey}`],
-        [`/encoded/${encoded}`],
-        ['/100%/of'],
-        ['/of%41ll'],
-        ['/split/kept/in/parts/end'],
-        ['/mixed/kept%2Fin/%70arts'],
-      ] as const)
-        await fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
-      const { stdout } = await server.end();
-      assert.ok(
-        ![apiKey, encoded, 'of%41ll', '?', 'kept'].some((text) => stdout.includes(text)),
-        stdout,
+  testInFolder(
+    'the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end; info says nothing of requests',
+    async (here) => {
+      const server = await here.start('--storage memory:');
+      assert.match(
+        server.lines[0] ?? '',
+        /^\{"level":"info","msg":"listening","url":"http:\/\/127\.0\.0\.1:\d+","storage":"memory:","pets":0,"readyMs":\d+,"pid":(\d+),"time":"[0-9T:.-]+Z"\}$/,
       );
-      for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of', '/split/…/end', '/mixed/…'])
-        assert.ok(stdout.includes(shown), stdout);
-    }
-  });
+      assert.equal(server.log[0]?.['pid'], server.pid);
+      await server.add('Rex');
+      assert.equal((await server.end()).stderr, '');
+      assert.deepEqual(messagesOf(server), ['listening', 'stopping']);
+    },
+  );
 
-  test('text is one line each for people: the time of day, and what it is about', async (t) => {
-    const here = new WorkingFolder(t);
-    const plugin = `export default (host) => {
+  testInFolder(
+    'requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address',
+    async (here) => {
+      const server = await here.start('--storage memory: --log requests');
+      await server.add('Rex');
+      await server.get('/v1/pets/1?secret=1');
+      await server.get('/v1/pets', 'wrong-key');
+      await server.get('/nowhere/else');
+      await server.end();
+      const requests = linesOf(server).filter(({ msg }) => msg === 'request');
+      assert.deepEqual(
+        requests.map(
+          ({ method, path, route, status, key, address }) =>
+            `${method} ${path} ${route} ${status} ${key} ${address}`,
+        ),
+        [
+          'POST /v1/pets /v1/pets 201 env-1 127.0.0.1',
+          'GET /v1/pets/1 /v1/pets/{petId} 200 env-1 127.0.0.1',
+          'GET /v1/pets /v1/pets 401 undefined 127.0.0.1',
+          'GET /nowhere/else undefined 404 undefined 127.0.0.1',
+        ],
+      );
+      for (const { ms } of requests) assert.match(String(ms), /^\d+(\.\d{1,3})?$/);
+    },
+  );
+
+  testInFolder(
+    'C40: no key and no query of a client reaches the log, not even a key that stands in a path',
+    async (here) => {
+      for (const format of ['json', 'text']) {
+        const server = here.begin(
+          `PETSTORE_API_KEYS=${apiKey},of%41ll,kept/in/parts --storage memory: --log requests --log-format ${format}`,
+        );
+        const url = await addressOf(server);
+        const encoded = `%${apiKey.charCodeAt(0).toString(16)}${apiKey.slice(1)}`;
+        for (const [path, key = apiKey] of [
+          [`/v1/pets?key=${apiKey}`],
+          [`/${apiKey}`, `${apiKey}-almost`],
+          [`/v1/pets/${apiKey}`],
+          [`/encoded/${encoded}`],
+          ['/100%/of'],
+          ['/of%41ll'],
+          ['/split/kept/in/parts/end'],
+          ['/mixed/kept%2Fin/%70arts'],
+        ] as const)
+          await fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
+        const { stdout } = await server.end();
+        assert.ok(
+          ![apiKey, encoded, 'of%41ll', '?', 'kept'].some((text) => stdout.includes(text)),
+          stdout,
+        );
+        for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of', '/split/…/end', '/mixed/…'])
+          assert.ok(stdout.includes(shown), stdout);
+      }
+    },
+  );
+
+  testInFolder(
+    'text is one line each for people: the time of day, and what it is about',
+    async (here) => {
+      const plugin = `export default (host) => {
       host.log('warn', 'two\\nlines', { word: 'one', words: 'one two', quoted: '"', id: 1n, none: undefined, list: [1] });
       host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
     }`;
-    here.write('plugin.mjs', plugin);
-    const line = '--storage memory: --log requests --plugin ./plugin.mjs';
-    const server = here.begin(line, { PETSTORE_LOG_FORMAT: 'text' });
-    const url = await addressOf(server);
-    const headers = { Authorization: `Bearer ${apiKey}` };
-    for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
-      await (await fetch(url + path, { headers })).text();
-    await server.end();
-    const { lines } = server;
-    for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
-    assert.deepEqual(
-      lines.map((line) =>
-        line
-          .slice(9)
-          .replace(/\d+\.\d ms/, '0.4 ms')
-          .replace(/(readyMs|pid)=\d+/g, '$1=N'),
-      ),
-      [
-        'warn: two\\u000alines word=one words="one two" quoted="\\"" id=1 list=[1]',
-        'forged\\u202e unwritten="the fields could not be logged: Converting circular structure to JSON"',
-        `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
-        'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
-        'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
-        'GET /nowhere 404 0.4 ms - 127.0.0.1',
-        'stopping signal=SIGTERM',
-      ],
-    );
-  });
+      here.write('plugin.mjs', plugin);
+      const server = here.begin(
+        'PETSTORE_LOG_FORMAT=text --storage memory: --log requests --plugin ./plugin.mjs',
+      );
+      const url = await addressOf(server);
+      const headers = { Authorization: `Bearer ${apiKey}` };
+      for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
+        await (await fetch(url + path, { headers })).text();
+      await server.end();
+      const { lines } = server;
+      for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
+      assert.deepEqual(
+        lines.map((line) =>
+          line
+            .slice(9)
+            .replace(/\d+\.\d ms/, '0.4 ms')
+            .replace(/(readyMs|pid)=\d+/g, '$1=N'),
+        ),
+        [
+          'warn: two\\u000alines word=one words="one two" quoted="\\"" id=1 list=[1]',
+          'forged\\u202e unwritten="the fields could not be logged: Converting circular structure to JSON"',
+          `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
+          'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
+          'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
+          'GET /nowhere 404 0.4 ms - 127.0.0.1',
+          'stopping signal=SIGTERM',
+        ],
+      );
+    },
+  );
 
-  for (const [format, pattern] of [
-    ['', /^\d\d:\d\d:\d\d listening url=http:\S+ storage=memory: pets=0 readyMs=\d+ pid=(\d+)\r$/m],
-    ['json', /^\{"level":"info","msg":"listening",.*"pid":(\d+),/m],
+  for (const [what, format, pattern] of [
+    [
+      'on a terminal the log is text',
+      '',
+      /^\d\d:\d\d:\d\d listening url=http:\S+ storage=memory: pets=0 readyMs=\d+ pid=(\d+)\r$/m,
+    ],
+    [
+      'PETSTORE_LOG_FORMAT holds on a terminal too',
+      'json',
+      /^\{"level":"info","msg":"listening",.*"pid":(\d+),/m,
+    ],
   ] as const) {
-    const what =
-      format === ''
-        ? 'on a terminal the log is text'
-        : `PETSTORE_LOG_FORMAT=${format} holds on a terminal too`;
     test(what, { skip: !existsSync('/usr/bin/script') }, async (t) => {
       const env = { PETSTORE_API_KEYS: apiKey, PETSTORE_LOG_FORMAT: format };
       const terminal = new WorkingFolder(t).onTerminal('--storage memory: --port 0', env);
@@ -123,19 +139,17 @@ describe('the log', { concurrency: 4 }, () => {
     });
   }
 
-  test('silent prints nothing at all', async (t) => {
+  testInFolder('silent prints nothing at all', async (here) => {
     const port = await freePort();
-    const env = { PETSTORE_STORAGE: 'memory:', PORT: port, PETSTORE_LOG: 'silent' };
-    const server = new WorkingFolder(t).begin('', env);
+    const server = here.begin(`PORT=${port} PETSTORE_LOG=silent --storage memory:`);
     await until('an answer', () => isHealthy(port));
-    const ended = await server.end();
-    assert.equal(ended.code, 0);
-    assert.equal(ended.stdout + ended.stderr, '');
+    assertPrinted(await server.end(), '');
   });
 
-  test('control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process', async (t) => {
-    const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
-    const here = new WorkingFolder(t, {
+  const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
+  testInFolder(
+    'control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process',
+    {
       'plugin.mjs': `export default (host) => void setImmediate(() => {
         const cyclic = { name: 'a' };
         cyclic.self = cyclic;
@@ -148,36 +162,37 @@ describe('the log', { concurrency: 4 }, () => {
         host.log('q"', undefined, { odd: true });
         host.log('info', 'no keys', new Proxy({}, { ownKeys() { throw new Error('no keys here'); } }));
       });`,
-    });
-    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-    await server.said('no keys');
-    assert.equal((await server.get('/healthz')).status, 200);
-    const { code, stdout } = await server.end();
-    assert.equal(code, 0);
-    assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
-    assert.ok(!messagesOf(server).includes('forged'));
+    },
+    async (here) => {
+      const server = await here.start('--storage memory: --plugin ./plugin.mjs');
+      await server.said('no keys');
+      assert.equal(await server.status('/healthz'), 200);
+      const { stdout } = await server.stops();
+      assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
+      assert.ok(!messagesOf(server).includes('forged'));
 
-    const odd = { before: '1', nested: { deep: ['3'] }, last: true };
-    const unwritten = (reason: string) => ({
-      unwritten: `the fields could not be logged: ${reason}`,
-    });
-    for (const [msg, fields] of [
-      [forged, { id: '1', text: forged }],
-      ['odd', odd],
-      ['cyclic', unwritten('Converting circular structure to JSON')],
-      ['failing', unwritten('no JSON of this')],
-      ['unreadable', unwritten('not for you')],
-      ['no keys', unwritten('no keys here')],
-    ] as const) {
-      const { time, ...line } = linesOf(server).find((each) => each['msg'] === msg) ?? {};
-      assert.match(String(time), /^\d{4}-.*Z$/);
-      assert.deepEqual(line, { level: 'info', msg, ...fields });
-    }
-    assert.equal(linesOf(server).find((each) => each['odd'])?.['level'], 'q"');
-  });
+      const unwritten = (reason: string) => ({
+        unwritten: `the fields could not be logged: ${reason}`,
+      });
+      for (const [msg, fields] of [
+        [forged, { id: '1', text: forged }],
+        ['odd', { before: '1', nested: { deep: ['3'] }, last: true }],
+        ['cyclic', unwritten('Converting circular structure to JSON')],
+        ['failing', unwritten('no JSON of this')],
+        ['unreadable', unwritten('not for you')],
+        ['no keys', unwritten('no keys here')],
+      ] as const) {
+        const { time, ...line } = linesOf(server).find((each) => each['msg'] === msg) ?? {};
+        assert.match(String(time), /^\d{4}-.*Z$/);
+        assert.deepEqual(line, { level: 'info', msg, ...fields });
+      }
+      assert.equal(linesOf(server).find((each) => each['odd'])?.['level'], 'q"');
+    },
+  );
 
-  test('an error that nobody caught and nobody can inspect is logged, and ends the process with 70', async (t) => {
-    const here = new WorkingFolder(t, {
+  testInFolder(
+    'an error that nobody caught and nobody can inspect is logged, and ends the process with 70',
+    {
       'plugin.mjs': `const error = new Error('hidden');
       error[Symbol.for('nodejs.util.inspect.custom')] = () => { throw new Error('no inspection'); };
       Object.defineProperty(error, 'message', { get() { throw new Error('no message'); } });
@@ -185,12 +200,14 @@ describe('the log', { concurrency: 4 }, () => {
         const handler = () => (setImmediate(() => { throw error; }), { status: 200, headers: [], body: '1' });
         host.route({ path: '/fault', methods: { GET: { handler } } });
       };`,
-    });
-    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-    await fetch(`${server.url}/fault`).catch(() => undefined);
-    assert.equal((await server.ended).code, 70);
-    assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
-  });
+    },
+    async (here) => {
+      const server = await here.start('--storage memory: --plugin ./plugin.mjs');
+      await server.get('/fault').catch(() => undefined);
+      assert.equal((await server.ended).code, 70);
+      assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
+    },
+  );
 
   test('a log that cannot be written does no harm', {
     skip: !existsSync('/dev/full'),
@@ -200,12 +217,13 @@ describe('the log', { concurrency: 4 }, () => {
     const server = new WorkingFolder(t).shell(line, { PETSTORE_API_KEYS: apiKey });
     await until('an answer', () => isHealthy(port));
     assert.equal(await isHealthy(port), true);
-    assert.equal((await server.end()).code, 0);
+    await server.stops();
   });
 
-  test('of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again', async (t) => {
-    const here = new WorkingFolder(t);
-    const plugin = `export default (host) => {
+  testInFolder(
+    'of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again',
+    async (here) => {
+      const plugin = `export default (host) => {
       let number = 0;
       const flood = () => {
         for (let end = number + 1_000; number < end; number++) host.log('info', 'flood', { number, text: 'x'.repeat(16_384) });
@@ -213,44 +231,48 @@ describe('the log', { concurrency: 4 }, () => {
       };
       host.route({ path: '/flood', methods: { GET: { handler: flood } } });
     }`;
-    here.write('plugin.mjs', plugin);
-    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-    const { url } = server;
-    server.child.stdout?.pause();
-    const buffered: number[] = [];
-    for (let count = 0; count < 4; count++)
-      buffered.push(Number(await (await fetch(`${url}/flood`)).text()));
-    for (const bytes of buffered)
-      assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
-    server.child.stdout?.resume();
-    const { level, lines: dropped } = await server.said('log lines were dropped: nobody read them');
-    const numbers = (): unknown[] =>
-      server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
-    assert.equal(level, 'warn');
-    assert.equal(numbers().length + Number(dropped), 4_000);
-    // What is kept is the beginning; after it everything is written again.
-    assert.deepEqual(
-      numbers(),
-      Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
-    );
-    server.signal('SIGHUP');
-    await server.said('keys read again');
-    assert.equal((await server.end()).code, 0);
-  });
+      here.write('plugin.mjs', plugin);
+      const server = await here.start('--storage memory: --plugin ./plugin.mjs');
+      const { url } = server;
+      server.child.stdout?.pause();
+      for (let count = 0; count < 4; count++) {
+        const bytes = Number(await (await fetch(`${url}/flood`)).text());
+        assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
+      }
+      server.child.stdout?.resume();
+      const { level, lines: dropped } = await server.said(
+        'log lines were dropped: nobody read them',
+      );
+      const numbers = (): unknown[] =>
+        server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
+      assert.equal(level, 'warn');
+      assert.equal(numbers().length + Number(dropped), 4_000);
+      // What is kept is the beginning; after it everything is written again.
+      assert.deepEqual(
+        numbers(),
+        Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
+      );
+      server.signal('SIGHUP');
+      await server.said('keys read again');
+      await server.stops();
+    },
+  );
 
-  test('whoever reads the output may go away: the server goes on', async (t) => {
-    const server = await new WorkingFolder(t).start('--storage memory: --log requests');
+  testInFolder('whoever reads the output may go away: the server goes on', async (here) => {
+    const server = await here.start('--storage memory: --log requests');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();
-    for (let count = 0; count < 5; count++)
-      assert.equal((await server.get('/v1/pets')).status, 200);
-    assert.equal((await server.end()).code, 0);
+    for (let count = 0; count < 5; count++) assert.equal(await server.status('/v1/pets'), 200);
+    await server.stops();
   });
 
-  test('a reader that is gone before the first line does no harm to a command', async (t) => {
-    const shell = new WorkingFolder(t).shell('"$0" "$1" --help | true; exit 0');
-    assert.equal((await shell.ended).stderr, '');
-  });
+  testInFolder(
+    'a reader that is gone before the first line does no harm to a command',
+    async (here) => {
+      const shell = here.shell('"$0" "$1" --help | true; exit 0');
+      assert.equal((await shell.ended).stderr, '');
+    },
+  );
 });
 
 /** The lines of its log, which are JSON all. */

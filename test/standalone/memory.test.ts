@@ -2,9 +2,8 @@
 // MiB.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { apiKey } from '../support/process.js';
-import { WorkingFolder } from '../support/working-folder.js';
+import { testInFolder } from '../support/working-folder.js';
 
 const bytes = 2 ** 24;
 
@@ -15,7 +14,7 @@ function bodyOf(head: string, part: string, tail: string): Buffer {
 }
 
 const name = '{"categoryId":1,"name":"';
-const bodies: readonly (readonly [what: string, body: Buffer, status: number])[] = [
+const bodies = [
   ['letters of two bytes', bodyOf(name, 'é', '"}'), 201],
   ['letters of three bytes', bodyOf(name, '猫', '"}'), 201],
   ['escapes', bodyOf(name, '\\n', '"}'), 201],
@@ -26,24 +25,30 @@ const bodies: readonly (readonly [what: string, body: Buffer, status: number])[]
     bodyOf('{"name":"a","categoryId":1,"x":[', '[],', '[]]}'),
     400,
   ],
-];
+] as const;
 
-test('C60 bodies of 16 MiB at a heap of 256 MiB are answered one after the other, and the process goes on', async (t) => {
-  const env = {
-    NODE_OPTIONS: '--max-old-space-size=256',
-    NODE_V8_COVERAGE: '',
-    PETSTORE_MAX_BODY_BYTES: `${bytes}`,
-  };
-  const server = await new WorkingFolder(t).start('--storage memory: --plugin faults', env);
-  const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
-  for (const [what, body, status] of bodies) {
-    for (let times = 0; times < 2; times++) {
-      const answer = await fetch(`${server.url}/v1/pets`, { method: 'POST', headers, body });
-      assert.equal(answer.status, status, what);
-      await answer.arrayBuffer();
+testInFolder(
+  'C60 bodies of 16 MiB at a heap of 256 MiB are answered one after the other, and the process goes on',
+  async (here) => {
+    const env = {
+      NODE_OPTIONS: '--max-old-space-size=256',
+      NODE_V8_COVERAGE: '',
+      PETSTORE_MAX_BODY_BYTES: `${bytes}`,
+    };
+    const server = await here.start('--storage memory: --plugin faults', env);
+    const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' };
+    for (const [what, body, status] of bodies) {
+      for (let times = 0; times < 2; times++) {
+        const answer = await fetch(`${server.url}/v1/pets`, { method: 'POST', headers, body });
+        assert.equal(answer.status, status, what);
+        await answer.arrayBuffer();
+      }
+      // What was added is no part of what the next body takes.
+      assert.equal(
+        (await fetch(`${server.url}/v1/reset`, { method: 'POST', headers })).status,
+        204,
+      );
     }
-    // What was added is no part of what the next body takes.
-    assert.equal((await fetch(`${server.url}/v1/reset`, { method: 'POST', headers })).status, 204);
-  }
-  assert.equal((await server.end()).code, 0);
-});
+    await server.stops();
+  },
+);

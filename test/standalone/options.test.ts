@@ -3,59 +3,44 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
-import {
-  apiKey,
-  assertRefused,
-  root,
-  serverFile,
-  takenPort,
-  type Ended,
-} from '../support/process.js';
-import { testRefusals, WorkingFolder } from '../support/working-folder.js';
-
-const keyed = { PETSTORE_API_KEYS: apiKey };
-const unkeyed = { PETSTORE_API_KEYS: '' };
+import { describe } from 'node:test';
+import { assertRefused, root, serverFile, takenPort, type Ended } from '../support/process.js';
+import { testInFolder, testRefusal, testRefusals } from '../support/working-folder.js';
 
 describe('options', { concurrency: 4 }, () => {
-  test('--help names every flag, variable, default and command, and exits 0', async (t) => {
-    const { code, stdout, stderr } = await new WorkingFolder(t).command('--help');
-    assert.deepEqual([code, stderr], [0, '']);
-    const names = `--host, --port, --storage, --keys-file, --plugin, --cors-origin, --max-body-bytes, --drain,
+  testInFolder(
+    '--help names every flag, variable, default and command, and exits 0',
+    async (here) => {
+      const { code, stdout, stderr } = await here.command('--help');
+      assert.deepEqual([code, stderr], [0, '']);
+      const names = `--host, --port, --storage, --keys-file, --plugin, --cors-origin, --max-body-bytes, --drain,
       --base-url, --staging-base-url, --tls-cert, --tls-key, --log, --log-format, --dev, --expires, --after, --salvage,
       --from, --to, --help, --version, HOST, PORT, PETSTORE_STORAGE, PETSTORE_API_KEYS, PETSTORE_KEYS_FILE,
       PETSTORE_PLUGINS, PETSTORE_CORS_ORIGINS, PETSTORE_MAX_BODY_BYTES, PETSTORE_DRAIN, PETSTORE_BASE_URL,
       PETSTORE_STAGING_BASE_URL, PETSTORE_TLS_CERT, PETSTORE_TLS_KEY, PETSTORE_LOG, PETSTORE_LOG_FORMAT, 127.0.0.1,
       3000, file:data/pets.jsonl, data/keys.json, 65536, data/dev-key, keys add NAME, keys list, keys revoke NAME,
       import FILE, migrate, copy --from, check FILE`;
-    for (const name of names.split(/,\s+/)) assert.ok(stdout.includes(name), name);
-    assert.ok(stdout.split('\n').every((line) => line.length <= 120));
-  });
+      for (const name of names.split(/,\s+/)) assert.ok(stdout.includes(name), name);
+      assert.ok(stdout.split('\n').every((line) => line.length <= 120));
+    },
+  );
 
-  test('--version prints the version of package.json', async (t) => {
-    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    await new WorkingFolder(t).prints('--version', `${version}\n`);
-  });
+  testInFolder(
+    '-h and help are --help, -v is --version, that of package.json; the help names the program as it was called',
+    async (here) => {
+      const { stdout: help } = await here.command('--help');
+      assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
+      for (const line of ['-h', 'help', 'help keys']) await here.prints(line, help);
+      const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+      for (const line of ['-v', '--version']) await here.prints(line, `${version}\n`);
+      symlinkSync(serverFile, here.at('petstore'));
+      const called = (line: string): Promise<Ended> => here.shell(`"$0" petstore ${line}`).ended;
+      assert.equal((await called('-h')).stdout, help.replaceAll('node dist/server.js', 'petstore'));
+      assertRefused(await called(''), 2, /make one with `petstore keys add NAME`/);
+    },
+  );
 
-  test('-h, help and -v are what --help and --version are, and the help names the program as it was called', async (t) => {
-    const here = new WorkingFolder(t);
-    const { stdout: help } = await here.command('--help');
-    assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
-    for (const line of ['-h', 'help', 'help keys']) await here.prints(line, help);
-    await here.prints('-v', (await here.command('--version')).stdout);
-    symlinkSync(serverFile, here.at('petstore'));
-    const called = (line: string): Promise<Ended> => here.shell(`"$0" petstore ${line}`).ended;
-    assert.equal((await called('-h')).stdout, help.replaceAll('node dist/server.js', 'petstore'));
-    assertRefused(await called(''), 2, /make one with `petstore keys add NAME`/);
-  });
-
-  test('help needs no key, no good environment, and comes with a command too', async (t) => {
-    const here = new WorkingFolder(t);
-    assert.equal((await here.command('keys --help', { PORT: 'bad' })).code, 0);
-    assert.deepEqual(here.names(), []);
-  });
-
-  const parts: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+  for (const [name, forms, flags] of [
     [
       'keys',
       ['keys add NAME [--expires TIME]', 'keys list', 'keys revoke NAME'],
@@ -65,157 +50,146 @@ describe('options', { concurrency: 4 }, () => {
     ['copy', ['copy --from STORAGE --to STORAGE'], ['--from', '--to']],
     ['migrate', ['migrate --storage postgres://…'], ['--storage']],
     ['check', ['check FILE [--salvage OUT]'], ['--salvage']],
-  ];
-  for (const [name, forms, flags] of parts) {
-    test(`${name} --help prints the usage, the options and examples of ${name} alone, and exits 0`, async (t) => {
-      const here = new WorkingFolder(t);
-      const program = 'node dist/server.js';
-      const { code, stdout, stderr } = await here.command(`${name} --help`);
-      assert.deepEqual([code, stderr], [0, '']);
-      const [heading, usage = '', options = '', examples = ''] = stdout.split('\n\n');
-      assert.equal(heading, `Usage, after ${program}:`);
-      assert.deepEqual(
-        usage.split('\n').map((line) => /^ {2}(.*?) {2}/.exec(line)?.[1]),
-        forms,
-      );
-      const all = (await here.command('--help')).stdout;
-      assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
-      const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
-      assert.deepEqual(
-        linesOf(options).map((line) => /^ {2}(--[a-z-]+) [A-Z]+ /.exec(line)?.[1]),
-        flags,
-      );
-      for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
-      assert.ok(linesOf(examples).length > 0);
-      for (const example of linesOf(examples)) {
-        assert.ok(example.startsWith(`  ${program} ${name} `), example);
-        for (const [flag] of example.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag);
-      }
-      assert.ok(stdout.split('\n').every((line) => line.length <= 120));
-      for (const words of ['-h', 'one two --help --port 1'])
-        await here.prints(`${name} ${words}`, stdout);
-      assert.deepEqual(here.names(), []);
-    });
+  ] as const) {
+    testInFolder(
+      `${name} --help prints the usage, the options and examples of ${name} alone, whatever the environment, and exits 0`,
+      async (here) => {
+        const program = 'node dist/server.js';
+        const { code, stdout, stderr } = await here.command(`${name} --help`);
+        assert.deepEqual([code, stderr], [0, '']);
+        const [heading, usage = '', options = '', examples = ''] = stdout.split('\n\n');
+        assert.equal(heading, `Usage, after ${program}:`);
+        assert.deepEqual(
+          usage.split('\n').map((line) => /^ {2}(.*?) {2}/.exec(line)?.[1]),
+          forms,
+        );
+        const all = (await here.command('--help')).stdout;
+        assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
+        const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
+        assert.deepEqual(
+          linesOf(options).map((line) => /^ {2}(--[a-z-]+) [A-Z]+ /.exec(line)?.[1]),
+          flags,
+        );
+        for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
+        assert.ok(linesOf(examples).length > 0);
+        for (const example of linesOf(examples)) {
+          assert.ok(example.startsWith(`  ${program} ${name} `), example);
+          for (const [flag] of example.matchAll(/--[a-z-]+/g))
+            assert.ok(
+              flags.some((known) => known === flag),
+              flag,
+            );
+        }
+        assert.ok(stdout.split('\n').every((line) => line.length <= 120));
+        for (const words of ['-h', 'one two --help --port 1'])
+          await here.prints(`PORT=bad ${name} ${words}`, stdout);
+        assert.deepEqual(here.names(), []);
+      },
+    );
   }
 
-  test('the examples of import, copy, check and keys run as they stand', async (t) => {
-    const sound = '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n';
-    const here = new WorkingFolder(t, { 'data/animals.jsonl': sound });
-    const ran: string[] = [];
-    for (const name of ['import', 'copy', 'check', 'keys']) {
-      const { stdout } = await here.command(`${name} --help`);
-      for (const [, line = ''] of stdout.matchAll(/^ {2}node dist\/server\.js (.+)$/gm)) {
-        if (/postgres:|\/srv\//.test(line)) continue;
-        const { code, stderr } = await here.command(line);
-        assert.equal(code, 0, `${line}: ${stderr}`);
-        ran.push(line);
+  const sound = '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n';
+  testInFolder(
+    'the examples of import, copy, check and keys run as they stand',
+    { 'data/animals.jsonl': sound },
+    async (here) => {
+      const ran: string[] = [];
+      for (const name of ['import', 'copy', 'check', 'keys']) {
+        const { stdout } = await here.command(`${name} --help`);
+        for (const [, line = ''] of stdout.matchAll(/^ {2}node dist\/server\.js (.+)$/gm)) {
+          if (/postgres:|\/srv\//.test(line)) continue;
+          const { code, stderr } = await here.command(line);
+          assert.equal(code, 0, `${line}: ${stderr}`);
+          ran.push(line);
+        }
       }
-    }
-    assert.equal(ran.length, 6, ran.join('\n'));
-  });
+      assert.equal(ran.length, 6, ran.join('\n'));
+    },
+  );
 
-  testRefusals([
-    ['a command that is like none', 'x', /^unknown command x; --help lists all/],
-    ['an unknown flag, with the nearest one', '--prot 1', /--prot.*--port/],
-    ['a flag that is like none', '--xyzzy', /--xyzzy.*--help/],
-    ['a short flag', '-x', /-x;.*--help/],
-    ['a flag given twice', '--port 1 --port=2', /--port.*twice/],
-    ['a switch given twice', '--dev --dev', /--dev.*twice/],
-    ['a missing value', '--port', /--port needs a value/],
-    ['an empty value', '--port=', /--port needs a value/],
-    ['a flag where a value should be', '--host --port 1', /--host needs a value/],
-    ['a value given to a switch', '--dev=yes', /--dev takes no value/],
-    ['an unknown command', 'improt x', /improt.*import/],
-    ['help for an unknown command', 'improt --help', /improt.*import/],
-    ['a flag of another command', 'keys list --port 1', /--port.*keys/, unkeyed],
-    ['--expires at a start', '--expires 1d', /--expires/],
-    ['a bad port in the environment', '', /^PORT must be .*"eighty"/, { PORT: 'eighty' }],
-    ['a bad host', '--host http://x', /^--host/],
-    ['a bad host in the environment', '', /^HOST/, { HOST: 'a b' }],
-    [
-      'a host that is not of this machine',
-      '--host 203.0.113.1 --storage memory:',
-      /203\.0\.113\.1.*--host/,
-    ],
-    [
-      'a host that is no name',
-      '--host nowhere.invalid --storage memory:',
-      /nowhere\.invalid.*--host/,
-    ],
-    [
-      'an address that lacks its interface',
-      '--host fe80::1 --storage memory:',
-      /port 0 of fe80::1 cannot be listened on .*--host/,
-    ],
-    [
-      'a database that breaks off',
-      '--storage postgres://ann:secret@[',
-      /^--storage must be .* or a URL such as postgres:/,
-    ],
-    [
-      'a database without slashes in the environment',
-      '',
-      /^PETSTORE_STORAGE must be/,
-      { PETSTORE_STORAGE: 'postgresql:x' },
-    ],
-    ['an unknown storage', '--storage redis://ann:secret@db', /^--storage must be file:PATH/],
-    ['a file storage without a path', '--storage file:', /^--storage must be/],
-    ['a body limit of 0', '--max-body-bytes 0', /^--max-body-bytes.*from 1 to 16777216/],
-    [
-      'a body limit that is too large',
-      '',
-      /^PETSTORE_MAX_BODY_BYTES/,
-      { PETSTORE_MAX_BODY_BYTES: '268435457' },
-    ],
-    ['a drain that is no number', '--drain 5s', /^--drain must be a whole number from 0 to 3600/],
-    ['a drain of days', '', /^PETSTORE_DRAIN must be/, { PETSTORE_DRAIN: '3601' }],
-    [
-      'a base URL that is no URL',
-      '--base-url api.example.com',
-      /^--base-url must be an absolute URL/,
-    ],
-    ['a base URL of another scheme', '', /^PETSTORE_BASE_URL/, { PETSTORE_BASE_URL: 'ftp://x' }],
-    ['a base URL that breaks off', '--base-url https://[', /^--base-url/],
-    ['a value of great length, cut', ['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m],
-    ['a bad staging URL', '', /^PETSTORE_STAGING_BASE_URL/, { PETSTORE_STAGING_BASE_URL: 'x' }],
-    ['an unknown log level', '--log debug', /^--log must be one of silent, info, requests/],
-    ['an unknown log level in the environment', '', /^PETSTORE_LOG/, { PETSTORE_LOG: 'INFO' }],
-    ['an unknown log format', '--log-format xml', /^--log-format must be one of text, json/],
-    [
-      'a bad log format in the environment',
-      '',
-      /^PETSTORE_LOG_FORMAT/,
-      { PETSTORE_LOG_FORMAT: 'JSON' },
-    ],
-    ['--after at a start', '--after 1', /--after is not for a start/],
-    ['control characters in a value, on one line', ['--log', 'a\nb\u2028\u001b[2J'], /^--log/],
-    [
-      'control characters in a flag, on one line',
-      ['--a\nb\u0085'],
-      /unknown flag --a\\u000ab\\u0085/,
-    ],
-    [
-      'no key at all, saying how to make one',
-      '',
-      /keys add NAME.*PETSTORE_API_KEYS.*--dev/,
-      unkeyed,
-    ],
-    ['keys of commas and spaces alone', '', /no API key/, { PETSTORE_API_KEYS: ' , ,' }],
-    [
-      'a key that is not ASCII, without repeating it',
-      '',
-      /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
-      { PETSTORE_API_KEYS: 'good,schlüssel' },
-    ],
-    ['a keys file that is not there', '--keys-file nowhere.json', /nowhere\.json.*--keys-file/],
-    [
-      'a keys file of the environment that is not there',
-      '',
-      /nowhere\.json.*PETSTORE_KEYS_FILE/,
-      { PETSTORE_KEYS_FILE: 'nowhere.json' },
-    ],
-    ['a bad keys file even under --dev', '--dev --keys-file nowhere.json', /nowhere\.json/],
-  ]);
+  testRefusals({
+    // a command that is like none
+    x: /^unknown command x; --help lists all/,
+    // an unknown flag, with the nearest one
+    '--prot 1': /--prot.*--port/,
+    // a flag that is like none
+    '--xyzzy': /--xyzzy.*--help/,
+    // a short flag
+    '-x': /-x;.*--help/,
+    // a flag given twice
+    '--port 1 --port=2': /--port.*twice/,
+    // a switch given twice
+    '--dev --dev': /--dev.*twice/,
+    // a missing value
+    '--port': /--port needs a value/,
+    // an empty value
+    '--port=': /--port needs a value/,
+    // a flag where a value should be
+    '--host --port 1': /--host needs a value/,
+    // a value given to a switch
+    '--dev=yes': /--dev takes no value/,
+    'improt x': /improt.*import/,
+    'improt --help': /improt.*import/,
+    // --expires at a start
+    '--expires 1d': /--expires/,
+    'PORT=eighty': /^PORT must be .*"eighty"/,
+    // a bad host
+    '--host http://x': /^--host/,
+    // a host that is not of this machine
+    '--host 203.0.113.1 --storage memory:': /203\.0\.113\.1.*--host/,
+    // a host that is no name
+    '--host nowhere.invalid --storage memory:': /nowhere\.invalid.*--host/,
+    // an address that lacks its interface
+    '--host fe80::1 --storage memory:': /port 0 of fe80::1 cannot be listened on .*--host/,
+    // a database that breaks off
+    '--storage postgres://ann:secret@[': /^--storage must be .* or a URL such as postgres:/,
+    // an unknown storage
+    '--storage redis://ann:secret@db': /^--storage must be file:PATH/,
+    // a file storage without a path
+    '--storage file:': /^--storage must be/,
+    // a body limit of 0
+    '--max-body-bytes 0': /^--max-body-bytes.*from 1 to 16777216/,
+    'PETSTORE_MAX_BODY_BYTES=268435457': /^PETSTORE_MAX_BODY_BYTES/,
+    // a drain that is no number
+    '--drain 5s': /^--drain must be a whole number from 0 to 3600/,
+    'PETSTORE_DRAIN=3601': /^PETSTORE_DRAIN must be/,
+    // a base URL that is no URL
+    '--base-url api.example.com': /^--base-url must be an absolute URL/,
+    // a base URL that breaks off
+    '--base-url https://[': /^--base-url/,
+    'PETSTORE_STAGING_BASE_URL=x': /^PETSTORE_STAGING_BASE_URL/,
+    // an unknown log level
+    '--log debug': /^--log must be one of silent, info, requests/,
+    'PETSTORE_LOG=INFO': /^PETSTORE_LOG/,
+    // an unknown log format
+    '--log-format xml': /^--log-format must be one of text, json/,
+    'PETSTORE_LOG_FORMAT=JSON': /^PETSTORE_LOG_FORMAT/,
+    // --after at a start
+    '--after 1': /--after is not for a start/,
+    // a key that is not ASCII, without repeating it
+    'PETSTORE_API_KEYS=good,schlüssel': /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
+    // a keys file that is not there
+    '--keys-file nowhere.json': /nowhere\.json.*--keys-file/,
+    'PETSTORE_KEYS_FILE=nowhere.json': /nowhere\.json.*PETSTORE_KEYS_FILE/,
+    // no key at all, saying how to make one
+    'PETSTORE_API_KEYS=': /keys add NAME.*PETSTORE_API_KEYS.*--dev/,
+    // a flag of another command
+    'PETSTORE_API_KEYS= keys list --port 1': /--port.*keys/,
+    // a database without slashes
+    'PETSTORE_STORAGE=postgresql:x': /^PETSTORE_STORAGE must be/,
+    // a base URL of another scheme
+    'PETSTORE_BASE_URL=ftp://x': /^PETSTORE_BASE_URL/,
+    // a bad keys file even under --dev
+    '--dev --keys-file nowhere.json': /nowhere\.json/,
+  });
+  testRefusal(['HOST=a b'], /^HOST/);
+  testRefusal(['PETSTORE_API_KEYS= , ,'], /no API key/);
+  // a value of great length, cut
+  testRefusal(['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m);
+  // control characters in a value, on one line
+  testRefusal(['--log', 'a\nb\u2028\u001b[2J'], /^--log/);
+  // control characters in a flag, on one line
+  testRefusal(['--a\nb\u0085'], /unknown flag --a\\u000ab\\u0085/);
   for (const port of [
     '65536',
     '-1',
@@ -228,71 +202,61 @@ describe('options', { concurrency: 4 }, () => {
     '3000.0',
     '99999999999999999999',
   ])
-    testRefusals([
-      [`the port ${port}`, [`--port=${port}`], /^--port must be a whole number from 0 to 65535/],
-    ]);
+    testRefusal([`--port=${port}`], /^--port must be a whole number from 0 to 65535/);
 
-  test('a port in use is refused with exit 2, its number and the mend', async (t) => {
+  testInFolder('a port in use is refused with exit 2, its number and the mend', async (here, t) => {
     const port = await takenPort(t);
     const told = new RegExp(`port ${port} .*in use; .*--port\n$`);
-    const here = new WorkingFolder(t);
     for (const storage of ['memory:', 'file:pets/a.jsonl'])
-      await here.refuses(`--port ${port} --storage ${storage}`, 2, told, keyed);
+      await here.refuses(`--port ${port} --storage ${storage}`, 2, told);
     assert.deepEqual(here.names(), [], 'no folder is made for a server that cannot listen');
   });
 
-  test('every variable of the table works, and an empty one counts as unset', async (t) => {
-    const here = new WorkingFolder(t);
-    const env = {
-      HOST: '127.0.0.2',
-      PETSTORE_STORAGE: 'memory:',
-      PETSTORE_KEYS_FILE: '',
-      PETSTORE_PLUGINS: '',
-      PETSTORE_MAX_BODY_BYTES: '40',
-      PETSTORE_BASE_URL: 'https://api.example.com/v1',
-      PETSTORE_STAGING_BASE_URL: 'https://staging.example.com/v1',
-      PETSTORE_TLS_CERT: '',
-      PETSTORE_LOG: '',
-    };
-    const server = await here.start('', env);
-    assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
-    assert.equal((await server.get('/v1/pets')).status, 200);
-    assert.equal((await server.add('x')).status, 201);
-    assert.equal((await server.add('x'.repeat(40))).status, 413);
-    const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
-    assert.deepEqual(servers, [
-      { url: 'https://api.example.com/v1' },
-      { url: 'https://staging.example.com/v1' },
-      { url: '/v1' },
-    ]);
-    assert.deepEqual(here.names(), []);
-  });
+  testInFolder(
+    'every variable of the table works, and an empty one counts as unset',
+    async (here) => {
+      const server = await here.start(
+        'HOST=127.0.0.2 PETSTORE_STORAGE=memory: PETSTORE_KEYS_FILE= PETSTORE_PLUGINS= PETSTORE_MAX_BODY_BYTES=40 ' +
+          'PETSTORE_BASE_URL=https://api.example.com/v1 PETSTORE_STAGING_BASE_URL=https://staging.example.com/v1 ' +
+          'PETSTORE_TLS_CERT= PETSTORE_LOG=',
+      );
+      assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
+      assert.equal(await server.status('/v1/pets'), 200);
+      assert.equal((await server.add('x')).status, 201);
+      assert.equal((await server.add('x'.repeat(40))).status, 413);
+      const { servers } = JSON.parse(await server.text('/openapi.json'));
+      assert.deepEqual(servers, [
+        { url: 'https://api.example.com/v1' },
+        { url: 'https://staging.example.com/v1' },
+        { url: '/v1' },
+      ]);
+      assert.deepEqual(here.names(), []);
+    },
+  );
 
-  test('a flag beats the environment, in both spellings, even a bad one; --host ::1 listens on IPv6', async (t) => {
-    const here = new WorkingFolder(t);
-    const env = {
-      HOST: 'a b',
-      PORT: 'bad',
-      PETSTORE_STORAGE: 'bad',
-      PETSTORE_MAX_BODY_BYTES: 'bad',
-      PETSTORE_BASE_URL: 'bad',
-      PETSTORE_LOG: 'bad',
-    };
-    const server = await here.start(
-      '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 --staging-base-url http://two/v1 --log=info',
-      env,
-    );
-    assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
-    const { servers } = JSON.parse(await (await server.get('/openapi.json')).text());
-    assert.equal(servers.length, 3);
-    assert.equal((await server.add('x'.repeat(100))).status, 413);
-  });
+  testInFolder(
+    'a flag beats the environment, in both spellings, even a bad one; --host ::1 listens on IPv6',
+    async (here) => {
+      const server = await here.start(
+        'HOST=a/b PORT=bad PETSTORE_STORAGE=bad PETSTORE_MAX_BODY_BYTES=bad PETSTORE_BASE_URL=bad PETSTORE_LOG=bad ' +
+          '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 ' +
+          '--staging-base-url http://two/v1 --log=info',
+      );
+      assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
+      const { servers } = JSON.parse(await server.text('/openapi.json'));
+      assert.equal(servers.length, 3);
+      assert.equal((await server.add('x'.repeat(100))).status, 413);
+    },
+  );
 
-  test('F7: a storage that cannot be used is refused with exit 3 and one line', async (t) => {
-    const here = new WorkingFolder(t, { file: '' });
-    mkdirSync(here.at('pets.jsonl'));
-    await here.refuses('--storage file:pets.jsonl', 3, /pets\.jsonl.*folder/, keyed);
-    await here.refuses('--storage file:file/pets.jsonl', 3, /file\/pets\.jsonl/, keyed);
-    await here.refuses('--storage file:/proc/pets.jsonl', 3, /\/proc\/pets\.jsonl/, keyed);
-  });
+  testInFolder(
+    'F7: a storage that cannot be used is refused with exit 3 and one line',
+    { file: '' },
+    async (here) => {
+      mkdirSync(here.at('pets.jsonl'));
+      await here.refuses('--storage file:pets.jsonl', 3, /pets\.jsonl.*folder/);
+      await here.refuses('--storage file:file/pets.jsonl', 3, /file\/pets\.jsonl/);
+      await here.refuses('--storage file:/proc/pets.jsonl', 3, /\/proc\/pets\.jsonl/);
+    },
+  );
 });

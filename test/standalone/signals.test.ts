@@ -1,15 +1,15 @@
 // The end: signals, what is under way then, and how long it may take.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import { describe, test, type TestContext } from 'node:test';
+import { createServer } from 'node:net';
+import { describe, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { apiKey, type StartedServer } from '../support/process.js';
-import { assertError, type Client, header } from '../support/client.js';
+import { type Client, header } from '../support/client.js';
 import { bytesOf, connectTo } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
-import { WorkingFolder } from '../support/working-folder.js';
+import { testInFolder } from '../support/working-folder.js';
 
 const authorization = `Bearer ${apiKey}`;
 const post = bytesOf('POST', '/v1/pets', { authorization, body: '{"name":"Rex","categoryId":1}' });
@@ -23,69 +23,55 @@ async function open(t: TestContext, { port }: StartedServer, text: string): Prom
 
 describe('the end', { concurrency: 8 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    test(`${signal} says so and exits 0, idle and half-open connections or not`, async (t) => {
-      const server = await new WorkingFolder(t).start();
-      const idle = await open(t, server, bytesOf('GET', '/healthz'));
-      assert.equal((await idle.answer()).status, 200);
-      await open(t, server, '');
-      const sentAt = performance.now();
-      assert.equal((await server.end(signal)).code, 0);
-      assert.ok(performance.now() - sentAt < 5_500);
-      assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], signal);
-      await idle.closed();
-    });
+    testInFolder(
+      `${signal} says so and exits 0, idle and half-open connections or not`,
+      async (here, t) => {
+        const server = await here.start();
+        const idle = await open(t, server, bytesOf('GET', '/healthz'));
+        assert.equal((await idle.answer()).status, 200);
+        await open(t, server, '');
+        const sentAt = performance.now();
+        await server.stops(signal);
+        assert.ok(performance.now() - sentAt < 5_500);
+        assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], signal);
+        await idle.closed();
+      },
+    );
   }
 
-  test('requests under way finish and are stored; a half-sent one and a silent one do not hold it beyond 10 s', async (t) => {
-    const here = new WorkingFolder(t);
-    const server = await here.start();
-    const underWay = await open(t, server, begun);
-    const halfSent = await open(t, server, begun);
-    await open(t, server, 'GET /v1/pets HTT');
-    // Answered on its own connection, so everything before it has been read too.
-    assert.equal((await server.get('/healthz')).status, 200);
-    const sentAt = performance.now();
-    server.signal('SIGTERM');
-    await server.said('stopping');
-    const answer = await underWay.send(post.slice(begun.length)).answer();
-    assert.deepEqual([answer.status, header(answer, 'Connection')], [201, 'close']);
-    assert.equal((await server.ended).code, 0);
-    // It takes 8 s; a busy machine may take some more.
-    assert.ok(performance.now() - sentAt < 20_000);
-    await until('its end', () => halfSent.hasEnded);
-    assert.match(
-      here.read('data/pets.jsonl'),
-      /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/,
-    );
-  });
-
-  test('C48: while stopping, requests on open connections are answered as ever and end them, and none is taken', async (t) => {
-    const server = await new WorkingFolder(t).start();
-    const ready = await open(t, server, bytesOf('GET', '/readyz').slice(0, -2));
-    const add = await open(t, server, begun);
-    assert.equal((await server.get('/readyz')).status, 200);
-    server.signal('SIGTERM');
-    await server.said('stopping');
-    // The line is written before the port is closed.
-    await until('a refused connection', () => isRefused(server.url));
-    ready.send('\r\n');
-    const added = await add.send(post.slice(begun.length)).answer();
-    assert.deepEqual([added.status, header(added, 'Connection')], [201, 'close']);
-    await add.closed();
-    const unready = await ready.answer();
-    assertError(unready, 503, 'unavailable');
-    assert.match(header(unready, 'Retry-After') ?? '', /^[123]$/);
-    assert.equal((await server.ended).code, 0);
-  });
+  testInFolder(
+    'requests under way finish and are stored; a half-sent one and a silent one do not hold it beyond 10 s',
+    async (here, t) => {
+      const server = await here.start();
+      const underWay = await open(t, server, begun);
+      const halfSent = await open(t, server, begun);
+      await open(t, server, 'GET /v1/pets HTT');
+      // Answered on its own connection, so everything before it has been read too.
+      assert.equal(await server.status('/healthz'), 200);
+      const sentAt = performance.now();
+      server.signal('SIGTERM');
+      await server.said('stopping');
+      const answer = await underWay.send(post.slice(begun.length)).answer();
+      assert.deepEqual([answer.status, header(answer, 'Connection')], [201, 'close']);
+      assert.equal((await server.ended).code, 0);
+      // It takes 8 s; a busy machine may take some more.
+      assert.ok(performance.now() - sentAt < 20_000);
+      await until('its end', () => halfSent.hasEnded);
+      assert.match(
+        here.read('data/pets.jsonl'),
+        /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/,
+      );
+    },
+  );
 
   for (const [second, code] of [
     ['SIGTERM', 143],
     ['SIGINT', 130],
   ] as const) {
-    test(`a second signal, ${second}, ends it at once with ${code}`, async (t) => {
-      const server = await new WorkingFolder(t).start();
+    testInFolder(`a second signal, ${second}, ends it at once with ${code}`, async (here, t) => {
+      const server = await here.start();
       await open(t, server, begun);
-      assert.equal((await server.get('/healthz')).status, 200);
+      assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGTERM');
       await server.said('stopping');
       const sentAt = performance.now();
@@ -97,49 +83,53 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    test(`${signal} while the storage still opens, however long it may: exit 0 at once, and it never listens`, async (t) => {
-      const silent = await silentDatabase(t);
-      const server = new WorkingFolder(t).begin(`--storage ${silent.url}`);
-      await silent.connected;
-      const sentAt = performance.now();
-      const { code, stdout, stderr } = await server.end(signal);
-      assert.equal(code, 0);
-      assert.ok(performance.now() - sentAt < 4_000);
-      assert.match(stdout, /^{"level":"info","msg":"stopping"[^\n]*\n$/);
-      assert.equal(stderr, '');
-    });
+    testInFolder(
+      `${signal} while the storage still opens, however long it may: exit 0 at once, and it never listens`,
+      async (here, t) => {
+        const silent = await silentDatabase(t);
+        const server = here.begin(`--storage ${silent.url}`);
+        await silent.connected;
+        const sentAt = performance.now();
+        const { code, stdout, stderr } = await server.end(signal);
+        assert.equal(code, 0);
+        assert.ok(performance.now() - sentAt < 4_000);
+        assert.match(stdout, /^{"level":"info","msg":"stopping"[^\n]*\n$/);
+        assert.equal(stderr, '');
+      },
+    );
   }
 
-  test('C48: with --drain it goes on listening for that long with /readyz at 503, and then stops', async (t) => {
-    const server = await new WorkingFolder(t).start('--storage memory: --drain 2');
-    assert.equal((await server.get('/readyz')).status, 200);
-    const sentAt = performance.now();
-    server.signal('SIGTERM');
-    const { signal, seconds } = await server.said('draining');
-    assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
-    const ready = await server.get('/readyz');
-    assert.equal(ready.status, 503);
-    assert.match(ready.headers.get('Retry-After') ?? '', /^[123]$/);
-    // On a connection of its own: it still listens.
-    assert.equal((await (await open(t, server, post)).answer()).status, 201);
-    assert.equal((await server.get('/v1/pets')).status, 200);
-    assert.equal((await server.ended).code, 0);
-    assert.ok(performance.now() - sentAt >= 2_000);
-    assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], 'SIGTERM');
-  });
+  testInFolder(
+    'C48: with --drain it goes on listening for that long with /readyz at 503, and then stops',
+    async (here, t) => {
+      const server = await here.start('--storage memory: --drain 2');
+      assert.equal(await server.status('/readyz'), 200);
+      const sentAt = performance.now();
+      server.signal('SIGTERM');
+      const { signal, seconds } = await server.said('draining');
+      assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
+      assert.equal(await server.status('/readyz'), 503);
+      // On a connection of its own: it still listens.
+      assert.equal((await (await open(t, server, post)).answer()).status, 201);
+      assert.equal(await server.status('/v1/pets'), 200);
+      assert.equal((await server.ended).code, 0);
+      assert.ok(performance.now() - sentAt >= 2_000);
+      assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], 'SIGTERM');
+    },
+  );
 
-  test('a second signal while it drains ends it at once', async (t) => {
-    const env = { PETSTORE_DRAIN: '60', PETSTORE_STORAGE: 'memory:' };
-    const server = await new WorkingFolder(t).start('', env);
+  testInFolder('a second signal while it drains ends it at once', async (here) => {
+    const server = await here.start('PETSTORE_DRAIN=60 --storage memory:');
     server.signal('SIGINT');
     await server.said('draining');
     assert.equal((await server.end('SIGTERM')).code, 143);
   });
 
-  test('SIGHUP does not end it, neither while it is still loading itself nor later, without a keys file either', async (t) => {
-    // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
-    // others.
-    const here = new WorkingFolder(t, {
+  // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
+  // others.
+  testInFolder(
+    'SIGHUP does not end it, neither while it is still loading itself nor later, without a keys file either',
+    {
       'hook.mjs': `let isSent = false;
       export async function resolve(specifier, context, next) {
         if (!isSent && context.parentURL?.endsWith('/dist/server.js')) process.kill(process.pid, 'SIGHUP'), (isSent = true);
@@ -147,70 +137,48 @@ describe('the end', { concurrency: 8 }, () => {
       }`,
       'hooks.mjs':
         "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
-    });
-    const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('hooks.mjs')).href}` };
-    const server = await here.start('--storage memory:', env);
-    assert.equal((await server.get('/healthz')).status, 200);
-    server.signal('SIGHUP');
-    await server.said('keys read again');
-    assert.equal((await server.get('/v1/pets')).status, 200);
-    assert.equal((await server.end()).code, 0);
-  });
+    },
+    async (here) => {
+      const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('hooks.mjs')).href}` };
+      const server = await here.start('--storage memory:', env);
+      assert.equal(await server.status('/healthz'), 200);
+      server.signal('SIGHUP');
+      await server.said('keys read again');
+      assert.equal(await server.status('/v1/pets'), 200);
+      await server.stops();
+    },
+  );
 
-  test('SIGHUP ends a command, as whoever closes its terminal expects', async (t) => {
+  testInFolder('SIGHUP ends a command, as whoever closes its terminal expects', async (here, t) => {
     const silent = await silentDatabase(t);
-    const migrating = new WorkingFolder(t).begin(`migrate --storage ${silent.url}`);
+    const migrating = here.begin(`migrate --storage ${silent.url}`);
     await silent.connected;
     assert.equal((await migrating.end('SIGHUP')).signal, 'SIGHUP');
   });
 
-  test('a plugin that never closes: ended within 10 s with exit 1, and the log says so', async (t) => {
-    const here = new WorkingFolder(t, {
+  testInFolder(
+    'a plugin that never closes: ended within 10 s with exit 1, and the log says so',
+    {
       'plugin.mjs': 'export default (host) => host.onClose(() => new Promise(() => {}));',
-    });
-    const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-    const sentAt = performance.now();
-    assert.equal((await server.end()).code, 1);
-    // A busy machine may take longer to tell.
-    assert.ok(performance.now() - sentAt < 20_000);
-    const { level, milliseconds } = server.log.at(-1) ?? {};
-    assert.deepEqual([level, milliseconds], ['error', 9_500]);
-  });
-
-  test('a plugin that fails to close is named in the log and keeps nobody from the end', async (t) => {
-    const here = new WorkingFolder(t, {
-      'plugin.mjs':
-        'export default (host) => host.onClose(async () => { throw new Error("no end"); });',
-    });
-    const server = await here.start('--plugin ./plugin.mjs');
-    assert.equal((await server.end()).code, 0);
-    assert.equal(server.log.at(-1)?.['error'], 'no end');
-  });
+    },
+    async (here) => {
+      const server = await here.start('--storage memory: --plugin ./plugin.mjs');
+      const sentAt = performance.now();
+      assert.equal((await server.end()).code, 1);
+      // A busy machine may take longer to tell.
+      assert.ok(performance.now() - sentAt < 20_000);
+      const { level, milliseconds } = server.log.at(-1) ?? {};
+      assert.deepEqual([level, milliseconds], ['error', 9_500]);
+    },
+  );
 });
 
 /** A database that takes connections and says nothing, and the first connection to it. */
-async function silentDatabase(
-  t: TestContext,
-): Promise<{ url: string; connected: Promise<unknown> }> {
+async function silentDatabase(t: TestContext) {
   const silent = createServer((socket) => atEnd(t, () => socket.destroy())).listen(0, '127.0.0.1');
   atEnd(t, () => silent.close());
   const connected = once(silent, 'connection');
   await once(silent, 'listening');
-  const address = silent.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  return { url: `postgres://nobody@127.0.0.1:${address.port}/nowhere`, connected };
-}
-
-/** Whether nobody takes a new connection any more. */
-async function isRefused(url: string): Promise<boolean> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  try {
-    await once(socket, 'connect');
-    return false;
-  } catch {
-    return true;
-  } finally {
-    socket.destroy();
-  }
+  const { port } = Object(silent.address());
+  return { url: `postgres://nobody@127.0.0.1:${port}/nowhere`, connected };
 }

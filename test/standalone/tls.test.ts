@@ -3,81 +3,74 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
-import { describe, test } from 'node:test';
+import { describe } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
 import { bytesOf } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { testRefusals, WorkingFolder } from '../support/working-folder.js';
+import { testInFolder, testRefusals } from '../support/working-folder.js';
 
 const [one, two] = [newCertificate(), newCertificate()];
 const files = { 'one.crt': one.cert, 'one.key': one.key, 'two.crt': two.cert, 'two.key': two.key };
-const pairOne = '--tls-cert one.crt --tls-key one.key';
 const replaced = '--tls-cert cert.pem --tls-key key.pem --storage memory:';
 
-/** The first line of the answer on a new connection, which trusts this certificate alone. */
-async function answerTo({ url }: StartedServer, target: string, { cert } = one): Promise<string> {
+/** A new connection, which trusts this certificate alone, is shown it and answered. */
+async function shows({ url }: StartedServer, { cert }: typeof one): Promise<void> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', ca: cert });
-  socket.write(bytesOf('GET', target, { authorization: `Bearer ${apiKey}` }));
+  socket.write(bytesOf('GET', '/v1/pets', { authorization: `Bearer ${apiKey}` }));
   try {
     const [bytes] = await once(socket, 'data');
     assert.ok(socket.getPeerCertificate().raw.equals(new X509Certificate(cert).raw));
-    return String(bytes).split('\r\n', 1)[0] ?? '';
+    assert.match(String(bytes), /^HTTP\/1\.1 200 OK\r\n/);
   } finally {
     socket.destroy();
   }
 }
 
-const ok = 'HTTP/1.1 200 OK';
-/** Whether a new connection is shown this certificate. */
-const shows = async (server: StartedServer, pair: typeof one): Promise<void> =>
-  assert.equal(await answerTo(server, '/healthz', pair), ok);
-
 describe('HTTPS', { concurrency: 4 }, () => {
-  test('--tls-cert and --tls-key serve HTTPS', async (t) => {
-    const server = await new WorkingFolder(t, files).start(`${pairOne} --storage memory:`);
-    assert.match(server.url, /^https:/);
-    assert.equal(await answerTo(server, '/v1/pets'), ok);
-    assert.equal((await server.end()).code, 0);
-  });
+  testInFolder(
+    'PETSTORE_TLS_CERT and PETSTORE_TLS_KEY serve HTTPS, and the line of --dev works with them',
+    files,
+    async (here) => {
+      const server = await here.start(
+        'PETSTORE_TLS_CERT=one.crt PETSTORE_TLS_KEY=one.key --dev --storage memory:',
+      );
+      await shows(server, one);
+      const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
+      const { code, stdout } = await here.shell(line).ended;
+      assert.equal(code, 0);
+      assert.match(stdout, /^\{"id":1,/);
+      await server.stops();
+    },
+  );
 
-  test('PETSTORE_TLS_CERT and PETSTORE_TLS_KEY do too, and the line of --dev works with them', async (t) => {
-    const here = new WorkingFolder(t, files);
-    const env = {
-      PETSTORE_TLS_CERT: here.at('one.crt'),
-      PETSTORE_TLS_KEY: here.at('one.key'),
-      PETSTORE_STORAGE: 'memory:',
-    };
-    const server = await here.start('--dev', env);
-    await shows(server, one);
-    const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
-    const { code, stdout } = await here.shell(line).ended;
-    assert.equal(code, 0);
-    assert.match(stdout, /^\{"id":1,/);
-    assert.equal((await server.end()).code, 0);
-  });
+  testInFolder(
+    '--tls-cert and --tls-key serve HTTPS; SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why',
+    { 'cert.pem': one.cert, 'key.pem': one.key },
+    async (here) => {
+      const server = await here.start(replaced);
+      assert.match(server.url, /^https:/);
+      await shows(server, one);
+      here.write('cert.pem', two.cert);
+      server.signal('SIGHUP');
+      const { level, error } = await server.said(
+        'TLS files not read again: the last good pair stays',
+      );
+      assert.equal(level, 'warn');
+      assert.match(
+        String(error),
+        /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
+      );
+      await shows(server, one);
+      here.write('key.pem', two.key);
+      server.signal('SIGHUP');
+      await server.said('TLS files read again');
+      await shows(server, two);
+      await server.stops();
+    },
+  );
 
-  test('SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why', async (t) => {
-    const here = new WorkingFolder(t, { 'cert.pem': one.cert, 'key.pem': one.key });
-    const server = await here.start(replaced);
-    await shows(server, one);
-    here.write('cert.pem', two.cert);
-    server.signal('SIGHUP');
-    const warning = await server.said('TLS files not read again: the last good pair stays');
-    assert.equal(warning['level'], 'warn');
-    assert.match(
-      String(warning['error']),
-      /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
-    );
-    await shows(server, one);
-    here.write('key.pem', two.key);
-    server.signal('SIGHUP');
-    await server.said('TLS files read again');
-    await shows(server, two);
-    assert.equal((await server.end()).code, 0);
-  });
-
-  test('SIGHUP while a plugin still opens: the new pair is served', async (t) => {
+  testInFolder('SIGHUP while a plugin still opens: the new pair is served', async (here) => {
     const slow = `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
       export default async ({ log }) => {
@@ -85,8 +78,9 @@ describe('HTTPS', { concurrency: 4 }, () => {
         log('info', 'the plugin opens');
         while (!existsSync('go')) await wait(10);
       };`;
-    const first = { 'cert.pem': one.cert, 'key.pem': one.key, 'slow.mjs': slow };
-    const here = new WorkingFolder(t, first);
+    here.write('cert.pem', one.cert);
+    here.write('key.pem', one.key);
+    here.write('slow.mjs', slow);
     const server = here.begin(`${replaced} --plugin ./slow.mjs`);
     await server.said('the plugin opens');
     here.write('cert.pem', two.cert);
@@ -96,30 +90,30 @@ describe('HTTPS', { concurrency: 4 }, () => {
     here.write('go', '');
     await server.said('listening');
     await shows(server, two);
-    assert.equal((await server.end()).code, 0);
+    await server.stops();
   });
 
   const half = /give both --tls-cert FILE and --tls-key FILE/;
   const unserved = /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/;
   testRefusals(
-    [
-      ['a certificate without a key', '--tls-cert one.crt', half],
-      ['a key without a certificate', '--tls-key one.key', half],
-      [
-        'a certificate that is not there',
-        '--tls-cert none.crt --tls-key one.key',
-        /^--tls-cert cannot be read .*none\.crt/,
-      ],
-      [
-        'a key that is not there',
-        '--tls-cert one.crt --tls-key none.key',
-        /^--tls-key cannot be read .*none\.key/,
-      ],
-      ['a certificate that is none', '--tls-cert bad.pem --tls-key one.key', unserved],
-      ['a key that is none', '--tls-cert one.crt --tls-key bad.pem', unserved],
-      ['an empty certificate', '--tls-cert /dev/null --tls-key one.key', unserved],
-      ['the key of another certificate', '--tls-cert one.crt --tls-key two.key', unserved],
-    ],
+    {
+      // a certificate without a key
+      '--tls-cert one.crt': half,
+      // a key without a certificate
+      '--tls-key one.key': half,
+      // a certificate that is not there
+      '--tls-cert none.crt --tls-key one.key': /^--tls-cert cannot be read .*none\.crt/,
+      // a key that is not there
+      '--tls-cert one.crt --tls-key none.key': /^--tls-key cannot be read .*none\.key/,
+      // a certificate that is none
+      '--tls-cert bad.pem --tls-key one.key': unserved,
+      // a key that is none
+      '--tls-cert one.crt --tls-key bad.pem': unserved,
+      // an empty certificate
+      '--tls-cert /dev/null --tls-key one.key': unserved,
+      // the key of another certificate
+      '--tls-cert one.crt --tls-key two.key': unserved,
+    },
     { ...files, 'bad.pem': 'no PEM at all' },
   );
 });

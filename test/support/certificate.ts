@@ -3,8 +3,6 @@
  * 127.0.0.1.
  */
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 
 /** A new key and its certificate, as PEM. */
 export function newCertificate(): { readonly key: string; readonly cert: string } {
@@ -17,11 +15,4 @@ export function newCertificate(): { readonly key: string; readonly cert: string 
   });
   const at = made.indexOf('-----BEGIN CERTIFICATE');
   return { key: made.slice(0, at), cert: made.slice(at) };
-}
-
-/** Writes a new certificate as `NAME.crt` and `NAME.key` into a folder. */
-export function makeCertificate(folder: string, name: string): void {
-  const { key, cert } = newCertificate();
-  writeFileSync(join(folder, `${name}.key`), key, { mode: 0o600 });
-  writeFileSync(join(folder, `${name}.crt`), cert);
 }

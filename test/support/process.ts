@@ -101,14 +101,11 @@ export class StartedProcess {
       detached: isGroup,
     });
     this.#isGroup = isGroup;
-    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text;
-      this.#note(text);
-    });
-    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.stderr += text;
-      this.#note(text);
-    });
+    for (const stream of ['stdout', 'stderr'] as const)
+      this.child[stream]?.setEncoding('utf8').on('data', (text: string) => {
+        this[stream] += text;
+        this.#note(text);
+      });
     this.ended = new Promise((resolve, reject) => {
       const over = (): void => {
         this.#isOver = true;
@@ -193,6 +190,21 @@ export class StartedServer extends StartedProcess {
     return fetch(this.url + path, { headers: { Authorization: `Bearer ${key}` } });
   }
 
+  async status(path: string, key = apiKey): Promise<number> {
+    return (await this.get(path, key)).status;
+  }
+
+  async text(path: string, key = apiKey): Promise<string> {
+    return (await this.get(path, key)).text();
+  }
+
+  /** Ends it by a signal, at which it must exit with 0. */
+  async stops(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
+    const ended = await this.end(signal);
+    assert.equal(ended.code, 0, ended.stderr);
+    return ended;
+  }
+
   add(name: string, key = apiKey): Promise<Response> {
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
     return fetch(`${this.url}/v1/pets`, {
@@ -254,14 +266,12 @@ export async function freePort(): Promise<string> {
   for (;;) {
     const port = randomInt(10_000, 32_000);
     const probe = createServer().listen(port, '127.0.0.1');
-    const isTaken = await once(probe, 'listening').then(
-      () => false,
-      (error) => {
-        if (error.code !== 'EADDRINUSE') throw error;
-        return true;
-      },
-    );
-    if (isTaken) continue;
+    try {
+      await once(probe, 'listening');
+    } catch (error) {
+      if (Object(error).code === 'EADDRINUSE') continue;
+      throw error;
+    }
     await new Promise((resolve) => probe.close(resolve));
     return String(port);
   }

@@ -12,7 +12,6 @@ import {
   apiKey,
   assertRefused,
   folder,
-  runServer,
   serverFile,
   StartedServer,
   startServer,
@@ -23,9 +22,10 @@ import {
 export type CommandLine = string | readonly string[];
 type Environment = Readonly<NodeJS.ProcessEnv>;
 type Content = string | Uint8Array;
+type Files = Readonly<Record<string, Content>>;
 
 /** The single words of a command line. */
-export function wordsOf(line: CommandLine): readonly string[] {
+function wordsOf(line: CommandLine): readonly string[] {
   if (typeof line !== 'string') return line;
   return line === '' ? [] : line.split(' ');
 }
@@ -35,7 +35,7 @@ export class WorkingFolder {
   readonly path: string;
   readonly #t: TestContext;
 
-  constructor(t: TestContext, files: Readonly<Record<string, Content>> = {}) {
+  constructor(t: TestContext, files: Files = {}) {
     this.#t = t;
     this.path = folder(t);
     for (const [name, content] of Object.entries(files)) this.write(name, content);
@@ -78,37 +78,31 @@ export class WorkingFolder {
   }
 
   /** Runs a command line that ends by itself, in the process that the test file has for that. */
-  command(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return command(wordsOf(line), { cwd: this.path, env });
+  command(line: CommandLine): Promise<Ended> {
+    return command(...this.#parsed(line));
   }
 
-  /** The same in a process of its own. */
-  run(line: CommandLine, env: Environment = {}): Promise<Ended> {
-    return runServer(wordsOf(line), { cwd: this.path, env });
+  /** Runs a command line that must end with 0. */
+  async done(line: CommandLine): Promise<Ended> {
+    const ended = await this.command(line);
+    assert.equal(ended.code, 0, ended.stderr);
+    return ended;
   }
 
   /** Runs a command line that must end with 0, and print this and nothing else. */
-  async prints(line: CommandLine, stdout: string | RegExp, env: Environment = {}): Promise<void> {
-    const ended = await this.command(line, env);
-    assert.deepEqual([ended.code, ended.stderr], [0, '']);
-    if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
-    else assert.match(ended.stdout, stdout);
+  async prints(line: CommandLine, stdout: string | RegExp): Promise<void> {
+    assertPrinted(await this.command(line), stdout);
   }
 
   /** Runs a command line that must be refused with this exit code and one line that matches. */
-  async refuses(
-    line: CommandLine,
-    code: number,
-    told: RegExp,
-    env: Environment = {},
-  ): Promise<void> {
-    assertRefused(await this.command(line, env), code, told);
+  async refuses(line: CommandLine, code: number, told: RegExp): Promise<void> {
+    assertRefused(await this.command(line), code, told);
   }
 
   /** Starts a process as {@link start} does, and waits for nothing. */
   begin(line: CommandLine = '', env: Environment = {}): StartedServer {
-    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env };
-    return this.#begin(process.execPath, [serverFile, ...wordsOf(line)], full);
+    const [words, options] = this.#parsed(line, env);
+    return this.#begin(process.execPath, [serverFile, ...words], options.env);
   }
 
   /** Starts the shell with a line in which `"$0" "$1"` is our program. */
@@ -125,7 +119,19 @@ export class WorkingFolder {
 
   /** Starts a server, and waits until it listens. */
   start(line: CommandLine = '', env: Environment = {}): Promise<StartedServer> {
-    return startServer(this.#t, wordsOf(line), { cwd: this.path, env });
+    return startServer(this.#t, ...this.#parsed(line, env));
+  }
+
+  /**
+   * The words of a command line, and what it is run with: the variables that it begins with, as in
+   * a shell, beside the key of the tests and any free port.
+   */
+  #parsed(line: CommandLine, env: Environment = {}) {
+    const words = wordsOf(line);
+    const variables = words.filter((word) => /^[A-Z_]+=/.test(word));
+    const named = Object.fromEntries(variables.map((word) => word.split(/=(.*)/s)));
+    const full = { PETSTORE_API_KEYS: apiKey, PORT: '0', ...named, ...env };
+    return [words.slice(variables.length), { cwd: this.path, env: full }] as const;
   }
 
   #begin(program: string, args: readonly string[], env: Environment): StartedServer {
@@ -135,26 +141,50 @@ export class WorkingFolder {
   }
 }
 
+type Run = (here: WorkingFolder, t: TestContext) => Promise<void>;
+
+/** Asserts an end with 0 that printed this and nothing else. */
+export function assertPrinted(ended: Ended, stdout: string | RegExp): void {
+  assert.deepEqual([ended.code, ended.stderr], [0, '']);
+  if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
+  else assert.match(ended.stdout, stdout);
+}
+
 /**
- * Tests for each command line that it is refused with 2 and one line that matches, and touches
- * nothing; it has the key of {@link startServer}, unless its environment says otherwise.
+ * Declares a test in a folder of its own.
+ *
+ * @param rest The files that the folder begins with, where there are any, and what to run.
+ */
+export function testInFolder(title: string, ...rest: [run: Run] | [files: Files, run: Run]): void {
+  const [files, run] = rest.length === 2 ? rest : [{}, rest[0]];
+  test(title, (t) => run(new WorkingFolder(t, files), t));
+}
+
+/**
+ * Tests that a command line is refused with 2 and one line that matches, and touches nothing.
  *
  * @param files What the folder has before.
+ * @param why What is wrong, where the line does not show it.
  */
-export function testRefusals(
-  rows: readonly (readonly [what: string, line: CommandLine, told: RegExp, env?: Environment])[],
-  files: Readonly<Record<string, Content>> = {},
+export function testRefusal(
+  line: CommandLine,
+  told: RegExp,
+  files: Files = {},
+  why = JSON.stringify(line).slice(0, 100),
 ): void {
-  for (const [what, line, told, env] of rows)
-    test(`refused with exit 2, nothing touched: ${what}`, async (t) => {
-      const here = new WorkingFolder(t, files);
-      const before = here.names('.', true);
-      const ended = await here.command(line, { PETSTORE_API_KEYS: apiKey, PORT: '0', ...env });
-      assertRefused(ended, 2, told);
-      assert.equal(ended.stdout, '');
-      assert.doesNotMatch(ended.stderr, /secret/);
-      for (const [name, content] of Object.entries(files))
-        assert.deepEqual(here.bytes(name), Buffer.from(content));
-      assert.deepEqual(here.names('.', true), before);
-    });
+  testInFolder(`refused with exit 2, nothing touched: ${why}`, files, async (here) => {
+    const before = here.names('.', true);
+    const ended = await here.command(line);
+    assertRefused(ended, 2, told);
+    assert.equal(ended.stdout, '');
+    assert.doesNotMatch(ended.stderr, /secret/);
+    for (const [name, content] of Object.entries(files))
+      assert.deepEqual(here.bytes(name), Buffer.from(content));
+    assert.deepEqual(here.names('.', true), before);
+  });
+}
+
+/** The same of each of these command lines, told so. */
+export function testRefusals(rows: Readonly<Record<string, RegExp>>, files: Files = {}): void {
+  for (const [line, told] of Object.entries(rows)) testRefusal(line, told, files);
 }
