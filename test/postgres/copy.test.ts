@@ -28,11 +28,13 @@ import {
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import {
   assertInTurn,
+  askedOf,
+  expectAdded,
   hold,
   idsIn,
-  intercept,
   namesIn,
   open,
+  openNew,
   poolOf,
   proxied,
   rex,
@@ -42,9 +44,13 @@ import {
 } from './scene.js';
 import { until } from '../support/waiting.js';
 
-async function rowsIn(url: string): Promise<number> {
-  return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
+async function countIn(url: string): Promise<number> {
+  return Number((await query(url, 'SELECT count(*) FROM petstore_pets'))[0]?.['count']);
 }
+
+/** Copies from a storage to another. */
+const copy = (cwd: string, from: string, to: string) =>
+  command(['copy', '--from', from, '--to', to], { cwd });
 
 /** Kills a command as soon as it has done a part. */
 async function killed(
@@ -63,7 +69,7 @@ async function killed(
 
 const pet = (id: number): StoredText => ({
   id: BigInt(id),
-  json: toByteString(`{"id":${id},"name":"Rex","categoryId":1}`),
+  json: toByteString(`{"id":${id},"name":"Rex","categoryId":5,"status":"available"}`),
 });
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
@@ -75,30 +81,30 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const [a, b] = [join(cwd, 'a'), join(cwd, 'b')];
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
     const there = ['copy', '--from', 'file:a', '--to', url];
-    await killed(t, cwd, there, async () => (await rowsIn(url)) > 0);
+    await killed(t, cwd, there, async () => (await countIn(url)) > 0);
     // What it sent last may be at work for a moment longer.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE application_name = 'petstore' AND state = 'active') = 0",
     );
-    const present = await rowsIn(url);
+    const present = await countIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
     assert.match(
-      (await command(there, { cwd })).stdout,
+      (await copy(cwd, 'file:a', url)).stdout,
       new RegExp(
         `^40000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
       ),
     );
-    assert.equal(await rowsIn(url), animals.length);
+    assert.equal(await countIn(url), animals.length);
 
     const back = ['copy', '--from', url, '--to', 'file:b'];
     await killed(t, cwd, back, () => existsSync(b) && statSync(b).size > 0);
     assert.ok(statSync(b).size < statSync(a).size);
-    assert.ok((await command(back, { cwd })).stdout.endsWith(sum));
+    assert.ok((await copy(cwd, url, 'file:b')).stdout.endsWith(sum));
     assert.deepEqual(animalsIn(b), animals);
 
     const storage = await open(t, url);
-    assert.equal((await storage.insert(rex)).id, 40_001n, 'ids go on behind those copied');
+    await expectAdded(storage, 40_001n);
     assert.deepEqual(
       (await storage.list({ limit: 2, status: 'sold', after: 39_990n })).map(({ id }) => id),
       [39_992n, 39_996n],
@@ -114,11 +120,8 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [one, other],
       [other, 'file:b'],
     ] as const) {
-      assert.ok(
-        (await command(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(
-          `SHA-256 of both ${digestOf(hardAnimals)}\n`,
-        ),
-      );
+      const { stdout } = await copy(cwd, from, to);
+      assert.ok(stdout.endsWith(`SHA-256 of both ${digestOf(hardAnimals)}\n`));
     }
     assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
     const server = await startServer(t, ['--storage', other], { cwd });
@@ -151,7 +154,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const first = await place('file:a');
     for (const again of ['', ', 3 of them before']) {
       assert.match(
-        (await command(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+        (await copy(cwd, 'file:a', url)).stdout,
         new RegExp(
           `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
@@ -161,10 +164,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.ok(listed.startsWith(first.slice(0, -1)));
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
-    assert.match(
-      (await command(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
-      /^2 animals .*\n6 orders /,
-    );
+    assert.match((await copy(cwd, readOnly, 'file:b')).stdout, /^2 animals .*\n6 orders /);
     assert.deepEqual(
       animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
@@ -174,8 +174,8 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
 
   test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
     const cwd = folder(t);
-    const url = await newDatabase();
-    await (await open(t, url)).insert(rex);
+    const { url, storage } = await openNew(t);
+    await storage.insert(rex);
     writeAnimals(join(cwd, 'a'), hardAnimals);
     const bare = await newSchema();
     const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
@@ -186,19 +186,15 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [url, url, 2, 'are the same'],
       ['file:a', 'postgres://127.0.0.1:1/x', 3, '^the database cannot be used'],
     ] as const)
-      assertRefused(
-        await command(['copy', '--from', from, '--to', to], { cwd }),
-        code,
-        new RegExp(message),
-      );
+      assertRefused(await copy(cwd, from, to), code, new RegExp(message));
     await assert.rejects(postgresTarget(bare), { ...unusable, message: /petstore migrate/ });
-    assert.equal(await rowsIn(url), 1);
+    assert.equal(await countIn(url), 1);
     assert.ok(!existsSync(join(cwd, 'b')));
   });
 
   test('reading may take longer than a client would wait', async (t) => {
-    const url = await newDatabase();
-    await (await open(t, url)).insert(rex);
+    const { url, storage } = await openNew(t);
+    await storage.insert(rex);
     const source = await open(t, url, { isSource: true });
     const release = await hold(t, url, 'LOCK TABLE petstore_pets');
     const reading = source.list({ limit: 1 });
@@ -211,13 +207,12 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
 
   test('opening a source writes nothing, where opening a storage to serve tries whether it may', async (t) => {
     const pool = await poolOf(t, { max: 1 });
-    const asked: string[] = [];
-    intercept(pool, ({ text }, send) => (asked.push(text), send()));
+    const asked = askedOf(pool);
     for (const isSource of [true, false]) {
       const storage = await open(t, pool, { isSource });
       await storage.list({ limit: 1 });
       assert.equal(
-        asked.some((text) => text.includes('INSERT')),
+        asked.some(({ text }) => text.includes('INSERT')),
         !isSource,
       );
     }
@@ -239,7 +234,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('a reply that is lost after the commit: one line says to run it again, and then the batch is there once', async (t) => {
     const { url, far, proxy } = await proxied(t);
     const source = memoryStorage();
-    for (let id = 1; id <= 3; id++) await source.insert(rex);
+    await expectAdded(source, 1n, 2n, 3n);
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(far) };
     const opened = await to.openTarget();
     await opened.adopt([pet(1)]);
@@ -249,7 +244,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       message: /run it again: it goes on/,
     });
     await opened.close();
-    await until('the batch', async () => (await rowsIn(url)) === 2);
+    await until('the batch', async () => (await countIn(url)) === 2);
     proxy.mode = 'open';
     const { count, present } = await copyPets(source, to);
     assert.deepEqual([count, present], [3, 2]);
@@ -258,12 +253,11 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('whoever adds to the database meanwhile ends the copy, and loses nothing', async (t) => {
-    const url = await newDatabase();
+    const { url, storage } = await openNew(t);
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
-    const storage = await open(t, url);
     await target.adopt([pet(1)]);
-    assert.equal((await storage.insert(rex)).id, 2n);
+    await expectAdded(storage, 2n);
     await assert.rejects(target.adopt([pet(2)]), { code: 'storage_in_use' });
     assert.equal((await storage.get(2n))?.name, 'Rex');
   });
@@ -275,16 +269,13 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await source.insert(rex);
     const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
     await assert.rejects(copyPets(source, to), {
-      code: 'storage_unusable',
+      ...unusable,
       message: /gave ids up to 5; 1 is too low/,
     });
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");
-    await assert.rejects(target.adopt([pet(6), pet(7)]), {
-      code: 'storage_unusable',
-      message: /duplicate key/,
-    });
+    await assert.rejects(target.adopt([pet(6), pet(7)]), { ...unusable, message: /duplicate key/ });
     assert.deepEqual(
       await query(
         url,
@@ -296,12 +287,17 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
 });
 
 const source = 'ab'.repeat(32);
-const silent = (): void => undefined;
-const draftsOf = (count: number) =>
-  Array.from({ length: count }, (_, index) => ({ name: `${index}`, categoryId: 1n }));
+const silent = () => undefined;
+const namesTo = (count: number) => Array.from({ length: count }, (_, index) => `${index}`);
+const draftsOf = (count: number) => namesTo(count).map((name) => ({ name, categoryId: 1n }));
 
-const lineOf = ({ name }: { readonly name: string }) => `{"name":"${name}","categoryId":1}\n`;
-const nameOf = ({ name }: { readonly name: string }) => name;
+/** Writes so many animals to a new file; answers how it is imported from there. */
+function inFile(t: TestContext, count: number, url: string) {
+  const cwd = folder(t);
+  const lines = namesTo(count).map((name) => `{"name":"${name}","categoryId":1}\n`);
+  writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
+  return [['import', 'in.jsonl', '--storage', url], { cwd }] as const;
+}
 
 describe('an import into a database', { skip: withoutDatabase() }, () => {
   /** An import behind a proxy. */
@@ -344,16 +340,14 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
 
   test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
     const url = await newDatabase();
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(9_000).map(lineOf).join(''));
-    const importing = () => runServer(['import', 'in.jsonl', '--storage', url], { cwd });
-    for (const { code, stderr } of await Promise.all([importing(), importing()]))
+    const importing = inFile(t, 9_000, url);
+    for (const { code, stderr } of await Promise.all([1, 2].map(() => runServer(...importing))))
       assert.deepEqual([code, stderr], [0, '']);
     assert.match(
-      (await command(['import', 'in.jsonl', '--storage', url], { cwd })).stdout,
+      (await command(...importing)).stdout,
       /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
     );
-    assert.deepEqual(await namesIn(url), draftsOf(9_000).map(nameOf));
+    assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
 
   test('F11 a place that went back, as after a failover to a standby that lagged: nothing is added behind the gap', async (t) => {
@@ -363,16 +357,14 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       `CREATE FUNCTION lag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.place = least(NEW.place, 5); RETURN NEW; END $$;
        CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()`,
     );
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(5_000).map(lineOf).join(''));
-    const ended = await command(['import', 'in.jsonl', '--storage', url], { cwd });
-    assert.equal(ended.code, 3);
+    const { code, stderr } = await command(...inFile(t, 5_000, url));
+    assert.equal(code, 3);
     assert.match(
-      ended.stderr,
+      stderr,
       /^At least 5 of 5000 animals were added, then: The storage has lost animals of this import\./m,
     );
     const names = await namesIn(url);
-    assert.deepEqual(names, draftsOf(names.length).map(nameOf));
+    assert.deepEqual(names, namesTo(names.length));
     assert.ok(names.length < 5_000);
   });
 
@@ -382,22 +374,18 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)),
     );
     assert.equal(seeded.filter((isSeeded) => isSeeded).length, 1);
-    assert.deepEqual(await namesIn(url), draftsOf(300).map(nameOf));
+    assert.deepEqual(await namesIn(url), namesTo(300));
     const raced = await newDatabase();
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'in.jsonl'),
-      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n',
-    );
+    const [, { cwd }] = inFile(t, 2, raced);
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
     const servers = await Promise.all(
       [0, 1, 2].map(() => startServer(t, ['--port', '0'], { cwd, env })),
     );
     for (const server of servers) {
-      const text = await (await server.get('/v1/pets')).text();
+      const animals = await (await server.get('/v1/pets')).text();
       assert.equal(
-        text,
-        '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":1,"status":"sold"}]',
+        animals,
+        '[{"id":1,"name":"0","categoryId":1},{"id":2,"name":"1","categoryId":1}]',
       );
     }
   });

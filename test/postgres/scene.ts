@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import pg from 'pg';
-import type { PetStorage } from '../../dist/index.js';
+import type { PetQuery, PetStorage, TextPage } from '../../dist/index.js';
 import {
   postgresStorage,
   type PostgresPool,
@@ -16,10 +16,8 @@ import { until } from '../support/waiting.js';
 import { newDatabase, query } from './database.js';
 import { TcpProxy } from './proxy.js';
 
-export const rex = { name: 'Rex', categoryId: 1n } as const;
-export const tom = { name: 'Tom', categoryId: 1n } as const;
-export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
-export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
+export * from '../storage/animals.js';
+export * from '../storage/once.js';
 
 /** A storage that is closed behind the test; without a database in a new one. */
 export async function open(
@@ -33,13 +31,24 @@ export async function open(
 }
 
 /** The same, and the level and the message of each line that it logs. */
-export async function openLogged(
-  t: TestContext,
-  database?: string | PostgresPool,
-): Promise<{ readonly storage: PetStorage; readonly logged: readonly string[] }> {
+export async function openLogged(t: TestContext, database: string | PostgresPool) {
   const logged: string[] = [];
   const log = (level: string, message: string) => logged.push(`${level} ${message}`);
   return { storage: await open(t, database, { log }), logged };
+}
+
+/** A new database and a storage on it, a logged one; `sql` runs a statement past that. */
+export async function openNew(t: TestContext) {
+  const url = await newDatabase();
+  const sql = (statement: string) => query(url, statement);
+  return { url, sql, ...(await openLogged(t, url)) };
+}
+
+/** The same by way of a proxy that can fail. */
+export async function openFar(t: TestContext) {
+  const { url, far, proxy } = await proxied(t);
+  const sql = (statement: string) => query(url, statement);
+  return { url, sql, far, proxy, ...(await openLogged(t, far)) };
 }
 
 /** A pool that ends behind the test; without a URL of a new database. */
@@ -73,6 +82,20 @@ export function intercept(
       return args.length > 1 ? send() : answer(Object(args[0]), send);
     };
   });
+}
+
+/** What a pool is asked from now on, by connections that are still to be made. */
+export function askedOf(pool: pg.Pool): Statement[] {
+  const asked: Statement[] = [];
+  intercept(pool, (statement, send) => (asked.push(statement), send()));
+  return asked;
+}
+
+/** How many connections a pool has made from now on. */
+export function connectionsOf(pool: pg.Pool): () => number {
+  let connections = 0;
+  pool.on('connect', () => connections++);
+  return () => connections;
 }
 
 /** A database, a new one without a URL, and its URL by way of a proxy that can fail. */
@@ -159,10 +182,34 @@ export function assertInTurn(ids: readonly (number | bigint)[], count = ids.leng
   );
 }
 
-/** Whether a storage says that it can be used. */
-export async function isReady(storage: PetStorage): Promise<boolean> {
-  return (storage.ready?.() ?? Promise.resolve()).then(
-    () => true,
-    () => false,
-  );
+/**
+ * Reads page behind page, from the last id seen, until nothing is added any more and nothing is
+ * left. @param pageOf The ids behind one.
+ */
+export async function readOn(
+  pageOf: (after: bigint) => Promise<readonly number[]>,
+  isAdding: () => boolean,
+): Promise<{ readonly ids: readonly number[]; readonly pages: number }> {
+  const ids: number[] = [];
+  for (let pages = 0; ; pages++) {
+    const wasAdding = isAdding();
+    const page = await pageOf(BigInt(ids.at(-1) ?? 0));
+    ids.push(...page);
+    if (page.length === 0 && !wasAdding) return { ids, pages };
+  }
+}
+
+/** The id in a text of an animal. */
+export const idIn = (text = ''): number => Number(/^\{"id":(\d+),/.exec(text)?.[1]);
+
+/** The texts of each page. */
+export async function* pagesOf(
+  { texts }: PetStorage,
+  query: PetQuery,
+): AsyncGenerator<readonly string[]> {
+  for (let after: bigint | undefined = 0n; after !== undefined; ) {
+    const page: TextPage | undefined = await texts?.list({ ...query, after });
+    yield page?.texts ?? [];
+    after = page?.next;
+  }
 }

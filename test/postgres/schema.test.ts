@@ -27,7 +27,7 @@ import {
   withoutDatabase,
   withoutServer,
 } from './database.js';
-import { hold, open, poolOf, proxied, rex, unusable, untilRow } from './scene.js';
+import { expectAdded, hold, openNew, poolOf, proxied, unusable, untilRow } from './scene.js';
 import { until } from '../support/waiting.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
@@ -117,18 +117,17 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('every step may be taken again, and animals stay; an older version is refused', async (t) => {
-    const url = await newDatabase();
+    const { url, sql, storage } = await openNew(t);
     const made = await tablesOf(url);
-    const storage = await open(t, url);
-    await storage.insert(rex);
-    await query(url, 'UPDATE petstore_schema SET version = 1');
+    await expectAdded(storage, 1n);
+    await sql('UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), {
       ...unusable,
       message: /of version 1, where \d+ is needed.*petstore migrate/,
     });
     assert.equal((await migratePostgres(url)).from, 1);
     assert.deepEqual(await tablesOf(url), made);
-    assert.equal((await storage.insert(rex)).id, 2n);
+    await expectAdded(storage, 2n);
   });
 
   test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {

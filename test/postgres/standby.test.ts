@@ -5,18 +5,19 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
-import { insertOnce, onceOf } from '../storage/once.js';
 import { Cluster } from './cluster.js';
 import { query, withOptions, withoutServer } from './database.js';
 import {
+  addOnce,
   alterSystem,
+  expectAdded,
+  expectRefused,
   isReady,
   namesIn,
   open,
   openLogged,
   rex,
   tom,
-  unavailable,
   untilRow,
 } from './scene.js';
 import { until } from '../support/waiting.js';
@@ -38,7 +39,7 @@ let standby: Cluster;
 
 let scenes = 0;
 /** The URLs of a new database, there and at the standby. */
-async function scene(t: TestContext): Promise<{ readonly url: string; readonly replica: string }> {
+async function scene(t: TestContext) {
   const name = `scene_${++scenes}`;
   await query(primary.url, `CREATE DATABASE ${name}`);
   const [url = '', replica = ''] = [primary, standby].map(
@@ -50,12 +51,10 @@ async function scene(t: TestContext): Promise<{ readonly url: string; readonly r
 }
 
 /** What a promise has come to, `waiting` where it has not. */
-function outcomeOf<Value>(promise: Promise<Value>): () => Value | 'waiting' | Error {
-  let outcome: Value | 'waiting' | Error = 'waiting';
-  promise.then(
-    (value) => (outcome = value),
-    (error: Error) => (outcome = error),
-  );
+function outcomeOf(promise: Promise<unknown>): () => unknown {
+  let outcome: unknown = 'waiting';
+  const ended = (end: unknown) => (outcome = end);
+  promise.then(ended, ended);
   return () => outcome;
 }
 
@@ -75,16 +74,16 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     test(`${end} during the wait for it: not answered before it has the animal, by whichever server`, async (t) => {
       const { url, replica } = await scene(t);
       const [one, other] = [await open(t, url), await open(t, url)];
-      assert.equal((await one.insert(rex)).id, 1n);
+      await expectAdded(one, 1n);
       await standby.down('SIGQUIT');
-      const first = insertOnce(one, tom, onceOf('a'));
+      const first = addOnce(one, 'a', tom);
       const outcome = outcomeOf(first);
       await untilRow(url, `SELECT 1 FROM ${stuck} AND query LIKE 'WITH t%'`);
       await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
       await untilRow(url, 'SELECT 1 FROM petstore_pets WHERE id = 2');
       // Another server finds the key and must not believe it either, nor the first when it looks
       // again.
-      const second = insertOnce(other, tom, onceOf('a'));
+      const second = addOnce(other, 'a', tom);
       const repeated = outcomeOf(second);
       for (const turn of ['for a commit of their own', 'again']) {
         if (turn === 'again') await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
@@ -92,7 +91,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
         assert.deepEqual([outcome(), repeated()], ['waiting', 'waiting']);
       }
       await standby.up();
-      assert.deepEqual([(await first).id, (await second).id], [2n, 2n]);
+      assert.deepEqual([await first, await second], [2n, 2n]);
       // Committed there is not yet replayed there.
       await until('both there', async () => (await namesIn(replica)).length === 2);
       assert.deepEqual(await namesIn(replica), ['Rex', 'Tom']);
@@ -109,7 +108,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       const { url } = await scene(t);
       const isReload = setting.includes(' ');
       const storage = await open(t, isReload ? url : withOptions(url, `-c${setting}`));
-      assert.equal((await storage.insert(rex)).id, 1n);
+      await expectAdded(storage, 1n);
       if (isReload) {
         atEnd(t, () => alterSystem(url, 'RESET synchronous_commit'));
         await alterSystem(url, 'SET synchronous_commit = off');
@@ -186,7 +185,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     const { url } = await scene(t);
     const storage = await open(t, url);
     await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 1)');
-    await assert.rejects(storage.insert(rex), unavailable);
+    await expectRefused(storage);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT none');
     await standby.down('SIGQUIT');
     for (let count = 0; count < 3; count++) {
@@ -197,6 +196,6 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     assert.ok((await stuckAt(url)) <= 2, 'few are stuck');
     await standby.up();
     await until('to be ready', () => isReady(storage));
-    assert.equal((await storage.insert(rex)).id, 1n);
+    await expectAdded(storage, 1n);
   });
 });

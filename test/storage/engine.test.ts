@@ -11,7 +11,8 @@ import {
 } from '../../dist/engine/index.js';
 import { petStatuses, toByteString, type StoredText } from '../../dist/index.js';
 import { gate } from '../support/waiting.js';
-import { dayMs, inFlight, mismatch, onceOf } from './once.js';
+import { inFlight, mismatch, unavailable } from './animals.js';
+import { dayMs, onceOf } from './once.js';
 
 const status = fc.constantFrom(...petStatuses, undefined);
 const gaps = fc.array(fc.tuple(fc.bigInt({ min: 1n, max: 5n }), status), { maxLength: 60 });
@@ -206,7 +207,6 @@ test('a key has its first animal for just its time, in any order of keys and mom
   );
 });
 
-const unavailable = { code: 'unavailable' };
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 /** More turns than a commit lets pass at most before the next begins. */
 const nextCommit = async (): Promise<void> => {

@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { isHeldElsewhere, lockingOn, nodeDisk } from '../../dist/journal/index.js';
-import { draft, fileWith, newPath, unusable, using } from './scene.js';
+import { fileWith, inUse, newPath, rex, unusable, using } from './scene.js';
 import { systemError } from '../support/disk.js';
 import {
   assertRefused,
@@ -24,7 +24,6 @@ import {
   StartedProcess,
 } from '../support/process.js';
 
-const inUse = { name: 'PetstoreError', code: 'storage_in_use' };
 const writer = join(import.meta.dirname, `writer${extension}`);
 
 /** A process that has the file, or was refused. */
@@ -116,7 +115,7 @@ test('F4 a file with two names has one owner: a hard link and a symlink are the 
         ...inUse,
         message: new RegExp(`process ${process.pid}\\b`),
       });
-    await storage.insert(draft);
+    await storage.insert(rex);
     await storage.close();
   }
   const { verdict, animals } = await checkFile(path);

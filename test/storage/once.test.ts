@@ -9,62 +9,65 @@ import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
 import { textsOf } from '../../dist/engine/index.js';
-import { dayMs, inFlight, insertOnce, insertTextOnce, mismatch, onceOf } from './once.js';
 import {
+  addOnce,
   committed,
   damaged,
+  dayMs,
+  expectAdded,
   fileWith,
+  hang,
+  inFlight,
+  insertOnce,
   keyedLines,
+  mismatch,
   newPath,
+  onceOf,
   petLine,
   recordLine,
+  rex,
+  tom,
   tornTails,
   unavailable,
+  usedAt,
   using,
 } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
-import { gate } from '../support/waiting.js';
 import type { PetStorage } from '../../dist/index.js';
-
-const rex = { name: 'Rex', categoryId: 5n } as const;
-const at = 1_795_132_800_000;
 
 /** Batches by hand: each animal with a record where its name is that of a key, `-` being none. */
 const keyedFile = (...names: readonly (readonly string[])[]): string =>
   String(committed(keyedLines(...names).map((batch) => batch.join(''))));
 
-const idOf = async (storage: PetStorage, ...use: Parameters<typeof onceOf>) =>
-  (await insertOnce(storage, rex, onceOf(...use))).id;
-
 test('the record stands directly before its animal, in the same batch', async () => {
   const path = newPath();
   await using(path, (storage) =>
     Promise.all([
-      storage.insert(rex),
-      insertOnce(storage, rex, onceOf('a')),
-      insertOnce(storage, rex, onceOf('b', 'other', 0)),
+      storage.insert(tom),
+      addOnce(storage, 'a', tom),
+      insertOnce(storage, tom, onceOf('b', 'other', 0)),
     ]),
   );
-  const animal = (id: number): string => `{"id":${id},"name":"Rex","categoryId":5}\n`;
-  const [first, second] = [recordLine(onceOf('a')), recordLine(onceOf('b', 'other', 0))];
-  const lines = animal(1) + first + animal(2) + second + animal(3);
+  const animal = (id: number) => `{"id":${id},"name":"Tom","categoryId":7}\n`;
+  const records = [onceOf('a', 'Tom'), onceOf('b', 'other', 0)].map(recordLine);
+  const lines = [animal(1), records[0], animal(2), records[1], animal(3)].join('');
   assert.deepEqual(readFileSync(path), committed([lines]));
 });
 
 test('a repeat behind a restart has the first animal for 24 hours by the keys alone, whatever the clock of the start, and the file is not written to', async () => {
   const path = newPath();
   await using(path, async (storage) => {
-    await insertOnce(storage, rex, onceOf('a'));
-    await insertOnce(storage, rex, onceOf('b', 'body', at + 1));
+    await addOnce(storage, 'a');
+    await addOnce(storage, 'b', rex, usedAt + 1);
   });
   const before = readFileSync(path);
-  for (const clock of [() => 0, () => at + dayMs, () => at + 365 * dayMs]) {
+  for (const clock of [() => 0, () => usedAt + dayMs, () => usedAt + 365 * dayMs]) {
     await using(
       path,
       async (storage) => {
-        assert.equal(await idOf(storage, 'a', 'body', at + dayMs - 1), 1n);
-        await assert.rejects(idOf(storage, 'a', 'other', at + dayMs - 1), mismatch);
-        assert.equal(await idOf(storage, 'b', 'body', at + dayMs), 2n);
+        assert.equal(await addOnce(storage, 'a', rex, usedAt + dayMs - 1), 1n);
+        await assert.rejects(addOnce(storage, 'a', tom, usedAt + dayMs - 1), mismatch);
+        assert.equal(await addOnce(storage, 'b', rex, usedAt + dayMs), 2n);
       },
       { clock },
     );
@@ -73,8 +76,8 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
   // Of two records of a key the later counts.
   for (let start = 0; start < 2; start++)
     await using(path, async (storage) => {
-      assert.equal(await idOf(storage, 'a', 'body', at + dayMs), 3n);
-      assert.equal(await idOf(storage, 'b', 'body', at + dayMs), 2n);
+      assert.equal(await addOnce(storage, 'a', rex, usedAt + dayMs), 3n);
+      assert.equal(await addOnce(storage, 'b', rex, usedAt + dayMs), 2n);
       assert.equal(storage.size, 3);
     });
 });
@@ -88,22 +91,24 @@ test('records stand for their animals however long those are, wherever the piece
     const filler = 'x'.repeat(piece - head.length - petLine(2, '').length - over);
     await using(fileWith(committed([head + petLine(2, filler) + tail])), async (storage) => {
       assert.equal(storage.size, 3);
-      assert.equal(await idOf(storage, 'last'), 3n);
+      assert.equal(await addOnce(storage, 'last'), 3n);
     });
   }
   const long = recordLine(onceOf('long')) + petLine(1, 'x'.repeat(3 * piece));
   await using(fileWith(committed([long])), async (storage) => {
-    assert.equal((await insertOnce(storage, rex, onceOf('long'))).name.length, 3 * piece);
+    assert.equal(await addOnce(storage, 'long'), 1n);
+    assert.equal((await storage.get(1n))?.name.length, 3 * piece);
   });
 });
 
 test('a person may have written the animal behind a record anew', async () => {
   const path = fileWith(
-    `${recordLine(onceOf('a'))}{ "name": "R\\u0065x", "id": 7, "categoryId": 5.0 }`,
+    `${recordLine(onceOf('a'))}{ "name": "T\\u006fm", "id": 7, "categoryId": 7.0 }`,
   );
   await using(path, async (storage) => {
-    assert.deepEqual(await insertOnce(storage, rex, onceOf('a')), { id: 7n, ...rex });
-    assert.equal((await storage.insert(rex)).id, 8n);
+    assert.equal(await addOnce(storage, 'a'), 7n);
+    assert.deepEqual(await storage.get(7n), { id: 7n, ...tom });
+    await expectAdded(storage, 8n);
   });
   assert.equal((await checkFile(path)).idempotencyKeys, 1);
 });
@@ -116,11 +121,11 @@ test('F2 a record whose animal is torn is set aside with it, and the key is new'
       const id = before === '' ? 1n : 2n;
       assert.equal((await checkFile(path)).tornBytes, torn.length);
       await using(path, async (storage) => {
-        assert.equal(await idOf(storage, 'b', 'another'), id);
+        assert.equal(await addOnce(storage, 'b', tom), id);
         assert.equal(storage.size, Number(id));
       });
       assert.deepEqual(tornTails(path).map(String), [torn]);
-      await using(path, async (storage) => assert.equal(await idOf(storage, 'b', 'another'), id));
+      await using(path, async (storage) => assert.equal(await addOnce(storage, 'b', tom), id));
     }
   }
 });
@@ -151,9 +156,9 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
     '65 digits': record.replace('"key":"', '"key":"0'),
     'another order': record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1'),
     ...Object.fromEntries(
-      [`${at},"x":1`, `0${at}`, `-${at}`, '1.5', '9'.repeat(16)].map((other) => [
+      [`${usedAt},"x":1`, `0${usedAt}`, `-${usedAt}`, '1.5', '9'.repeat(16)].map((other) => [
         other,
-        record.replace(`${at}`, other),
+        record.replace(`${usedAt}`, other),
       ]),
     ),
   };
@@ -199,30 +204,29 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
   assert.equal((await checkFile(fileWith(uncommitted))).idempotencyKeys, 5);
 });
 
-const errnos: readonly (readonly [string, Partial<Disk>])[] = [
-  ['a full disk', { write: () => Promise.reject(systemError('ENOSPC')) }],
-  ['a failed write', { write: () => Promise.reject(systemError('EIO')) }],
-  ['a failed fdatasync', { datasync: () => Promise.reject(systemError('EIO')) }],
-];
-for (const [what, fault] of errnos) {
+for (const [what, fault] of Object.entries<Partial<Disk>>({
+  'a full disk': { write: () => Promise.reject(systemError('ENOSPC')) },
+  'a failed write': { write: () => Promise.reject(systemError('EIO')) },
+  'a failed fdatasync': { datasync: () => Promise.reject(systemError('EIO')) },
+})) {
   test(`behind ${what} the key is new, and keys from before have their animals all the while`, async () => {
     const path = newPath();
     const disk = diskWith({});
     await using(
       path,
       async (storage) => {
-        await idOf(storage, 'before');
+        await addOnce(storage, 'before');
         Object.assign(disk, fault);
         for (let attempt = 0; attempt < 3; attempt++)
-          await assert.rejects(idOf(storage, 'a'), unavailable, 'not in flight');
-        assert.equal(await idOf(storage, 'before'), 1n);
+          await assert.rejects(addOnce(storage, 'a'), unavailable, 'not in flight');
+        assert.equal(await addOnce(storage, 'before'), 1n);
         Object.assign(disk, nodeDisk);
-        if (what === 'a full disk') assert.equal(await idOf(storage, 'a'), 2n);
+        if (what === 'a full disk') assert.equal(await addOnce(storage, 'a'), 2n);
       },
       { disk },
     );
     await using(path, async (storage) => {
-      assert.equal(await idOf(storage, 'a'), 2n);
+      assert.equal(await addOnce(storage, 'a'), 2n);
       assert.equal(storage.size, 2);
     });
   });
@@ -236,13 +240,13 @@ test('F10 of an add refused with its write begun the key knows more than its cli
     async (storage) => {
       disk.datasync = () => Promise.reject(systemError('EIO'));
       disk.truncate = () => Promise.reject(systemError('EIO'));
-      await assert.rejects(idOf(storage, 'a'), unavailable);
+      await assert.rejects(addOnce(storage, 'a'), unavailable);
     },
     { disk },
   );
   await using(path, async (storage) => {
     assert.equal(storage.size, 1);
-    assert.equal(await idOf(storage, 'a'), 1n);
+    assert.equal(await addOnce(storage, 'a'), 1n);
     assert.equal(storage.size, 1);
   });
 });
@@ -251,95 +255,66 @@ test('F10 of an add refused with its write begun the key knows more than its cli
  * A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered
  * 503.
  */
-async function hung(t: TestContext): Promise<{
-  readonly path: string;
-  readonly storage: PetStorage;
-  readonly disk: Disk;
-  readonly end: (error?: Error) => Promise<void>;
-}> {
+async function hung(t: TestContext) {
   const path = newPath();
   const disk = diskWith({});
   const storage = await fileStorage(path, { disk });
   atEnd(t, () => storage.close());
-  const syncing = gate();
-  const thawed = gate();
-  let failure: Error | undefined;
-  disk.datasync = async (descriptor) => {
-    syncing.open();
-    await thawed.opened;
-    if (failure !== undefined) throw failure;
-    await nodeDisk.datasync(descriptor);
-  };
+  const { syncing, thaw } = hang(disk);
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const refused = [assert.rejects(idOf(storage, 'a'), unavailable)];
-  await syncing.opened;
-  refused.push(assert.rejects(idOf(storage, 'b'), unavailable));
+  const refused = [assert.rejects(addOnce(storage, 'a'), unavailable)];
+  await syncing;
+  refused.push(assert.rejects(addOnce(storage, 'b'), unavailable));
   t.mock.timers.tick(8000);
   await Promise.all(refused);
   t.mock.timers.reset();
   const end = async (error?: Error): Promise<void> => {
-    failure = error;
-    thawed.open();
+    thaw(error);
     // The commit ends some turns later, and then a new key is taken or the storage is broken.
     while (
-      (await idOf(storage, 'probe').catch((error) => error.message)) === 'The disk does not answer.'
+      (await addOnce(storage, 'probe').catch(({ message }) => message)) ===
+      'The disk does not answer.'
     )
       await new Promise(setImmediate);
   };
-  return { path, storage, disk, end };
+  return { path, storage, end };
 }
 
 test('a commit that hangs keeps its key under way though it was answered for, and what only waited leaves its key new', async (t) => {
   const { storage, end } = await hung(t);
-  for (const body of ['body', 'other']) await assert.rejects(idOf(storage, 'a', body), inFlight);
-  await assert.rejects(idOf(storage, 'b'), unavailable);
+  for (const draft of [rex, tom]) await assert.rejects(addOnce(storage, 'a', draft), inFlight);
+  await assert.rejects(addOnce(storage, 'b'), unavailable);
   await end();
-  assert.equal(await idOf(storage, 'a'), 1n, 'the commit ended well');
-  assert.equal(await idOf(storage, 'b', 'other'), 3n, 'behind the probe');
+  assert.equal(await addOnce(storage, 'a'), 1n, 'the commit ended well');
+  assert.equal(await addOnce(storage, 'b', tom), 3n, 'behind the probe');
   assert.equal(storage.size, 3);
 });
 
 test('a commit that hangs and then fails leaves its key new', async (t) => {
   const { path, storage, end } = await hung(t);
-  await assert.rejects(idOf(storage, 'a'), inFlight);
+  await assert.rejects(addOnce(storage, 'a'), inFlight);
   await end(systemError('EIO'));
-  await assert.rejects(idOf(storage, 'a'), unavailable);
+  await assert.rejects(addOnce(storage, 'a'), unavailable);
   await storage.close();
-  await using(path, async (again) => assert.equal(await idOf(again, 'a'), 1n));
+  await using(path, async (again) => assert.equal(await addOnce(again, 'a'), 1n));
 });
 
-test('a storage that has no insertOnce says so, with and without texts', async () => {
-  const storage = await fileStorage(newPath());
-  const bare = (texts: boolean): PetStorage => {
-    const { insert, get, list } = storage;
-    const { insertOnce: _none, ...others } = textsOf(storage);
-    return {
-      durable: false,
-      insert,
-      get,
-      list,
-      close: () => storage.close(),
-      ...(texts && { texts: others }),
-    };
-  };
+test('a storage that has no insertOnce says so, with and without texts; one that has it needs no texts', async () => {
+  const { insert, insertOnce, get, list, texts, close } = await fileStorage(newPath());
+  const bare: PetStorage = { durable: false, insert, get, list, close };
+  const { insertOnce: _none, ...ofTexts } = texts ?? assert.fail();
   const refused = { code: 'invalid_parameter', message: /keeps no idempotency keys/ };
-  for (const one of [bare(false), bare(true)]) {
-    await assert.rejects(insertTextOnce(one, rex, onceOf('a')), refused);
-    assert.equal((await textsOf(one).insert(rex)).json.includes('Rex'), true);
-    assert.notEqual(await textsOf(one).get(1n), undefined);
-    assert.notDeepEqual(await textsOf(one).list({ limit: 1 }), { texts: [] });
+  for (const one of [bare, { ...bare, texts: ofTexts }].map(textsOf)) {
+    await assert.rejects(async () => one.insertOnce(rex, onceOf('a')), refused);
+    assert.equal((await one.insert(rex)).json.includes('Rex'), true);
+    assert.notEqual(await one.get(1n), undefined);
+    assert.notDeepEqual(await one.list({ limit: 1 }), { texts: [] });
   }
-  // One without texts of its own but with keys has both in texts.
-  const { insert, insertOnce: once, get, list } = storage;
-  const { id, json } = await textsOf({
-    durable: false,
-    insert,
-    ...(once && { insertOnce: once }),
-    get,
-    list,
-    close: () => storage.close(),
-  }).insertOnce(rex, onceOf('a'));
-  assert.equal((await textsOf(storage).insertOnce(rex, onceOf('a'))).json, json);
-  assert.equal(json, `{"id":${id},"name":"Rex","categoryId":5}`);
-  await storage.close();
+  const once = textsOf({ ...bare, ...(insertOnce && { insertOnce }) });
+  for (let count = 0; count < 2; count++)
+    assert.deepEqual(await once.insertOnce(tom, onceOf('a')), {
+      id: 3n,
+      json: '{"id":3,"name":"Tom","categoryId":7}',
+    });
+  await close();
 });

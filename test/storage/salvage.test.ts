@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { checkFile, salvageFile } from '../../dist/file/index.js';
-import { onceOf } from './once.js';
 import {
   batches,
   committed,
   fileWith,
+  idsOf,
   newPath,
+  onceOf,
   petLine,
   recordLine,
   unusable,
@@ -16,8 +17,6 @@ import {
 
 const sound = String(batches(2, 3, 2));
 const newOut = (): string => `${fileWith('')}.saved`;
-const idsIn = (path: string) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map(({ id }) => Number(id)));
 /** Numbers from one to another. */
 const range = (from: number, to: number): readonly number[] =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
@@ -47,7 +46,7 @@ test('F3 salvage leaves out a batch whose checksum does not fit, says so, and to
   assert.match(leftOut[0]?.what ?? '', /checksum/);
   assert.deepEqual(readFileSync(damaged), before);
   assert.equal((await checkFile(out)).verdict, 'sound');
-  assert.deepEqual(await idsIn(out), [1, 2, 6, 7]);
+  assert.deepEqual(await using(out, idsOf), [1, 2, 6, 7]);
 });
 
 test('F3 salvage finds sound batches behind lines that are gone, doubled or no animals', async () => {
@@ -68,7 +67,7 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
     const out = newOut();
     const { animals, leftOut } = await salvageFile(fileWith(text), out);
     assert.deepEqual([animals, leftOut.length], [ids.length, count], text);
-    assert.deepEqual(await idsIn(out), ids);
+    assert.deepEqual(await using(out, idsOf), ids);
   }
 });
 
@@ -93,7 +92,7 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
     missing: [],
     leftOut: [{ line: 2, what: 'Not valid JSON: expected a value, at byte 0' }],
   });
-  assert.deepEqual(await idsIn(salvaged), [1, 2]);
+  assert.deepEqual(await using(salvaged, idsOf), [1, 2]);
 
   const hole = fileWith(petLine(1));
   truncateSync(hole, 2 ** 27 + 1_000);

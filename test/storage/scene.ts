@@ -4,11 +4,16 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import '../support/built.js';
 import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
-import { clock, unlocked } from '../support/disk.js';
+import { nodeDisk } from '../../dist/journal/index.js';
+import { clock, type diskWith, unlocked } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
 import { onceOf } from './once.js';
 import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
+
+export * from './animals.js';
+export * from './once.js';
 
 /** The hundreds of files of a test take some MiB. */
 const memoryBytes = 2 ** 27;
@@ -86,12 +91,6 @@ export function tornTails(path: string): readonly Buffer[] {
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
 
-/** An animal to add. */
-export const draft = { name: 'Rex', categoryId: 5n, status: 'available' } as const;
-export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
-export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
-export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
-
 /** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
 export async function using<T>(
   path: string,
@@ -106,6 +105,22 @@ export async function using<T>(
   }
 }
 
-/** The names of the first hundred animals in a file. */
-export const namesIn = (path: string) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name));
+/**
+ * From now on whatever is synced hangs, once `syncing` has resolved, until it is thawed: then it
+ * ends well, or fails by an error.
+ */
+export function hang(disk: ReturnType<typeof diskWith>) {
+  const [syncing, thawed] = [gate(), gate()];
+  let failure: Error | undefined;
+  disk.datasync = async (descriptor) => {
+    syncing.open();
+    await thawed.opened;
+    if (failure) throw failure;
+    await nodeDisk.datasync(descriptor);
+  };
+  const thaw = (error?: Error) => {
+    failure = error;
+    thawed.open();
+  };
+  return { syncing: syncing.opened, thaw };
+}

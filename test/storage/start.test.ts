@@ -7,12 +7,13 @@ import { commitOf } from './commit-line.js';
 import {
   batches,
   damaged,
-  draft,
+  expectAdded,
+  expectRefused,
   fileWith,
-  namesIn,
+  isReady,
+  namesOf,
   petLine,
   tornTails,
-  unavailable,
   unusable,
   using,
 } from './scene.js';
@@ -24,7 +25,7 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   const clock = () => Date.UTC(2026, 10, 21, 7, 30);
   const storage = await fileStorage(path, { clock, log: (...line) => said.push(line) });
   assert.equal(storage.size, 4);
-  assert.equal((await storage.insert(draft)).id, 5n);
+  await expectAdded(storage, 5n);
   await storage.close();
   const copy = `${path}.torn-2026-11-21T07-30-00.000Z`;
   assert.equal(readFileSync(copy, 'utf8'), torn);
@@ -57,16 +58,16 @@ test('F2 a file by hand is served in our own text: other order, white space, esc
     assert.deepEqual(await storage.texts?.list({ limit: 5 }), {
       texts: ['{"id":3,"name":"Rex","categoryId":5}', '{"id":7,"name":"Tom","categoryId":7}'],
     });
-    assert.equal((await storage.insert(draft)).id, 8n);
+    await expectAdded(storage, 8n);
   });
   assert.equal((await checkFile(path)).verdict, 'sound');
-  assert.deepEqual(await namesIn(path), ['Rex', 'Tom', 'Rex']);
+  assert.deepEqual(await using(path, namesOf), ['Rex', 'Tom', 'Rex']);
 });
 
 test('F2 an animal by hand with the last id of int64 leaves no id to give', async () => {
   await using(fileWith(petLine(1).replace('1', '9223372036854775807')), async (storage) => {
-    await assert.rejects(storage.insert(draft), unavailable);
-    await assert.rejects(async () => storage.ready?.(), unavailable);
+    await expectRefused(storage);
+    assert.equal(await isReady(storage), false);
     assert.equal((await storage.get(2n ** 63n - 1n))?.name, 'pet 1');
   });
 });
