@@ -118,7 +118,8 @@ export async function query(
   client.on('error', () => undefined);
   await client.connect();
   try {
-    return (await client.query(text, [...values])).rows;
+    const { rows = [] } = await client.query(text, [...values]);
+    return rows;
   } finally {
     await client.end();
   }

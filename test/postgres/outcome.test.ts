@@ -6,24 +6,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
 import type { Pet, PetStorage } from '../../dist/index.js';
-import { migratePostgres } from '../../dist/postgres/index.js';
-import { ownUrl, query, withoutDatabase, withoutServer } from './database.js';
+import { withoutDatabase } from './database.js';
 import {
   addOnce,
-  alterSystem,
-  assertInTurn,
   dayMs,
   expectAdded,
   expectRefused,
+  expectStored,
+  expectUnready,
   hold,
-  idsIn,
   inFlight,
-  insertOnce,
   intercept,
-  isReady,
   mismatch,
   namesIn,
-  onceOf,
   open,
   openFar,
   openNew,
@@ -63,7 +58,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
       (await Promise.all(inserts)).map(({ id }) => id),
       [2n, 3n, 4n, 5n, 6n],
     );
-    assertInTurn(await idsIn(url), 6);
+    await expectStored(url, 6);
     await expectAdded(storage, 7n);
   });
 
@@ -76,7 +71,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     proxy.cut();
     proxy.mode = 'open';
     await assert.rejects(insert, { ...unavailable, outcome: 'not done' });
-    assertInTurn(await idsIn(url), 1);
+    await expectStored(url, 1);
     await expectAdded(storage, 2n);
   });
 
@@ -94,7 +89,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
       url,
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE query LIKE 'WITH taken%' AND state = 'active') = 0",
     );
-    assertInTurn(await idsIn(url), 2);
+    await expectStored(url, 2);
   });
 
   test('a database that stays away: refused in time, whoever comes behind at once, and all is well when it is back', async (t) => {
@@ -108,14 +103,14 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.ok(performance.now() - since < 16_000);
     const late = performance.now();
     await expectRefused(storage);
-    assert.equal(await isReady(storage), false);
+    await expectUnready(storage);
     assert.ok(performance.now() - late < 3_000, 'nobody waits for what hangs');
     const backAt = performance.now();
     proxy.mode = 'open';
     await untilAdded(storage);
     assert.ok(performance.now() - backAt < 5_000, 'it works again within 5 s');
     await storage.ready?.();
-    assertInTurn(await idsIn(url), 2);
+    await expectStored(url, 2);
     const ofWriting = () => logged.filter((line) => line.includes('written'));
     await until('the end to be told', () => ofWriting().length > 1);
     assert.deepEqual(ofWriting(), [
@@ -175,39 +170,6 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   });
 });
 
-describe('a synchronous standby that is waited for and never comes', {
-  skip: withoutServer(),
-}, () => {
-  test('a batch whose backend is told to end meanwhile is not answered as stored, though it can be read', async (t) => {
-    const url = await ownUrl();
-    await migratePostgres(url);
-    const storage = await open(t, url);
-    const first = await storage.insert(rex);
-    assert.equal(first.id, 1n);
-    const reset = () => alterSystem(url, 'RESET synchronous_standby_names');
-    atEnd(t, reset);
-    await alterSystem(url, "SET synchronous_standby_names = 'nobody'");
-    let insert = Promise.resolve(first);
-    let last = first.id;
-    // The checkpointer tells the backends of the change some time after it was loaded: until then
-    // no commit waits.
-    const insertAgain = (pet: Pet): void => {
-      last = pet.id;
-      insert = storage.insert(rex);
-      insert.then(insertAgain, () => undefined);
-    };
-    insertAgain(first);
-    const waits = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
-    await untilRow(url, `SELECT 1 FROM ${waits}`);
-    await query(url, `SELECT pg_terminate_backend(pid) FROM ${waits}`);
-    await untilRow(url, `SELECT 1 FROM petstore_pets WHERE id = ${last + 1n}`);
-    await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
-    await reset();
-    assert.equal(await untilAdded(storage), last + 2n);
-    assertInTurn(await idsIn(url), Number(last) + 2);
-  });
-});
-
 /** An id, or the code that an add was refused with. */
 const idOf = (adding: Promise<bigint | Pet>): Promise<unknown> =>
   adding.then(
@@ -230,14 +192,6 @@ async function twoServers(t: TestContext) {
 }
 
 describe('one key on several servers', { skip: withoutDatabase() }, () => {
-  test('what one server has added another answers, or refuses with another body', async (t) => {
-    const { url, one, other } = await twoServers(t);
-    const use = [rex, onceOf('a')] as const;
-    assert.deepEqual(await insertOnce(other, ...use), await insertOnce(one, ...use));
-    await assert.rejects(addOnce(other, 'a', tom), mismatch);
-    assert.deepEqual(await namesIn(url), ['Rex']);
-  });
-
   test('raced on two servers it adds one animal, and both answer that one; what goes along with it is added too', async (t) => {
     const { url, sql, one, other, logged, race } = await twoServers(t);
     const ids = await race(() => [
@@ -250,8 +204,7 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.equal(ids[0], ids[2]);
     assert.equal(await addOnce(one, 'b', tom), ids[4]);
     assert.deepEqual([...(await namesIn(url))].sort(), ['Rex', 'Tom', 'Tom', 'Tom']);
-    const counters = await sql('SELECT last_id FROM petstore_counters');
-    assert.deepEqual(counters, [{ last_id: '4' }], 'no id is left out');
+    assert.equal(await sql('SELECT last_id FROM petstore_counters'), '4', 'no id is left out');
     assert.deepEqual(logged, [], 'nothing failed');
   });
 
@@ -274,18 +227,7 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     ]);
     assert.deepEqual(ids, [4n, 4n]);
     assert.deepEqual(await namesIn(url), ['Tom', 'Rex', 'Tom', 'Rex']);
-    assert.equal((await sql('SELECT key FROM petstore_idempotency')).length, 2);
-  });
-
-  test('many clients that send each key to every server have one animal for each', async (t) => {
-    const { url, one, other } = await twoServers(t);
-    const names = Array.from({ length: 150 }, (_, index) => `k${index}`);
-    const adding = names.map(async (name) => {
-      const add = (server: PetStorage) => addOnce(server, name, { ...rex, name });
-      assert.equal(...(await Promise.all([add(one), add(other)])));
-    });
-    await Promise.all(adding);
-    assert.deepEqual([...(await namesIn(url))].sort(), names.sort());
+    assert.equal(await sql('SELECT count(*) FROM petstore_idempotency'), '2');
   });
 
   test('a reply that is lost behind the commit, and one that never came: a repeat has the animal of the first, once', async (t) => {

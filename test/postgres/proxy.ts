@@ -54,16 +54,11 @@ export class TcpProxy {
   #narrowUntil = 0;
   /** How many replies were lost with their connection, or to a fault. */
   repliesLost = 0;
-  /** How many connections were made. */
-  accepted = 0;
   /**
    * The fields of an error that stands in the place of each reply; one whose severity is not ERROR
    * ends the connection.
    */
   fault: Readonly<Record<string, string>> | undefined;
-  /** A word of replies, and what stands in its place, of the same length. */
-  translated: readonly [string, string] | undefined;
-
   private constructor(to: number, host: string) {
     this.#to = to;
     this.#host = host;
@@ -117,7 +112,6 @@ export class TcpProxy {
       client.destroy();
       return;
     }
-    this.accepted++;
     const server = connect(this.#to, this.#host);
     let isSilent = false;
     for (const [one, other] of [
@@ -183,14 +177,6 @@ export class TcpProxy {
         setImmediate(() => client.write(bytes.subarray(at, at + crumbBytes)));
       return;
     }
-    const [word, other] = this.translated ?? ['', ''];
-    // The field V of an error stays as it is in every language.
-    for (
-      let at = word ? bytes.indexOf(`S${word}\0`) : -1;
-      at >= 0;
-      at = bytes.indexOf(`S${word}\0`, at)
-    )
-      bytes.write(other, at + 1);
     if (mode === 'garbling') bytes[0] = Math.floor(Math.random() * 256);
     if (mode === 'halving') client.write(bytes.subarray(0, bytes.length / 2));
     else if (mode !== 'deaf') client.write(bytes);

@@ -40,14 +40,14 @@ export async function openLogged(t: TestContext, database: string | PostgresPool
 /** A new database and a storage on it, a logged one; `sql` runs a statement past that. */
 export async function openNew(t: TestContext) {
   const url = await newDatabase();
-  const sql = (statement: string) => query(url, statement);
+  const sql = (statement: string) => answerTo(url, statement);
   return { url, sql, ...(await openLogged(t, url)) };
 }
 
 /** The same by way of a proxy that can fail. */
 export async function openFar(t: TestContext) {
   const { url, far, proxy } = await proxied(t);
-  const sql = (statement: string) => query(url, statement);
+  const sql = (statement: string) => answerTo(url, statement);
   return { url, sql, far, proxy, ...(await openLogged(t, far)) };
 }
 
@@ -124,6 +124,12 @@ export async function hold(
   return () => holder.end();
 }
 
+/** What a statement answers, as psql says it: a line for each row, `|` between its columns. */
+export async function answerTo(url: string, statement: string): Promise<string> {
+  const rows = await query(url, statement);
+  return rows.map((row) => Object.values(row).join('|')).join('\n');
+}
+
 /** Waits until a statement answers a row. */
 export async function untilRow(url: string, text: string): Promise<void> {
   await until(text, async () => (await query(url, text)).length > 0);
@@ -165,12 +171,17 @@ export async function rowsIn(url: string): Promise<readonly Row[]> {
   return rows.map(({ id, json }) => ({ id: Number(id), json: String(json) }));
 }
 
-export async function idsIn(url: string): Promise<readonly number[]> {
-  return (await rowsIn(url)).map(({ id }) => id);
-}
-
+/** The names of the animals in the database, by their ids. */
 export async function namesIn(url: string): Promise<readonly string[]> {
   return (await rowsIn(url)).map(({ json }) => JSON.parse(json).name);
+}
+
+/** Expects that the database holds so many animals, and that their ids have no gaps. */
+export async function expectStored(url: string, count: number): Promise<void> {
+  assertInTurn(
+    (await rowsIn(url)).map(({ id }) => id),
+    count,
+  );
 }
 
 /** Asserts that ids have no gaps. */

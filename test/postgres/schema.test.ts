@@ -27,35 +27,38 @@ import {
   withoutDatabase,
   withoutServer,
 } from './database.js';
-import { expectAdded, hold, openNew, poolOf, proxied, unusable, untilRow } from './scene.js';
+import {
+  answerTo,
+  expectAdded,
+  expectStored,
+  hold,
+  openNew,
+  poolOf,
+  proxied,
+  untilRow,
+  unusable,
+} from './scene.js';
 import { until } from '../support/waiting.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
 /** Everything that describes the tables of a schema. */
-async function tablesOf(url: string): Promise<unknown> {
-  const columns = await query(
-    url,
+async function tablesOf(url: string): Promise<readonly string[]> {
+  const statements = [
     'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2',
-  );
-  const indexes = await query(
-    url,
     "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
-  );
-  return { columns, indexes, version: await query(url, 'SELECT * FROM petstore_schema') };
+    'SELECT * FROM petstore_schema',
+  ];
+  return Promise.all(statements.map((statement) => answerTo(url, statement)));
 }
 
 /**
  * The URL of a new role of a database, which may log in and nothing else until it is granted more.
  */
-async function newRole(
-  t: TestContext,
-  url: string,
-): Promise<{ readonly role: string; readonly password: string; readonly url: string }> {
-  const [role, password] = [
-    `petstore_test_${randomBytes(6).toString('hex')}`,
-    randomBytes(12).toString('hex'),
-  ];
+async function newRole(t: TestContext, url: string) {
+  const name = randomBytes(6).toString('hex');
+  const role = `petstore_test_${name}`;
+  const password = `${name}_secret`;
   await query(url, `CREATE ROLE ${role} LOGIN NOSUPERUSER PASSWORD '${password}'`);
   atEnd(t, async () => {
     await query(url, `DROP OWNED BY ${role} CASCADE`);
@@ -140,9 +143,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     for (const args of [[], ['--dev'], ['migrate']]) {
       assertRefused(await command([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
     }
-    assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [
-      { version: '1000' },
-    ]);
+    assert.equal(await answerTo(url, 'SELECT version FROM petstore_schema'), '1000');
     assert.equal((await before.add('Rex')).status, 201);
   });
 
@@ -155,12 +156,17 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 
   test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
     const url = await newSchema();
-    const schema = String((await query(url, 'SELECT current_schema() AS name'))[0]?.['name']);
+    const schema = await answerTo(url, 'SELECT current_schema()');
     const cwd = folder(t);
     const [owner, serving] = [await newRole(t, url), await newRole(t, url)];
     // The statements of docs/postgres.md.
-    await query(url, `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role}`);
-    await query(url, `GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`);
+    await query(
+      url,
+      `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role};
+       GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`,
+    );
+    const grant = (rights: string) =>
+      query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
     const refuse = async (code: number, message: RegExp, ...args: readonly string[]) =>
       assertRefused(
         await command([...args, '--storage', serving.url], { cwd, env: keyed }),
@@ -177,13 +183,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const noRight = /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/;
     await refuse(3, noRight);
     for (const right of ['SELECT', 'INSERT']) {
-      await query(owner.url, `GRANT ${right} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+      await grant(right);
       await refuse(3, noRight);
     }
-    await query(
-      owner.url,
-      `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
-    );
+    await grant('SELECT, INSERT, UPDATE');
     for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
       const server = await startServer(t, [...args, '--storage', serving.url], { cwd });
       const added = await server.add('Rex');
@@ -193,7 +196,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
       assert.equal((await server.end()).code, 0);
     }
-    assert.equal((await query(url, 'SELECT id FROM petstore_pets')).length, 3);
+    await expectStored(url, 3);
     for (const statement of [
       'DELETE FROM petstore_pets',
       'TRUNCATE petstore_pets',
@@ -214,15 +217,14 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
-    const cwd = folder(t);
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
-    for (const [storage, args, message] of [
-      ['postgres://127.0.0.1:1/x', ['migrate'], 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
-      [nobody, [], 'there is no such database'],
-      [nobody, ['migrate'], 'there is no such database'],
+    for (const [line, message] of [
+      ['migrate --storage postgres://127.0.0.1:1/x', 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
+      [`--storage ${nobody}`, 'there is no such database'],
+      [`migrate --storage ${nobody}`, 'there is no such database'],
     ] as const)
       assertRefused(
-        await command([...args, '--storage', storage], { cwd, env: keyed }),
+        await command(line.split(' '), { cwd: folder(t), env: keyed }),
         3,
         new RegExp(`^the database cannot be used: ${message}`),
       );
@@ -344,7 +346,7 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     await succeed('sh', '-c', textWith('pg_dump'));
     await succeed('sh', '-c', textWith('pg_restore'));
     const restored = `postgres://petstore@${host}/restored`;
-    assert.equal((await query(restored, 'SELECT id FROM petstore_pets')).length, 1);
+    await expectStored(restored, 1);
 
     const owned = `postgres://petstore_owner@${host}/petstore`;
     assert.match(await sql(owned, textWith('DELETE FROM petstore_idempotency')), /^DELETE \d+$/m);

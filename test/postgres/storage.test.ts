@@ -14,13 +14,15 @@ import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import { notes } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 import {
+  answerTo,
   askedOf,
   assertInTurn,
   expectAdded,
+  expectStored,
+  expectUnready,
   idIn,
   idsOf,
   intercept,
-  isReady,
   namesOf,
   open,
   openLogged,
@@ -54,17 +56,14 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
       { id: 1, json: first },
       { id: 2, json: second },
     ]);
-    assert.deepEqual(await sql('SELECT status FROM petstore_pets ORDER BY id'), [
-      { status: 'sold' },
-      { status: null },
-    ]);
+    assert.equal(await sql('SELECT status FROM petstore_pets ORDER BY id'), 'sold\n');
   });
 
   test('it is ready at the second question though a connection from before stays read-only', async (t) => {
     const pool = await poolOf(t, { max: 1 });
     const storage = await open(t, pool);
     await pool.query('SET default_transaction_read_only = on');
-    assert.equal(await isReady(storage), false);
+    await expectUnready(storage);
     await storage.ready?.();
     await expectAdded(storage, 1n);
   });
@@ -81,7 +80,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
       ...unavailable,
       message: 'There are no ids left.',
     });
-    assert.equal(await isReady(storage), false);
+    await expectUnready(storage);
     assert.deepEqual(await storage.list({ limit: 5, after: lastId - 1n }), [
       { id: lastId, ...rex },
     ]);
@@ -415,11 +414,8 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     );
     assertInTurn(seen.ids, total);
     assert.ok(seen.pages > 20, `only ${seen.pages} pages while it grew`);
-    const rows = await query(
-      url,
-      'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters',
-    );
-    assert.deepEqual(rows, [{ last_id: String(total), pets: String(total) }]);
+    await expectStored(url, total);
+    assert.equal(await answerTo(url, 'SELECT last_id FROM petstore_counters'), `${total}`);
   });
 });
 

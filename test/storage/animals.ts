@@ -34,6 +34,11 @@ export async function isReady(storage: PetStorage): Promise<boolean> {
   }
 }
 
+/** Expects that a storage says that it cannot be used. */
+export async function expectUnready(storage: PetStorage): Promise<void> {
+  assert.equal(await isReady(storage), false);
+}
+
 /** The names of a hundred animals of a storage, and the ids of as many. */
 export const namesOf = async (storage: PetStorage): Promise<readonly string[]> =>
   (await storage.list({ limit: 100 })).map(({ name }) => name);

@@ -10,6 +10,7 @@ import {
   batches,
   expectAdded,
   expectRefused,
+  expectUnready,
   fileInMemory,
   hang,
   isReady,
@@ -45,7 +46,7 @@ const isDisks = ({ code, cause }: PetstoreError): boolean =>
 /** Adding is refused, and so it says; what was there is read. */
 async function assertRefusing(storage: PetStorage): Promise<void> {
   await expectRefused(storage);
-  assert.equal(await isReady(storage), false);
+  await expectUnready(storage);
   assert.equal((await storage.list({ limit: 5 })).length, 1);
 }
 
@@ -160,7 +161,7 @@ for (const [what, intrude] of Object.entries(intruders)) {
       const { path, storage } = await scene(t);
       await storage.ready?.();
       intrude(path);
-      if (isAsked) assert.equal(await isReady(storage), false);
+      if (isAsked) await expectUnready(storage);
       await assertRefusing(storage);
     });
   }
@@ -271,7 +272,7 @@ test('a disk that hangs for 8 s is one that is not ready, until it goes on', asy
   await syncing;
   t.mock.timers.tick(8000);
   await refused;
-  assert.equal(await isReady(storage), false);
+  await expectUnready(storage);
   t.mock.timers.reset();
   thaw();
   await until('a storage that is ready', () => isReady(storage));

@@ -13,8 +13,8 @@ import {
   damaged,
   expectAdded,
   expectRefused,
+  expectUnready,
   fileWith,
-  isReady,
   newPath,
   rex,
   tornTails,
@@ -156,7 +156,7 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
         /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/,
     });
     await assert.rejects(kept?.insert('d') ?? Promise.resolve(), unavailable);
-    assert.equal(await isReady(storage), false);
+    await expectUnready(storage);
     await expectAdded(storage, 2n);
   });
   assert.equal(readFileSync(`${path}.notes`, 'utf8'), sound.replace('"a"', '"x"'));
@@ -177,7 +177,7 @@ test('records: what another program does to their file ends readiness and adding
   await kept.insert('a');
   await storage.ready?.();
   appendFileSync(`${path}.notes`, 'x');
-  assert.equal(await isReady(storage), false);
+  await expectUnready(storage);
   await assert.rejects(kept.insert('b'), unavailable);
   assert.deepEqual(await kept.list({ limit: 9 }), { texts: ['{"id":1,"text":"a"}'] });
   await expectAdded(storage, 1n);

@@ -9,8 +9,8 @@ import {
   damaged,
   expectAdded,
   expectRefused,
+  expectUnready,
   fileWith,
-  isReady,
   namesOf,
   petLine,
   tornTails,
@@ -67,7 +67,7 @@ test('F2 a file by hand is served in our own text: other order, white space, esc
 test('F2 an animal by hand with the last id of int64 leaves no id to give', async () => {
   await using(fileWith(petLine(1).replace('1', '9223372036854775807')), async (storage) => {
     await expectRefused(storage);
-    assert.equal(await isReady(storage), false);
+    await expectUnready(storage);
     assert.equal((await storage.get(2n ** 63n - 1n))?.name, 'pet 1');
   });
 });
