@@ -190,15 +190,13 @@ const faults: Readonly<Record<string, Fault>> = {
   'no connection left': async ({ cluster, proxy }) => {
     const others: pg.Client[] = [];
     proxy.cut();
-    for (;;) {
+    for (let isLeft = true; isLeft; ) {
       const other = new pg.Client({ connectionString: cluster.url });
       other.on('error', () => undefined);
-      try {
-        await other.connect();
-        others.push(other);
-      } catch {
-        break;
-      }
+      isLeft = await other.connect().then(
+        () => others.push(other) > 0,
+        () => false,
+      );
     }
     await sleep(300);
     await Promise.all(others.map((other) => other.end()));
@@ -300,7 +298,7 @@ async function answering(url: string): Promise<void> {
  * Reads without a pause; answers what came that was neither 200 nor 503, and how long the slowest
  * took.
  */
-async function readOn(
+async function readAlong(
   server: StartedServer,
   isOver: () => boolean,
 ): Promise<{ readonly others: readonly string[]; readonly slowestMs: number }> {
@@ -326,7 +324,7 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const { server, url } = all;
     const writers = new Writers(t, server.port, 8, 80);
     let isOver = false;
-    const reading = readOn(server, () => isOver);
+    const reading = readAlong(server, () => isOver);
     reading.catch(() => undefined);
     const only = process.env['PETSTORE_TEST_FAULT'] ?? '';
     const kinds = Object.entries(faults).filter(([kind]) => kind.includes(only));

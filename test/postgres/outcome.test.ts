@@ -48,20 +48,6 @@ const untilAdded = (storage: PetStorage): Promise<bigint> =>
   );
 
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
-  test('a reply that is lost behind the commit: the animals are found and answered', async (t) => {
-    const { url, proxy, storage } = await scene(t);
-    proxy.mode = 'deaf';
-    const inserts = Array.from({ length: 5 }, () => storage.insert(rex));
-    await until('a lost reply', () => proxy.repliesLost > 0);
-    proxy.mode = 'open';
-    assert.deepEqual(
-      (await Promise.all(inserts)).map(({ id }) => id),
-      [2n, 3n, 4n, 5n, 6n],
-    );
-    await expectStored(url, 6);
-    await expectAdded(storage, 7n);
-  });
-
   test('a statement that never arrived: refused, and it is not there later either', async (t) => {
     const { url, proxy, storage } = await scene(t);
     proxy.mode = 'silent';

@@ -193,23 +193,6 @@ export function assertInTurn(ids: readonly (number | bigint)[], count = ids.leng
   );
 }
 
-/**
- * Reads page behind page, from the last id seen, until nothing is added any more and nothing is
- * left. @param pageOf The ids behind one.
- */
-export async function readOn(
-  pageOf: (after: bigint) => Promise<readonly number[]>,
-  isAdding: () => boolean,
-): Promise<{ readonly ids: readonly number[]; readonly pages: number }> {
-  const ids: number[] = [];
-  for (let pages = 0; ; pages++) {
-    const wasAdding = isAdding();
-    const page = await pageOf(BigInt(ids.at(-1) ?? 0));
-    ids.push(...page);
-    if (page.length === 0 && !wasAdding) return { ids, pages };
-  }
-}
-
 /** The id in a text of an animal. */
 export const idIn = (text = ''): number => Number(/^\{"id":(\d+),/.exec(text)?.[1]);
 

@@ -7,25 +7,22 @@ import type { Log, PetstoreError, PetStorage } from '../../dist/index.js';
 import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import {
-  batches,
   expectAdded,
   expectRefused,
   expectUnready,
-  fileInMemory,
   hang,
   isReady,
   namesOf,
   newPath,
-  petLine,
   rex,
   tom,
-  tornTails,
   unavailable,
-  unusable,
   using,
 } from './scene.js';
-import { diskWith, systemError, unlocked } from '../support/disk.js';
+import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
+import { casesOf, tryCase } from '../torture/failing-calls.js';
+import { Share } from '../torture/row.js';
 
 /** A storage with one animal, on a disk that may change, and of each line of its log the level and the file. */
 async function scene(t: TestContext) {
@@ -196,57 +193,9 @@ test('F10 an add refused after its write began may be there after a restart, who
 });
 
 test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {
-  for (const code of ['EIO', 'ENOSPC', 'EMFILE']) {
-    for (const forever of [false, true]) {
-      for (let failAt = 1, calls = Infinity; failAt <= calls; failAt++) {
-        const path = fileInMemory(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
-        let call = 0;
-        let open = 0;
-        const fault =
-          <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) =>
-          (...args: A): Promise<R> => {
-            call++;
-            return call === failAt || (forever && call > failAt)
-              ? Promise.reject(systemError(code))
-              : work(...args);
-          };
-        const { write, datasync, read, sync, truncate, factsOf, factsAt } = nodeDisk;
-        const disk = diskWith({
-          write: fault(write),
-          datasync: fault(datasync),
-          open: fault(async (...args) => (open++, nodeDisk.open(...args))),
-          lockFlags: 0,
-          lock: fault(unlocked.lock),
-          close: async (descriptor) => (open--, nodeDisk.close(descriptor)),
-          read: fault(read),
-          sync: fault(sync),
-          truncate: fault(truncate),
-          factsOf: fault(factsOf),
-          factsAt: fault(factsAt),
-        });
-        const acknowledged = ['pet 1'];
-        try {
-          const storage = await fileStorage(path, { disk });
-          for (const name of ['a', 'b']) {
-            await storage.insert({ name, categoryId: 1n }).then(
-              () => acknowledged.push(name),
-              (error) => assert.equal(error.code, 'unavailable'),
-            );
-          }
-          await storage.close();
-        } catch (error) {
-          assert.equal(Object(error).code, unusable.code, String(error));
-        }
-        calls = call < failAt ? 0 : Infinity;
-        assert.equal(open, 0, 'every descriptor is closed');
-        const names = await using(path, namesOf);
-        for (const name of acknowledged)
-          assert.ok(names.includes(name), `${name} after call ${failAt}`);
-        const isOurs = (tail: Buffer) => String(tail) === '{"torn' || acknowledged.length < 3;
-        assert.ok(tornTails(path).every(isOurs));
-      }
-    }
-  }
+  const share = new Share(0, 1);
+  for (const [what, ...each] of await casesOf(share))
+    if (/^open with a torn tail, .* (EIO|ENOSPC once)/.test(what)) await tryCase(share, ...each);
 });
 
 /** The same, and its disk hangs. */

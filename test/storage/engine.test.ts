@@ -233,16 +233,15 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
     ...options,
   });
   const addAll = (...items: readonly string[]) => items.map(group.add);
+  /** Expects that adding is refused, because too much waits, a commit hangs, or it is closed. */
+  const refused = (item: string) => assert.rejects(group.add(item), unavailable);
   /** Ends the oldest commit once it has begun. */
   const end = async (): Promise<void> => {
     await nextCommit();
     ends.shift()?.();
   };
-  return { group, batches, abandoned, addAll, end };
+  return { group, batches, abandoned, addAll, refused, end };
 }
-
-/** Expects that adding is refused, because too much waits, or the storage is closed or hangs. */
-const expectUnavailable = (added: Promise<unknown>) => assert.rejects(added, unavailable);
 
 test('an item that cannot be counted is refused alone, by a promise, and is abandoned', async () => {
   const { batches, abandoned, addAll, end } = scene({
@@ -259,33 +258,23 @@ test('an item that cannot be counted is refused alone, by a promise, and is aban
   assert.deepEqual([batches, abandoned], [[['good']], ['bad', 'bad']]);
 });
 
-test('what one turn adds goes together, what comes meanwhile into the next batch, and each gets its own result', async () => {
-  const { batches, addAll, end } = scene();
+test('what one turn adds goes together; whoever is answered and asks again in the next turns travels along with those who came meanwhile, and each gets its own result', async () => {
+  const { group, batches, addAll, end } = scene();
   const first = addAll('a', 'b');
   await tick();
-  const second = addAll('c', 'd');
+  const others = addAll('c', 'd');
   await end();
-  assert.deepEqual(batches, [['a', 'b']]);
   assert.deepEqual(await Promise.all(first), ['A', 'B']);
-  await end();
-  assert.deepEqual(batches[1], ['c', 'd']);
-  assert.deepEqual(await Promise.all(second), ['C', 'D']);
-});
-
-test('whoever is answered and asks again in the next turns travels along with those who waited', async () => {
-  const { group, batches, end } = scene();
-  const first = group.add('a');
-  await tick();
-  const all = [group.add('b')];
-  await end();
-  await first;
-  for (const item of ['c', 'd']) {
+  for (const item of ['e', 'f']) {
     await tick();
-    all.push(group.add(item));
+    others.push(group.add(item));
   }
   await end();
-  assert.deepEqual(batches, [['a'], ['b', 'c', 'd']]);
-  assert.deepEqual(await Promise.all(all), ['B', 'C', 'D']);
+  assert.deepEqual(batches, [
+    ['a', 'b'],
+    ['c', 'd', 'e', 'f'],
+  ]);
+  assert.deepEqual(await Promise.all(others), ['C', 'D', 'E', 'F']);
 });
 
 test('more in each turn holds no commit up for longer than five turns, and where nobody comes it begins behind two', async () => {
@@ -324,20 +313,20 @@ test('a commit that fails fails its own batch only, and one that answers too lit
 test('C48 beyond 4,096 items, 16 MiB or 2 s of age an add is refused at once', async (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
-  const { group, end } = scene({ bytesOf: (item) => Number(item) });
+  const { group, refused, end } = scene({ bytesOf: Number });
   const kept = [group.add('1')];
   await tick();
   kept.push(group.add(String(2 ** 24 - 4_095)));
-  await expectUnavailable(group.add('4096'));
+  await refused('4096');
   for (let waiting = 1; waiting < 4_096; waiting++) kept.push(group.add('1'));
-  await expectUnavailable(group.add('0'));
+  await refused('0');
   await end();
   await nextCommit();
   kept.push(group.add('1'));
   now = 2_000;
   kept.push(group.add('1'));
   now = 2_001;
-  await expectUnavailable(group.add('1'));
+  await refused('1');
   await end();
   await end();
   assert.equal((await Promise.all(kept)).length, 4_099);
@@ -350,20 +339,20 @@ test('an item over the bound of bytes is let in where nothing waits', async () =
 
 test('a commit that hangs is answered for in time, and when it ends all is well again; what will never be committed is told once each', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { group, batches, abandoned, end } = scene({
+  const { group, batches, abandoned, refused, end } = scene({
     bytesOf: (item) => (item === 'too much' ? 2 ** 24 : 1),
   });
-  const under = expectUnavailable(group.add('hangs'));
+  const under = refused('hangs');
   await tick();
-  const waits = expectUnavailable(group.add('waits'));
-  await expectUnavailable(group.add('too much'));
+  const waits = refused('waits');
+  await refused('too much');
   t.mock.timers.tick(7_999);
   assert.equal(group.hung, false);
   assert.deepEqual(abandoned, ['too much']);
   t.mock.timers.tick(1);
   await Promise.all([under, waits]);
   assert.equal(group.hung, true);
-  await expectUnavailable(group.add('new'));
+  await refused('new');
   assert.deepEqual(abandoned, ['too much', 'waits', 'new'], 'what hangs may still be committed');
   await end();
   await tick();
@@ -373,25 +362,25 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   assert.equal(await next, 'NEXT');
   assert.deepEqual(batches, [['hangs'], ['next']]);
   await group.close();
-  await expectUnavailable(group.add('late'));
+  await refused('late');
   assert.equal(abandoned.at(-1), 'late');
 });
 
 test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { group, end } = scene();
+  const { group, refused, end } = scene();
   const kept = group.add('a');
   const closing = group.close();
-  await expectUnavailable(group.add('b'));
+  await refused('b');
   await end();
   await closing;
   assert.equal(await kept, 'A');
 
-  const hanging = scene().group;
-  const refused = assert.rejects(hanging.add('a'), unavailable);
-  const closed = hanging.close();
+  const hanging = scene();
+  const late = hanging.refused('a');
+  const closed = hanging.group.close();
   await tick();
   t.mock.timers.tick(8_000);
-  await Promise.all([closed, refused]);
-  await hanging.close();
+  await Promise.all([closed, late]);
+  await hanging.group.close();
 });

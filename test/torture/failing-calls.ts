@@ -68,14 +68,7 @@ export const failingCalls: Row = {
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
   run: async (share) => {
-    const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
-    for (const [name, play] of Object.entries(plays)) {
-      // Without a fault it tells how many calls there are.
-      const last = await tryCase(share, play, () => undefined, 1);
-      for (let at = 1; at <= last; at++)
-        for (const [kindName, kind] of Object.entries(kinds))
-          cases.push([`${name}, call ${at}, ${kindName}`, play, kind, at]);
-    }
+    const cases = await casesOf(share);
     // In any order, so that a short run tries some of each.
     let done = 0;
     for (const [what, ...each] of share.random.shuffled(cases)) {
@@ -87,11 +80,24 @@ export const failingCalls: Row = {
   },
 };
 
+/** Every kind of fault at every call of every play. */
+export async function casesOf(share: Share) {
+  const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
+  for (const [name, play] of Object.entries(plays)) {
+    // Without a fault it tells how many calls there are.
+    const last = await tryCase(share, play, () => undefined, 1);
+    for (let at = 1; at <= last; at++)
+      for (const [kindName, kind] of Object.entries(kinds))
+        cases.push([`${name}, call ${at}, ${kindName}`, play, kind, at]);
+  }
+  return cases;
+}
+
 /**
  * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
  * made.
  */
-async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
+export async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
   const map = new PlainMap();
   const backend = new FileBackend(share.random, await begun(play, map));
   let isFull = false;
