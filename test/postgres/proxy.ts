@@ -2,9 +2,10 @@
  * Owns a way to the database that fails on demand. Knows the bytes that pass, but not their
  * meaning.
  */
-import assert from 'node:assert/strict';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Ending } from '../support/at-end.js';
+import { listen, type Listening } from './tcp.js';
 
 /**
  * `open` passes everything on. `silent`: nothing passes, neither is anything closed. `deaf`: what
@@ -38,10 +39,8 @@ const readyMessage = Buffer.from('Z\0\0\0\x05I');
 
 /** A proxy on a free port of 127.0.0.1 before a port of another server. */
 export class TcpProxy {
-  readonly #server: Server;
-  readonly #to: number;
-  readonly #host: string;
-  readonly #sockets = new Set<Socket>();
+  readonly #to: URL;
+  #listening: Listening | undefined;
   /** The ends of silent connections whose other end has gone. */
   readonly #left: Socket[] = [];
   #mode: ProxyMode = 'open';
@@ -59,27 +58,20 @@ export class TcpProxy {
    * ends the connection.
    */
   fault: Readonly<Record<string, string>> | undefined;
-  private constructor(to: number, host: string) {
+  private constructor(to: URL) {
     this.#to = to;
-    this.#host = host;
-    this.#server = createServer((client) => this.#accept(client));
   }
 
-  static async start(to: number, host = '127.0.0.1'): Promise<TcpProxy> {
-    const proxy = new TcpProxy(to, host);
-    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+  /** One before the server of a URL, until the test ends. */
+  static async before(t: Ending, url: string): Promise<TcpProxy> {
+    const proxy = new TcpProxy(new URL(url));
+    proxy.#listening = await listen(t, (client, { track }) => proxy.#accept(client, track));
     return proxy;
   }
 
-  get port(): number {
-    const address = this.#server.address();
-    assert.ok(typeof address === 'object' && address !== null);
-    return address.port;
-  }
-
   /** The same URL by way of the proxy. */
-  urlFor(url: string): string {
-    return Object.assign(new URL(url), { host: `127.0.0.1:${this.port}` }).href;
+  get url(): string {
+    return Object.assign(new URL(this.#to), { host: `127.0.0.1:${this.#listening?.port}` }).href;
   }
 
   /**
@@ -99,30 +91,21 @@ export class TcpProxy {
 
   /** Ends every connection. */
   cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    this.#listening?.cut();
   }
 
-  async close(): Promise<void> {
-    this.cut();
-    await new Promise((resolve) => this.#server.close(resolve));
-  }
-
-  #accept(client: Socket): void {
+  #accept(client: Socket, track: Listening['track']): void {
     if (this.#mode === 'closed') {
       client.destroy();
       return;
     }
-    const server = connect(this.#to, this.#host);
+    const server = track(connect(Number(this.#to.port || 5432), this.#to.hostname));
     let isSilent = false;
     for (const [one, other] of [
       [client, server],
       [server, client],
     ] as const) {
-      this.#sockets.add(one);
-      one.setNoDelay(true);
-      one.on('error', () => undefined);
       one.on('close', () => {
-        this.#sockets.delete(one);
         // A cable that is cut tells nobody, before it is mended.
         if (isSilent && this.#mode === 'silent') this.#left.push(other);
         else other.destroy();

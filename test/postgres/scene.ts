@@ -104,10 +104,8 @@ export async function proxied(
   url?: string,
 ): Promise<{ readonly url: string; readonly far: string; readonly proxy: TcpProxy }> {
   const near = url ?? (await newDatabase());
-  const { hostname, port } = new URL(near);
-  const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-  atEnd(t, () => proxy.close());
-  return { url: near, far: proxy.urlFor(near), proxy };
+  const proxy = await TcpProxy.before(t, near);
+  return { url: near, far: proxy.url, proxy };
 }
 
 /** Holds what a statement locks, at first the counter, until the answer is called or the test ends. */

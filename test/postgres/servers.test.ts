@@ -16,8 +16,7 @@ import { Writers } from './writers.js';
 
 const file = { after };
 const servers: StartedServer[] = [];
-const balancer = await balanceConnections(() => servers.map(({ port }) => port));
-atEnd(file, () => balancer.close());
+const balancer = await balanceConnections(file, () => servers.map(({ port }) => port));
 
 describe('three servers on one database', { skip: withoutDatabase() }, () => {
   let url: string;

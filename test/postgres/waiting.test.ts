@@ -1,7 +1,7 @@
 // A start while the database is away: it waits and says so, and ends with 3 only for what waiting
 // cannot mend. What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
-import { createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
@@ -11,6 +11,7 @@ import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgre
 import { apiKey, assertRefused, folder, StartedServer, serverFile } from '../support/process.js';
 import { newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
+import { listen } from './tcp.js';
 import { expectUnready, openFar, poolOf, unavailable, unusable } from './scene.js';
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
@@ -30,19 +31,8 @@ async function starting(t: TestContext, url: string): Promise<StartedServer> {
 
 /** The URL of a server that does this with each connection. */
 async function serving(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket.on('error', () => undefined));
-    serve(socket);
-  });
-  atEnd(t, () => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  return `postgres://u@127.0.0.1:${address.port}/d`;
+  const { port } = await listen(t, serve);
+  return `postgres://u@127.0.0.1:${port}/d`;
 }
 
 const fatal = (code: string): Buffer =>

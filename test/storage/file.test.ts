@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
 import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { fileImport, petStatuses, type Commit } from '../../dist/index.js';
-import { notes } from './records.js';
+import { notes, notesIn } from './records.js';
 import {
   batches,
   committed,
@@ -17,6 +17,7 @@ import {
   fileWith,
   newPath,
   rex,
+  sizeOf,
   tornTails,
   unavailable,
   unusable,
@@ -118,8 +119,8 @@ test('checkFile says what a file holds, also while a server has it', async () =>
 test('records beside the animals have a file of the same form, and outlast a restart; ids go on', async () => {
   const path = newPath();
   await using(path, async (storage) => {
-    const kept = storage.records?.('notes', notes);
-    await Promise.all([kept?.insert('a'), kept?.insert('b')]);
+    const kept = notesIn(storage);
+    await Promise.all([kept.insert('a'), kept.insert('b')]);
   });
   const lines = '{"id":1,"text":"a"}\n{"id":2,"text":"b"}\n';
   assert.deepEqual(readFileSync(`${path}.notes`), committed([lines]));
@@ -128,18 +129,18 @@ test('records beside the animals have a file of the same form, and outlast a res
   // no newline.
   appendFileSync(`${path}.notes`, '{ "more": 1, "text": "\\u0063", "id": 5 }');
   await using(path, async (storage) => {
-    const kept = storage.records?.('notes', notes);
-    assert.deepEqual(await kept?.list({ limit: 9 }), {
+    const kept = notesIn(storage);
+    assert.deepEqual(await kept.list({ limit: 9 }), {
       texts: ['{"id":1,"text":"a"}', '{"id":2,"text":"b"}', '{"id":5,"text":"c"}'],
     });
-    assert.equal((await kept?.insert('d'))?.id, 6n);
+    assert.equal((await kept.insert('d')).id, 6n);
   });
 });
 
 test('records: a torn tail is set aside, damage is refused with file, line and byte, and the animals stay', async () => {
   const path = newPath();
   const note = (text: string) =>
-    using(path, async (storage) => (await storage.records?.('notes', notes).insert(text))?.id);
+    using(path, async (storage) => (await notesIn(storage).insert(text)).id);
   assert.equal(await note('a'), 1n);
   assert.equal(await note('b'), 2n);
   appendFileSync(`${path}.notes`, '{"id":3,"te');
@@ -149,13 +150,13 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
   writeFileSync(`${path}.notes`, sound.replace('"a"', '"x"'));
   await using(path, async (storage) => {
     await storage.insert(rex);
-    const kept = storage.records?.('notes', notes);
-    await assert.rejects(kept?.opened ?? Promise.resolve(), {
+    const kept = notesIn(storage);
+    await assert.rejects(kept.opened, {
       ...damaged,
       message:
         /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/,
     });
-    await assert.rejects(kept?.insert('d') ?? Promise.resolve(), unavailable);
+    await assert.rejects(kept.insert('d'), unavailable);
     await expectUnready(storage);
     await expectAdded(storage, 2n);
   });
@@ -173,7 +174,7 @@ test('records under a name that is refused, or taken, leave the storage ready', 
 test('records: what another program does to their file ends readiness and adding there, not adding animals', async () => {
   const path = newPath();
   const storage = await fileStorage(path);
-  const kept = storage.records?.('notes', notes) ?? assert.fail();
+  const kept = notesIn(storage);
   await kept.insert('a');
   await storage.ready?.();
   appendFileSync(`${path}.notes`, 'x');
@@ -208,7 +209,7 @@ async function imported(): Promise<{
 
 /** Asserts how many animals a server would have, and that the import goes on behind those of it. */
 async function assertReopened(path: string, size: number, place: number, what?: string) {
-  assert.equal(await using(path, async (storage) => storage.size), size, what);
+  assert.equal(await sizeOf(path), size, what);
   const target = await fileImport(path, source);
   await target.close();
   assert.equal(target.start, place, what);

@@ -15,6 +15,7 @@ import {
   damaged,
   dayMs,
   expectAdded,
+  expectAddedOnce,
   fileWith,
   hang,
   inFlight,
@@ -65,9 +66,9 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
     await using(
       path,
       async (storage) => {
-        assert.equal(await addOnce(storage, 'a', rex, usedAt + dayMs - 1), 1n);
+        await expectAddedOnce(storage, 1n, 'a', rex, usedAt + dayMs - 1);
         await assert.rejects(addOnce(storage, 'a', tom, usedAt + dayMs - 1), mismatch);
-        assert.equal(await addOnce(storage, 'b', rex, usedAt + dayMs), 2n);
+        await expectAddedOnce(storage, 2n, 'b', rex, usedAt + dayMs);
       },
       { clock },
     );
@@ -76,8 +77,8 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
   // Of two records of a key the later counts.
   for (let start = 0; start < 2; start++)
     await using(path, async (storage) => {
-      assert.equal(await addOnce(storage, 'a', rex, usedAt + dayMs), 3n);
-      assert.equal(await addOnce(storage, 'b', rex, usedAt + dayMs), 2n);
+      await expectAddedOnce(storage, 3n, 'a', rex, usedAt + dayMs);
+      await expectAddedOnce(storage, 2n, 'b', rex, usedAt + dayMs);
       assert.equal(storage.size, 3);
     });
 });
@@ -91,12 +92,12 @@ test('records stand for their animals however long those are, wherever the piece
     const filler = 'x'.repeat(piece - head.length - petLine(2, '').length - over);
     await using(fileWith(committed([head + petLine(2, filler) + tail])), async (storage) => {
       assert.equal(storage.size, 3);
-      assert.equal(await addOnce(storage, 'last'), 3n);
+      await expectAddedOnce(storage, 3n, 'last');
     });
   }
   const long = recordLine(onceOf('long')) + petLine(1, 'x'.repeat(3 * piece));
   await using(fileWith(committed([long])), async (storage) => {
-    assert.equal(await addOnce(storage, 'long'), 1n);
+    await expectAddedOnce(storage, 1n, 'long');
     assert.equal((await storage.get(1n))?.name.length, 3 * piece);
   });
 });
@@ -106,7 +107,7 @@ test('a person may have written the animal behind a record anew', async () => {
     `${recordLine(onceOf('a'))}{ "name": "T\\u006fm", "id": 7, "categoryId": 7.0 }`,
   );
   await using(path, async (storage) => {
-    assert.equal(await addOnce(storage, 'a'), 7n);
+    await expectAddedOnce(storage, 7n, 'a');
     assert.deepEqual(await storage.get(7n), { id: 7n, ...tom });
     await expectAdded(storage, 8n);
   });
@@ -121,11 +122,11 @@ test('F2 a record whose animal is torn is set aside with it, and the key is new'
       const id = before === '' ? 1n : 2n;
       assert.equal((await checkFile(path)).tornBytes, torn.length);
       await using(path, async (storage) => {
-        assert.equal(await addOnce(storage, 'b', tom), id);
+        await expectAddedOnce(storage, id, 'b', tom);
         assert.equal(storage.size, Number(id));
       });
       assert.deepEqual(tornTails(path).map(String), [torn]);
-      await using(path, async (storage) => assert.equal(await addOnce(storage, 'b', tom), id));
+      await using(path, async (storage) => await expectAddedOnce(storage, id, 'b', tom));
     }
   }
 });
@@ -208,14 +209,14 @@ for (const [what, fault] of Object.entries<Partial<Disk>>({
         Object.assign(disk, fault);
         for (let attempt = 0; attempt < 3; attempt++)
           await assert.rejects(addOnce(storage, 'a'), unavailable, 'not in flight');
-        assert.equal(await addOnce(storage, 'before'), 1n);
+        await expectAddedOnce(storage, 1n, 'before');
         Object.assign(disk, nodeDisk);
-        if (what === 'a full disk') assert.equal(await addOnce(storage, 'a'), 2n);
+        if (what === 'a full disk') await expectAddedOnce(storage, 2n, 'a');
       },
       { disk },
     );
     await using(path, async (storage) => {
-      assert.equal(await addOnce(storage, 'a'), 2n);
+      await expectAddedOnce(storage, 2n, 'a');
       assert.equal(storage.size, 2);
     });
   });
@@ -235,7 +236,7 @@ test('F10 of an add refused with its write begun the key knows more than its cli
   );
   await using(path, async (storage) => {
     assert.equal(storage.size, 1);
-    assert.equal(await addOnce(storage, 'a'), 1n);
+    await expectAddedOnce(storage, 1n, 'a');
     assert.equal(storage.size, 1);
   });
 });
@@ -274,8 +275,8 @@ test('a commit that hangs keeps its key under way though it was answered for, an
   for (const draft of [rex, tom]) await assert.rejects(addOnce(storage, 'a', draft), inFlight);
   await assert.rejects(addOnce(storage, 'b'), unavailable);
   await end();
-  assert.equal(await addOnce(storage, 'a'), 1n, 'the commit ended well');
-  assert.equal(await addOnce(storage, 'b', tom), 3n, 'behind the probe');
+  await expectAddedOnce(storage, 1n, 'a');
+  await expectAddedOnce(storage, 3n, 'b', tom);
   assert.equal(storage.size, 3);
 });
 
@@ -285,7 +286,7 @@ test('a commit that hangs and then fails leaves its key new', async (t) => {
   await end(systemError('EIO'));
   await assert.rejects(addOnce(storage, 'a'), unavailable);
   await storage.close();
-  await using(path, async (again) => assert.equal(await addOnce(again, 'a'), 1n));
+  await using(path, async (again) => await expectAddedOnce(again, 1n, 'a'));
 });
 
 test('a storage that has no insertOnce says so, with and without texts; one that has it needs no texts', async () => {

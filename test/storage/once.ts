@@ -31,3 +31,12 @@ export async function addOnce(
 ): Promise<bigint> {
   return (await insertOnce(storage, draft, onceOf(key, draft.name, at))).id;
 }
+
+/** Adds an animal with a key, and expects that it has this id. */
+export async function expectAddedOnce(
+  storage: PetStorage,
+  id: bigint,
+  ...use: readonly [key: string, draft?: PetDraft, at?: number]
+): Promise<void> {
+  assert.equal(await addOnce(storage, ...use), id);
+}

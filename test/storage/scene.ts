@@ -105,6 +105,9 @@ export async function using<T>(
   }
 }
 
+/** How many animals a storage of this file has. */
+export const sizeOf = (path: string) => using(path, async ({ size }) => size ?? 0);
+
 /**
  * From now on whatever is synced hangs, once `syncing` has resolved, until it is thawed: then it
  * ends well, or fails by an error.
