@@ -7,7 +7,6 @@ import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { clock, type diskWith, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
-import { folderInMemory } from '../support/in-memory.js';
 import { commitOf } from './commit-line.js';
 import { onceOf } from './once.js';
 import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
@@ -15,34 +14,20 @@ import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
 export * from './animals.js';
 export * from './once.js';
 
-/** The hundreds of files of a test take some MiB. */
-const memoryBytes = 2 ** 27;
-
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
-const memory = folderInMemory('petstore-storage-', memoryBytes);
 let scenes = 0;
-process.once('exit', () => {
-  for (const folder of [root, memory]) rmSync(folder, { recursive: true, force: true });
-});
+process.once('exit', () => rmSync(root, { recursive: true, force: true }));
 
 /** The path of a data file in a folder of its own that is not there yet. */
 export function newPath(): string {
   return join(root, String(++scenes), 'pets.jsonl');
 }
 
-/** A data file with this text (UTF-8) or these bytes, in a new folder within another. */
-export function fileWith(content: string | Uint8Array, within = root): string {
-  const path = join(mkdtempSync(join(within, 'given-')), 'pets.jsonl');
+/** A data file with this text (UTF-8) or these bytes, in a new folder. */
+export function fileWith(content: string | Uint8Array): string {
+  const path = join(mkdtempSync(join(root, 'given-')), 'pets.jsonl');
   writeFileSync(path, content);
   return path;
-}
-
-/**
- * The same in memory, for tests of hundreds of files: making one on a disk takes longer than its
- * replay.
- */
-export function fileInMemory(content: Uint8Array): string {
-  return fileWith(content, memory);
 }
 
 /** The line of an animal. */

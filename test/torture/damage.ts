@@ -99,12 +99,13 @@ function pageOf4096(): Made {
  */
 async function tallyOf(name: string, whole: Made, damages: Iterable<Damage>): Promise<string> {
   const tally = { exact: 0, refused: 0, torn: 0 };
-  for (const [what, bytes] of damages) tally[await outcomeOf(what, whole, bytes)]++;
+  for (const [what, bytes] of damages) tally[await startFrom(what, whole, bytes)]++;
   const { exact, refused, torn } = tally;
   return `${name} ${number(exact + refused + torn)} (${number(exact)} exact, ${number(refused)} refused, ${number(torn)} torn)`;
 }
 
-async function outcomeOf(
+/** Starts from what was done to a whole file; what comes of it must be right. */
+export async function startFrom(
   what: string,
   whole: Made,
   bytes: Buffer,
