@@ -12,13 +12,10 @@ import {
   expectUnready,
   hang,
   isReady,
-  namesOf,
   newPath,
   rex,
   sizeOf,
-  tom,
   unavailable,
-  using,
 } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
@@ -181,16 +178,6 @@ test('F6 what a failed fdatasync left in memory alone is taken back, or the next
   disk.datasync = fail('EIO');
   await expectRefused(storage);
   assert.deepEqual(readFileSync(path), before);
-});
-
-test('F10 an add refused after its write began may be there after a restart, whole', async (t) => {
-  const { path, disk, storage } = await scene(t);
-  disk.datasync = fail('EIO');
-  disk.truncate = fail('EIO');
-  await assert.rejects(storage.insert(tom), unavailable);
-  assert.equal(storage.size, 1);
-  await storage.close();
-  assert.deepEqual(await using(path, namesOf), ['Rex', 'Tom']);
 });
 
 test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {

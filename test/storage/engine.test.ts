@@ -181,32 +181,6 @@ test('a key that is used anew does not go with its old use', () => {
   assert.equal(begin('k5', dayMs).added?.id, 2n);
 });
 
-test('a key has its first animal for just its time, in any order of keys and moments', () => {
-  const key = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
-  const pause = fc.oneof(
-    fc.integer({ min: 0, max: 2 }),
-    fc.integer({ min: 0, max: 2 * dayMs }),
-    fc.constantFrom(dayMs - 1, dayMs),
-  );
-  fc.assert(
-    fc.property(fc.array(fc.record({ key, pause }), { maxLength: 60 }), (uses) => {
-      const { keys, begin } = keysInUse();
-      const firsts = new Map<string, { readonly at: number; readonly id: bigint }>();
-      let at = 0;
-      for (const [index, { key, pause }] of uses.entries()) {
-        at += pause;
-        const begun = begin(key, at);
-        const first = firsts.get(key);
-        const isKept = first !== undefined && at - first.at < dayMs;
-        assert.equal(begun.added?.id, isKept ? first.id : undefined);
-        if (isKept) continue;
-        keys.keep(begun, pet(index));
-        firsts.set(key, { at, id: BigInt(index) });
-      }
-    }),
-  );
-});
-
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 /** More turns than a commit lets pass at most before the next begins. */
 const nextCommit = async (): Promise<void> => {
