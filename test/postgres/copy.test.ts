@@ -1,8 +1,6 @@
 // copy and import: many animals from a file to a database and back, and what may happen on the way;
 // F11, F12: an import goes on at its place, whatever became of an answer; a seed comes once and whole.
 import assert from 'node:assert/strict';
-import { existsSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
@@ -15,16 +13,8 @@ import {
   seedPostgres,
 } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  runServer,
-  serverFile,
-  StartedProcess,
-  startServer,
-} from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
+import { apiKey } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import {
   answerTo,
@@ -48,21 +38,14 @@ async function countIn(url: string): Promise<number> {
   return Number(await answerTo(url, 'SELECT count(*) FROM petstore_pets'));
 }
 
-/** Copies from a storage to another. */
-const copy = (cwd: string, from: string, to: string) =>
-  command(['copy', '--from', from, '--to', to], { cwd });
-
 /** Kills a command as soon as it has done a part. */
 async function killed(
-  t: TestContext,
-  cwd: string,
-  args: readonly string[],
+  here: WorkingFolder,
+  line: string,
   hasBegun: () => boolean | Promise<boolean>,
 ): Promise<void> {
   // The tests below measure the same with fewer animals, and measuring costs a fifth.
-  const options = { cwd, env: { NODE_V8_COVERAGE: '' } };
-  const running = new StartedProcess(process.execPath, [serverFile, ...args], options);
-  atEnd(t, () => running.end('SIGKILL'));
+  const running = here.begin(line, { NODE_V8_COVERAGE: '' });
   await until('a part of it', hasBegun);
   assert.equal((await running.end('SIGKILL')).signal, 'SIGKILL');
 }
@@ -74,14 +57,13 @@ const pet = (id: number): StoredText => ({
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('40,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
-    const cwd = folder(t);
-    const url = await newDatabase();
     const animals = someAnimals(40_000);
-    writeAnimals(join(cwd, 'a'), animals);
-    const [a, b] = [join(cwd, 'a'), join(cwd, 'b')];
+    const here = new WorkingFolder(t);
+    const url = await newDatabase();
+    writeAnimals(here.at('a'), animals);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
-    const there = ['copy', '--from', 'file:a', '--to', url];
-    await killed(t, cwd, there, async () => (await countIn(url)) > 0);
+    const there = `copy --from file:a --to ${url}`;
+    await killed(here, there, async () => (await countIn(url)) > 0);
     // What it sent last may be at work for a moment longer.
     await untilRow(
       url,
@@ -89,19 +71,19 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     );
     const present = await countIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    assert.match(
-      (await copy(cwd, 'file:a', url)).stdout,
+    await here.prints(
+      there,
       new RegExp(
         `^40000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
       ),
     );
     assert.equal(await countIn(url), animals.length);
 
-    const back = ['copy', '--from', url, '--to', 'file:b'];
-    await killed(t, cwd, back, () => existsSync(b) && statSync(b).size > 0);
-    assert.ok(statSync(b).size < statSync(a).size);
-    assert.ok((await copy(cwd, url, 'file:b')).stdout.endsWith(sum));
-    assert.deepEqual(animalsIn(b), animals);
+    const back = `copy --from ${url} --to file:b`;
+    await killed(here, back, () => here.size('b') > 0);
+    assert.ok(here.size('b') < here.size('a'));
+    await here.prints(back, new RegExp(`${sum}$`));
+    assert.deepEqual(animalsIn(here.at('b')), animals);
 
     const storage = await open(t, url);
     await expectAdded(storage, 40_001n);
@@ -112,19 +94,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('hard animals keep ids and bytes, there, to another database and back', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const [one, other] = await Promise.all([newDatabase(), newDatabase()]);
-    writeAnimals(join(cwd, 'a'), hardAnimals);
+    writeAnimals(here.at('a'), hardAnimals);
+    const copied = new RegExp(`SHA-256 of both ${digestOf(hardAnimals)}\n$`);
     for (const [from, to] of [
       ['file:a', one],
       [one, other],
       [other, 'file:b'],
-    ] as const) {
-      const { stdout } = await copy(cwd, from, to);
-      assert.ok(stdout.endsWith(`SHA-256 of both ${digestOf(hardAnimals)}\n`));
-    }
-    assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
-    const server = await startServer(t, ['--storage', other], { cwd });
+    ])
+      await here.prints(`copy --from ${from} --to ${to}`, copied);
+    assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+    const server = await here.start(`--storage ${other}`);
     assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
     assert.equal(
       await (await server.get('/v1/pets/9223372036854775807')).text(),
@@ -135,7 +116,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('orders go along, to a database and back, and go on behind the last', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const url = await newDatabase();
     const order = {
       method: 'POST',
@@ -143,7 +124,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       body: '{"petId":1,"quantity":2}',
     };
     const place = async (storage: string): Promise<string> => {
-      const server = await startServer(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
+      const server = await here.start(`--plugin orders --storage ${storage}`);
       await server.add('Rex');
       for (let count = 0; count < 3; count++)
         assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
@@ -152,31 +133,30 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       return listed;
     };
     const first = await place('file:a');
-    for (const again of ['', ', 3 of them before']) {
-      assert.match(
-        (await copy(cwd, 'file:a', url)).stdout,
+    for (const again of ['', ', 3 of them before'])
+      await here.prints(
+        `copy --from file:a --to ${url}`,
         new RegExp(
           `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
       );
-    }
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
-    assert.match((await copy(cwd, readOnly, 'file:b')).stdout, /^2 animals .*\n6 orders /);
+    await here.prints(`copy --from ${readOnly} --to file:b`, /^2 animals .*\n6 orders /);
     assert.deepEqual(
-      animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
+      animalsIn(here.at('b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
     );
     await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'TypeError' });
   });
 
   test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const { url, storage } = await openNew(t);
     await storage.insert(rex);
-    writeAnimals(join(cwd, 'a'), hardAnimals);
+    writeAnimals(here.at('a'), hardAnimals);
     const bare = await newSchema();
     const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
     for (const [from, to, code, message] of [
@@ -186,10 +166,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [url, url, 2, 'are the same'],
       ['file:a', 'postgres://127.0.0.1:1/x', 3, '^the database cannot be used'],
     ] as const)
-      assertRefused(await copy(cwd, from, to), code, new RegExp(message));
+      await here.refuses(`copy --from ${from} --to ${to}`, code, new RegExp(message));
     await assert.rejects(postgresTarget(bare), { ...unusable, message: /petstore migrate/ });
     assert.equal(await countIn(url), 1);
-    assert.ok(!existsSync(join(cwd, 'b')));
+    assert.deepEqual(here.names(), ['a']);
   });
 
   test('reading may take longer than a client would wait', async (t) => {
@@ -287,12 +267,10 @@ const silent = () => undefined;
 const namesTo = (count: number) => Array.from({ length: count }, (_, index) => `${index}`);
 const draftsOf = (count: number) => namesTo(count).map((name) => ({ name, categoryId: 1n }));
 
-/** Writes so many animals to a new file; answers how it is imported from there. */
-function inFile(t: TestContext, count: number, url: string) {
-  const cwd = folder(t);
+/** A folder with so many animals in a file to be imported. */
+function folderWith(t: TestContext, count: number): WorkingFolder {
   const lines = namesTo(count).map((name) => `{"name":"${name}","categoryId":1}\n`);
-  writeFileSync(join(cwd, 'in.jsonl'), lines.join(''));
-  return [['import', 'in.jsonl', '--storage', url], { cwd }] as const;
+  return new WorkingFolder(t, { 'in.jsonl': lines.join('') });
 }
 
 describe('an import into a database', { skip: withoutDatabase() }, () => {
@@ -336,11 +314,12 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
 
   test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
     const url = await newDatabase();
-    const importing = inFile(t, 9_000, url);
-    for (const { code, stderr } of await Promise.all([1, 2].map(() => runServer(...importing))))
+    const here = folderWith(t, 9_000);
+    const importing = `import in.jsonl --storage ${url}`;
+    for (const { code, stderr } of await Promise.all([here.run(importing), here.run(importing)]))
       assert.deepEqual([code, stderr], [0, '']);
-    assert.match(
-      (await command(...importing)).stdout,
+    await here.prints(
+      importing,
       /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
     );
     assert.deepEqual(await namesIn(url), namesTo(9_000));
@@ -353,7 +332,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       `CREATE FUNCTION lag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.place = least(NEW.place, 5); RETURN NEW; END $$;
        CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()`,
     );
-    const { code, stderr } = await command(...inFile(t, 5_000, url));
+    const { code, stderr } = await folderWith(t, 5_000).command(`import in.jsonl --storage ${url}`);
     assert.equal(code, 3);
     assert.match(
       stderr,
@@ -372,11 +351,9 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.equal(seeded.filter((isSeeded) => isSeeded).length, 1);
     assert.deepEqual(await namesIn(url), namesTo(300));
     const raced = await newDatabase();
-    const [, { cwd }] = inFile(t, 2, raced);
+    const here = folderWith(t, 2);
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
-    const servers = await Promise.all(
-      [0, 1, 2].map(() => startServer(t, ['--port', '0'], { cwd, env })),
-    );
+    const servers = await Promise.all([1, 2, 3].map(() => here.start('', env)));
     for (const server of servers) {
       const animals = await (await server.get('/v1/pets')).text();
       assert.equal(

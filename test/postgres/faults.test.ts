@@ -77,9 +77,10 @@ const between =
     await administer(scene, end, database);
   };
 
+const reload = 'SELECT pg_reload_conf()';
+
 /** Settings of the whole server, which its sessions follow between their statements. */
 const withSettings = (changed: Readonly<Record<string, string>>, ms: number): Fault => {
-  const reload = 'SELECT pg_reload_conf()';
   const names = Object.keys(changed);
   return between(
     [...names.map((name) => `ALTER SYSTEM SET ${name} = ${changed[name]}`), reload],
@@ -104,15 +105,12 @@ const withAccess =
     const file = join(cluster.folder, 'data/pg_hba.conf');
     const before = readFileSync(file, 'utf8');
     await holding(url, async (admin) => {
-      for (const [text, ms] of [
-        [before.replaceAll(from, to), 300],
-        [before, 0],
-      ] as const) {
-        writeFileSync(file, text);
-        await admin.query('SELECT pg_reload_conf()');
-        if (ms > 0) await admin.query(endSessions);
-        await sleep(ms);
-      }
+      writeFileSync(file, before.replaceAll(from, to));
+      await admin.query(reload);
+      await admin.query(endSessions);
+      await sleep(300);
+      writeFileSync(file, before);
+      await admin.query(reload);
     });
     await answering(url);
   };

@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
-import type { Pet, PetStorage } from '../../dist/index.js';
+import type { Pet } from '../../dist/index.js';
 import { withoutDatabase } from './database.js';
 import {
   addOnce,
@@ -27,6 +27,7 @@ import {
   rex,
   tom,
   unavailable,
+  untilAdded,
   untilRow,
   untilWaiting,
   usedAt,
@@ -38,15 +39,6 @@ async function scene(t: TestContext) {
   await expectAdded(far.storage, 1n);
   return far;
 }
-
-/** Waits until a storage adds again; answers the id. */
-const untilAdded = (storage: PetStorage): Promise<bigint> =>
-  until('an insert', () =>
-    storage.insert(rex).then(
-      ({ id }) => id,
-      () => undefined,
-    ),
-  );
 
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
   test('a statement that never arrived: refused, and it is not there later either', async (t) => {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import pg from 'pg';
-import type { PetQuery, PetStorage, TextPage } from '../../dist/index.js';
+import type { PetDraft, PetQuery, PetStorage, TextPage } from '../../dist/index.js';
 import {
   postgresStorage,
   type PostgresPool,
@@ -15,6 +15,8 @@ import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
 import { newDatabase, query } from './database.js';
 import { TcpProxy } from './proxy.js';
+
+import { rex } from '../storage/animals.js';
 
 export * from '../storage/animals.js';
 export * from '../storage/once.js';
@@ -154,6 +156,10 @@ export async function alterSystem(url: string, change: string): Promise<void> {
   await query(url, `ALTER SYSTEM ${change}`);
   await query(url, 'SELECT pg_reload_conf()');
 }
+
+/** Waits until a storage adds an animal. */
+export const untilAdded = (storage: PetStorage, draft: PetDraft = rex) =>
+  until('an insert', () => storage.insert(draft).catch(() => undefined));
 
 export interface Row {
   readonly id: number;

@@ -3,21 +3,14 @@
 // the host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
-import { command } from '../support/command.js';
-import {
-  assertRefused,
-  folder,
-  root,
-  StartedProcess,
-  StartedServer,
-  startServer,
-} from '../support/process.js';
+import { StartedProcess, assertRefused, folder, root } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 import {
   adminUrl,
   newDatabase,
@@ -75,38 +68,35 @@ const blocks = Array.from(
 
 describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('makes the tables, a second time changes nothing, and then a server starts', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const url = await newSchema();
     const env = { PETSTORE_STORAGE: url };
     const animals = join(root, 'data/animals.jsonl');
-    assertRefused(
-      await command([], { cwd, env: { ...env, ...keyed } }),
+    await here.refuses(
+      '',
       2,
       /^PETSTORE_STORAGE postgres:.* has no tables of this petstore; .*`node dist\/server\.js migrate --storage URL`/,
+      { ...env, ...keyed },
     );
-    assertRefused(
-      await command(['import', animals, '--storage', url], { cwd }),
+    await here.refuses(
+      ['import', animals, '--storage', url],
       2,
       /^--storage .*`node dist\/server\.js migrate /,
     );
-    const succeed = async (stdout: RegExp, ...args: readonly string[]) => {
-      const ended = await command(args, { cwd, env });
-      assert.equal(ended.code, 0, ended.stderr);
-      assert.match(ended.stdout, stdout);
-    };
-    await succeed(
-      /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
+    await here.prints(
       'migrate',
+      /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
+      env,
     );
     const made = await tablesOf(url);
-    await succeed(/^postgres:\S+ is up to date: version \d+\n$/, 'migrate', '--storage', url);
+    await here.prints(`migrate --storage ${url}`, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
-    await succeed(/^301 animals added to /, 'import', animals);
+    await here.prints(['import', animals], /^301 animals added to /, env);
     // The second alone is as much as may wait.
     const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}\n`;
-    writeFileSync(join(cwd, 'long'), [30, 2 ** 22, 30].map(ofBytes).join(''));
-    await succeed(/^3 animals added to /, 'import', 'long', '--storage', await newDatabase());
-    const server = await startServer(t, [], { cwd, env });
+    here.write('long', [30, 2 ** 22, 30].map(ofBytes).join(''));
+    await here.prints(`import long --storage ${await newDatabase()}`, /^3 animals added to /);
+    const server = await here.start('', env);
     const [last] = readFileSync(animals, 'utf8').trimEnd().split('\n').slice(-1);
     assert.equal(await (await server.get('/v1/pets/301')).text(), last?.replace('{', '{"id":301,'));
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/302');
@@ -134,30 +124,27 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
+    const here = new WorkingFolder(t);
     const url = await newDatabase();
-    const cwd = folder(t);
-    const before = await startServer(t, ['--storage', url], { cwd });
+    const before = await here.start(`--storage ${url}`);
     await query(url, 'UPDATE petstore_schema SET version = 1000');
     const refusal =
       /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
-    for (const args of [[], ['--dev'], ['migrate']]) {
-      assertRefused(await command([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
-    }
+    for (const line of ['--port 0', '--dev', 'migrate'])
+      await here.refuses(`${line} --storage ${url}`, 3, refusal, keyed);
     assert.equal(await answerTo(url, 'SELECT version FROM petstore_schema'), '1000');
     assert.equal((await before.add('Rex')).status, 201);
   });
 
   test('--dev makes them by itself', async (t) => {
-    const server = await startServer(t, ['--dev', '--storage', await newSchema()], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start(`--dev --storage ${await newSchema()}`);
     assert.equal((await server.add('Rex')).status, 201);
   });
 
   test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
     const url = await newSchema();
     const schema = await answerTo(url, 'SELECT current_schema()');
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const [owner, serving] = [await newRole(t, url), await newRole(t, url)];
     // The statements of docs/postgres.md.
     await query(
@@ -167,28 +154,27 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     );
     const grant = (rights: string) =>
       query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
-    const refuse = async (code: number, message: RegExp, ...args: readonly string[]) =>
-      assertRefused(
-        await command([...args, '--storage', serving.url], { cwd, env: keyed }),
-        code,
-        message,
-      );
-    const missing = /has no tables of this petstore; .*`node dist\/server\.js migrate /;
-    await refuse(2, missing);
+    const refuse = (line: string, code: number, told: RegExp) =>
+      here.refuses(`${line} --storage ${serving.url}`, code, told, keyed);
+    await refuse(
+      '--port 0',
+      2,
+      /has no tables of this petstore; .*`node dist\/server\.js migrate /,
+    );
     const noOwner =
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/;
-    for (const command of ['--dev', 'migrate']) await refuse(3, noOwner, command);
-    assert.equal((await command(['migrate', '--storage', owner.url], { cwd })).code, 0);
+    for (const line of ['--dev', 'migrate']) await refuse(line, 3, noOwner);
+    await here.prints(`migrate --storage ${owner.url}`, /^postgres/);
     // No right at all, that to read alone, then that to add without that to count.
     const noRight = /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/;
-    await refuse(3, noRight);
+    await refuse('--port 0', 3, noRight);
     for (const right of ['SELECT', 'INSERT']) {
       await grant(right);
-      await refuse(3, noRight);
+      await refuse('--port 0', 3, noRight);
     }
     await grant('SELECT, INSERT, UPDATE');
-    for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
-      const server = await startServer(t, [...args, '--storage', serving.url], { cwd });
+    for (const line of ['--port 0', '--dev', '--plugin orders']) {
+      const server = await here.start(`${line} --storage ${serving.url}`);
       const added = await server.add('Rex');
       for (const path of [added.headers.get('location') ?? '', '/v1/pets?status=sold', '/readyz'])
         assert.equal((await server.get(path)).status, 200, path);
@@ -208,12 +194,13 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('a storage without tables is refused with exit 2', async (t) => {
-    assertRefused(
-      await command(['migrate'], { cwd: folder(t) }),
+    const here = new WorkingFolder(t);
+    await here.refuses(
+      'migrate',
       2,
       /^--storage file:data\/pets\.jsonl needs no migration; name a database/,
     );
-    assertRefused(await command(['migrate', 'x'], { cwd: folder(t) }), 2, /takes no operand/);
+    await here.refuses('migrate x', 2, /takes no operand/);
   });
 
   test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
@@ -223,10 +210,11 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       [`--storage ${nobody}`, 'there is no such database'],
       [`migrate --storage ${nobody}`, 'there is no such database'],
     ] as const)
-      assertRefused(
-        await command(line.split(' '), { cwd: folder(t), env: keyed }),
+      await new WorkingFolder(t).refuses(
+        line,
         3,
         new RegExp(`^the database cannot be used: ${message}`),
+        keyed,
       );
     await assert.rejects(postgresStorage('postgres://127.0.0.1:1/x'), unusable);
     await assert.rejects(
@@ -249,15 +237,18 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const migrations = [url, far].map((database) =>
       assert.rejects(migratePostgres(database), noAnswer),
     );
-    const migrating = command(['migrate', '--storage', url], { cwd: folder(t) });
+    const migrating = new WorkingFolder(t).refuses(
+      `migrate --storage ${url}`,
+      3,
+      /^the database cannot be used: .*no answer within/,
+    );
     // They have connected, and wait for the table.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%' HAVING count(*) = 3",
     );
     proxy.mode = 'silent';
-    await Promise.all(migrations);
-    assertRefused(await migrating, 3, /^the database cannot be used: .*no answer within/);
+    await Promise.all([...migrations, migrating]);
     assert.ok(performance.now() - since < 15_000);
     await release();
   });
@@ -304,7 +295,8 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
   test('its commands and statements run in this order: roles, tables, servers, a copy, a backup, what administrators do', async (t) => {
     const own = await ownUrl();
     const { host } = new URL(own);
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
+    const cwd = here.path;
     const ran = new Set<string>();
     const textWith = (part: string): string => {
       const block = blocks.find(({ text }) => text.includes(part)) ?? assert.fail(part);
@@ -323,21 +315,19 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
       succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statements);
 
     // Each on its own line: psql takes no command of its own behind a statement of -c.
-    writeFileSync(join(cwd, 'roles.sql'), textWith('CREATE ROLE'));
+    here.write('roles.sql', textWith('CREATE ROLE'));
     await succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', own, '-f', 'roles.sql');
     const [install, migrate = '', serve = ''] = textWith('migrate').split('\n');
     assert.equal(install, 'npm install pg@8');
     await succeed('sh', '-c', migrate);
     // exec: the signal is the server's own.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
-    const server = new StartedServer('sh', ['-c', command], { cwd, env });
-    atEnd(t, () => server.end('SIGKILL'));
+    const server = here.shell(command, env);
     await server.said('listening');
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
 
-    mkdirSync(join(cwd, 'data'));
     const animal = '{"id":1,"name":"Rex","categoryId":5}';
-    writeFileSync(join(cwd, 'data/pets.jsonl'), `${animal}\n`);
+    here.write('data/pets.jsonl', `${animal}\n`);
     await succeed('sh', '-c', textWith('copy --from'));
     const headers = { Authorization: 'Bearer key' };
     assert.equal(await (await fetch(`${server.url}/v1/pets/1`, { headers })).text(), animal);

@@ -11,7 +11,7 @@ import {
   toByteString,
 } from '../../dist/index.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
-import { notes } from '../storage/records.js';
+import { notes, notesIn } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 import {
   answerTo,
@@ -145,11 +145,11 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
       name: 'TypeError',
       message: /only as its first member/,
     });
-    const [first, second] = [one.records?.('notes', notes), other.records?.('notes', notes)];
-    await Promise.all([first?.insert('a'), second?.insert('b'), first?.insert('c')]);
-    const listed = await first?.list({ limit: 9 });
-    assert.deepEqual(await second?.list({ limit: 9 }), listed);
-    assert.equal(listed?.texts.length, 3);
+    const [first, second] = [notesIn(one), notesIn(other)];
+    await Promise.all([first.insert('a'), second.insert('b'), first.insert('c')]);
+    const listed = await first.list({ limit: 9 });
+    assert.deepEqual(await second.list({ limit: 9 }), listed);
+    assert.equal(listed.texts.length, 3);
   });
 
   for (const code of ['26000', '42P05']) {

@@ -6,9 +6,9 @@ import { describe, test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
-import { command } from '../support/command.js';
+import { WorkingFolder } from '../support/working-folder.js';
 import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
-import { apiKey, assertRefused, folder, StartedServer, serverFile } from '../support/process.js';
+import { type StartedServer, apiKey, assertRefused } from '../support/process.js';
 import { newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
 import { listen } from './tcp.js';
@@ -17,14 +17,11 @@ import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
 const told = 'waiting for the database';
+const keyed = { PETSTORE_API_KEYS: apiKey };
 
 /** A server that waits. Not measured: what it runs is measured elsewhere, at 60 ms for each. */
 async function starting(t: TestContext, url: string): Promise<StartedServer> {
-  const server = new StartedServer(process.execPath, [serverFile, '--storage', url], {
-    cwd: folder(t),
-    env: { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' },
-  });
-  atEnd(t, () => server.end('SIGKILL'));
+  const server = new WorkingFolder(t).begin(`--storage ${url}`, { NODE_V8_COVERAGE: '' });
   await server.said(told);
   return server;
 }
@@ -149,10 +146,8 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
       [nowhere, 3, /no such database/],
       [url, 2, /has no tables/],
       [wanting, 3, /it wants a password: put one into its URL/],
-    ] as const) {
-      const options = { cwd: folder(t), env: { PETSTORE_API_KEYS: apiKey, PORT: '0' } };
-      assertRefused(await command(['--storage', storage], options), code, message);
-    }
+    ] as const)
+      await new WorkingFolder(t).refuses(`--storage ${storage}`, code, message, keyed);
   });
 });
 
@@ -160,8 +155,7 @@ describe('URLs of a database', () => {
   test('characters that are not escaped are told of, and neither they nor the password are repeated', async (t) => {
     for (const password of ['a/b', '12/3', 'a?b', '12?3', 'a#b', '12#3']) {
       const url = `postgres://ann:${password}@127.0.0.1:1/pets`;
-      const env = { PETSTORE_API_KEYS: apiKey };
-      const refused = await command(['--storage', url], { cwd: folder(t), env });
+      const refused = await new WorkingFolder(t).command(`--storage ${url}`, keyed);
       assertRefused(refused, 2, /write %2F for \//);
       assert.ok(!refused.stderr.includes(password), refused.stderr);
     }
