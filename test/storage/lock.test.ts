@@ -15,13 +15,13 @@ import { isHeldElsewhere, lockingOn, nodeDisk } from '../../dist/journal/index.j
 import { fileWith, inUse, newPath, rex, unusable } from './scene.js';
 import { systemError } from '../support/disk.js';
 import {
+  StartedProcess,
   assertRefused,
   extension,
   extensionArgs,
   folder,
   root,
   runServer,
-  StartedProcess,
 } from '../support/process.js';
 
 const writer = join(import.meta.dirname, `writer${extension}`);

@@ -8,7 +8,6 @@ import { nodeDisk } from '../../dist/journal/index.js';
 import { clock, type diskWith, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 import { commitOf } from './commit-line.js';
-import { onceOf } from './once.js';
 import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
 
 export * from './animals.js';
@@ -56,17 +55,6 @@ export function batches(...sizes: readonly number[]): Buffer {
   let id = 0;
   const bodies = sizes.map((size) => Array.from({ length: size }, () => petLine(++id)).join(''));
   return committed(bodies);
-}
-
-/**
- * The lines of batches, animal by animal: each behind the record of a key, its name, but for those
- * named `-`, which have none.
- */
-export function keyedLines(...names: readonly (readonly string[])[]): readonly string[][] {
-  let id = 0;
-  return names.map((batch) =>
-    batch.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)),
-  );
 }
 
 /** The torn tails beside a data file. */
