@@ -50,6 +50,12 @@ async function killed(
   assert.equal((await running.end('SIGKILL')).signal, 'SIGKILL');
 }
 
+/** A database to copy to, and the way there. */
+const copyTo = (url: string, far = url) => ({
+  open: () => postgresStorage(url),
+  openTarget: () => postgresTarget(far),
+});
+
 const pet = (id: number): StoredText => ({
   id: BigInt(id),
   json: toByteString(`{"id":${id},"name":"Rex","categoryId":5,"status":"available"}`),
@@ -215,7 +221,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const { url, far, proxy } = await proxied(t);
     const source = memoryStorage();
     await expectAdded(source, 1n, 2n, 3n);
-    const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(far) };
+    const to = copyTo(url, far);
     const opened = await to.openTarget();
     await opened.adopt([pet(1)]);
     proxy.mode = 'deaf';
@@ -247,8 +253,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await query(url, 'UPDATE petstore_counters SET last_id = 5');
     const source = memoryStorage();
     await source.insert(rex);
-    const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
-    await assert.rejects(copyPets(source, to), {
+    await assert.rejects(copyPets(source, copyTo(url)), {
       ...unusable,
       message: /gave ids up to 5; 1 is too low/,
     });
