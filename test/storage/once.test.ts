@@ -78,25 +78,6 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
     });
 });
 
-test('records stand for their animals however long those are, wherever the pieces of the file end', async () => {
-  const piece = 2 ** 20;
-  const head = recordLine(onceOf('first')) + petLine(1, 'x');
-  const tail = recordLine(onceOf('last')) + petLine(3, 'last');
-  // From a record that ends a piece, byte by byte, to one that begins the next.
-  for (let over = -4; over < tail.length + 4; over += 3) {
-    const filler = 'x'.repeat(piece - head.length - petLine(2, '').length - over);
-    await using(fileWith(committed([head + petLine(2, filler) + tail])), async (storage) => {
-      assert.equal(storage.size, 3);
-      await expectAddedOnce(storage, 3n, 'last');
-    });
-  }
-  const long = recordLine(onceOf('long')) + petLine(1, 'x'.repeat(3 * piece));
-  await using(fileWith(committed([long])), async (storage) => {
-    await expectAddedOnce(storage, 1n, 'long');
-    assert.equal((await storage.get(1n))?.name.length, 3 * piece);
-  });
-});
-
 test('a person may have written the animal behind a record anew', async () => {
   const path = fileWith(
     `${recordLine(onceOf('a'))}{ "name": "T\\u006fm", "id": 7, "categoryId": 7.0 }`,
