@@ -109,14 +109,3 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
   });
   await assert.rejects(failing(0, Buffer.alloc(7)), { code: 'EIO' });
 });
-
-test('F1 short writes are finished', async () => {
-  const path = newPath();
-  const disk = diskWith({
-    write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)),
-  });
-  await using(path, (storage) => Promise.all([storage.insert(rex), storage.insert(rex)]), {
-    disk,
-  });
-  assert.equal((await checkFile(path)).animals, 2);
-});
