@@ -6,13 +6,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import { folder, startServer, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { Cluster } from './cluster.js';
-import { newSchemaAt, query, withOptions, withoutServer } from './database.js';
+import { newSchemaAt, query, sessionAt, withOptions, withoutServer } from './database.js';
 import type { TcpProxy } from './proxy.js';
 import { endSessions, proxied, rowsIn, untilRow } from './scene.js';
 import { Writers } from './writers.js';
@@ -117,9 +117,7 @@ const withAccess =
 
 /** Another session does this, and ends. */
 async function holding(url: string, work: (other: pg.Client) => Promise<unknown>): Promise<void> {
-  const other = new pg.Client({ connectionString: url });
-  other.on('error', () => undefined);
-  await other.connect();
+  const other = await sessionAt(url);
   try {
     await work(other);
   } finally {
@@ -188,14 +186,11 @@ const faults: Readonly<Record<string, Fault>> = {
   'no connection left': async ({ cluster, proxy }) => {
     const others: pg.Client[] = [];
     proxy.cut();
-    for (let isLeft = true; isLeft; ) {
-      const other = new pg.Client({ connectionString: cluster.url });
-      other.on('error', () => undefined);
-      isLeft = await other.connect().then(
-        () => others.push(other) > 0,
+    for (let isLeft = true; isLeft; )
+      isLeft = await sessionAt(cluster.url).then(
+        (other) => others.push(other) > 0,
         () => false,
       );
-    }
     await sleep(300);
     await Promise.all(others.map((other) => other.end()));
     assert.ok(others.length > 10);

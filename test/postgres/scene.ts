@@ -13,7 +13,7 @@ import {
 } from '../../dist/postgres/index.js';
 import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
-import { newDatabase, query } from './database.js';
+import { newDatabase, query, sessionAt } from './database.js';
 import { TcpProxy } from './proxy.js';
 
 import { rex } from '../storage/animals.js';
@@ -116,9 +116,7 @@ export async function hold(
   url: string,
   statement = 'SELECT * FROM petstore_counters FOR UPDATE',
 ): Promise<() => Promise<void>> {
-  const holder = new pg.Client({ connectionString: url });
-  holder.on('error', () => undefined);
-  await holder.connect();
+  const holder = await sessionAt(url);
   atEnd(t, () => holder.end());
   await holder.query(`BEGIN; ${statement}`);
   return () => holder.end();
