@@ -9,7 +9,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
-import { StartedProcess, assertRefused, folder, root } from '../support/process.js';
+import { StartedProcess, assertRefused, root } from '../support/process.js';
 import { WorkingFolder } from '../support/working-folder.js';
 import {
   adminUrl,
@@ -31,7 +31,6 @@ import {
   untilRow,
   unusable,
 } from './scene.js';
-import { until } from '../support/waiting.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
@@ -275,18 +274,15 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('without the package pg, one line says how to get it', async (t) => {
-    const cwd = folder(t);
-    cpSync(join(root, 'dist'), join(cwd, 'dist'), { recursive: true });
-    cpSync(join(root, 'package.json'), join(cwd, 'package.json'));
-    const startOf = (storage: string) => {
-      const args = [join(cwd, 'dist/server.js'), '--port', '0', '--storage', storage];
-      return new StartedProcess(process.execPath, args, { cwd, env: keyed });
-    };
+    const here = new WorkingFolder(t);
+    cpSync(join(root, 'dist'), here.at('dist'), { recursive: true });
+    cpSync(join(root, 'package.json'), here.at('package.json'));
+    const startOf = (storage: string) =>
+      here.shell(`exec "$0" dist/server.js --port 0 --storage ${storage}`, keyed);
     assertRefused(await startOf('postgres://127.0.0.1:1/x').ended, 3, /npm install pg@8 /);
     // Whoever needs none doesn't miss it.
     const memory = startOf('memory:');
-    atEnd(t, () => memory.end('SIGKILL'));
-    await until('its first line', () => memory.stdout !== '');
+    await memory.said('listening');
     assert.equal((await memory.end()).code, 0);
   });
 });

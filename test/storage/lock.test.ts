@@ -33,14 +33,6 @@ const expectInUse = (path: string, pid: number) =>
     message: new RegExp(`in use by process ${pid}\\b`),
   });
 
-test('F4 a second open in the same process is refused, until the first is closed', async () => {
-  const path = newPath();
-  const storage = await fileStorage(path);
-  await expectInUse(path, process.pid);
-  await storage.close();
-  await (await fileStorage(path)).close();
-});
-
 test('F4 of several starters exactly one gets the file, also while it is stopped; kill -9 frees the file', async () => {
   const path = newPath();
   const args = [...extensionArgs, writer, path];
@@ -59,7 +51,7 @@ test('F4 of several starters exactly one gets the file, also while it is stopped
   await (await fileStorage(path)).close();
 });
 
-test('F4 a file with two names has one owner: a hard link and a symlink are the file itself', async () => {
+test('F4 a file has one owner within a process too, until it is closed: a hard link and a symlink are the file itself', async () => {
   const path = fileWith('');
   linkSync(path, `${path}.hard`);
   symlinkSync(path, `${path}.soft`);
