@@ -159,13 +159,13 @@ export async function alterSystem(url: string, change: string): Promise<void> {
 export const untilAdded = (storage: PetStorage, draft: PetDraft = rex) =>
   until('an insert', () => storage.insert(draft).catch(() => undefined));
 
-export interface Row {
+export interface PetRow {
   readonly id: number;
   readonly json: string;
 }
 
 /** The animals in the database, by their ids. */
-export async function rowsIn(url: string): Promise<readonly Row[]> {
+export async function rowsIn(url: string): Promise<readonly PetRow[]> {
   const rows = await query(
     url,
     "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id",

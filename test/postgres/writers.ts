@@ -9,7 +9,7 @@ import { atEnd } from '../support/at-end.js';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
-import { assertInTurn, idIn, type Row } from './scene.js';
+import { assertInTurn, idIn, type PetRow } from './scene.js';
 
 /** Clients of one server, each with one request under way, until they are stopped or the test ends. */
 export class Writers {
@@ -50,7 +50,7 @@ export class Writers {
   }
 
   /** Asserts that the database holds what was answered 201, nothing twice, and ids without gaps. */
-  assertKept(rows: readonly Row[]): void {
+  assertKept(rows: readonly PetRow[]): void {
     assert.deepEqual(this.others, [], 'nothing but 200, 201 and 503 was answered');
     assertInTurn(rows.map(({ id }) => id));
     for (const [id, json] of this.#answered) assert.equal(rows[id - 1]?.json, json);

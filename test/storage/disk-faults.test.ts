@@ -19,7 +19,7 @@ import {
 } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
-import { casesOf, tryCase } from '../torture/failing-calls.js';
+import { casesOf, playCase } from '../torture/failing-calls.js';
 import { Share } from '../torture/row.js';
 
 /** A storage with one animal, on a disk that may change, and of each line of its log the level and the file. */
@@ -184,7 +184,7 @@ test('every call of the disk failing at every moment loses nothing acknowledged 
   const share = new Share(0, 1);
   for (const [what, ...each] of await casesOf(share))
     if (/^open with a torn tail, .* (EIO|ENOSPC once|writes of 7)/.test(what))
-      await tryCase(share, ...each);
+      await playCase(share, ...each);
 });
 
 /** The same, and its disk hangs. */

@@ -73,7 +73,7 @@ export const failingCalls: Row = {
     let done = 0;
     for (const [what, ...each] of share.random.shuffled(cases)) {
       if (!share.goOn(done, cases.length)) break;
-      await tryCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
+      await playCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
       done++;
     }
     return `${count(done, cases.length, 'cases')} in ${Object.keys(plays).length} scenes: 0 acknowledged animals lost, by a kill or a power cut behind each either; 0 hangs; each in the state of F5 or F6`;
@@ -85,7 +85,7 @@ export async function casesOf(share: Share) {
   const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
   for (const [name, play] of Object.entries(plays)) {
     // Without a fault it tells how many calls there are.
-    const last = await tryCase(share, play, () => undefined, 1);
+    const last = await playCase(share, play, () => undefined, 1);
     for (let at = 1; at <= last; at++)
       for (const [kindName, kind] of Object.entries(kinds))
         cases.push([`${name}, call ${at}, ${kindName}`, play, kind, at]);
@@ -97,7 +97,7 @@ export async function casesOf(share: Share) {
  * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
  * made.
  */
-export async function tryCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
+export async function playCase(share: Share, play: Play, kind: Kind, at: number): Promise<number> {
   const map = new PlainMap();
   const backend = new FileBackend(share.random, await begun(play, map));
   let isFull = false;
