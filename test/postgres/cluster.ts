@@ -3,7 +3,7 @@
  * Knows no animals.
  */
 import assert from 'node:assert/strict';
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readdirSync } from 'node:fs';
 import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
@@ -61,7 +61,7 @@ export class Cluster {
   readonly #programs: string;
   readonly #identity: { readonly uid?: number; readonly gid?: number };
   readonly #guard: ChildProcess;
-  #port = 0;
+  port = 0;
   #server: ChildProcess | undefined;
   #said = '';
 
@@ -85,12 +85,9 @@ export class Cluster {
    */
   static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
     const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
-    const cluster = new Cluster(programs, folder);
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
-    const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    await cluster.#fill('initdb', options);
-    await cluster.#orRemove(() => cluster.up(settings));
-    return cluster;
+    const words = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+    return new Cluster(programs, folder).#begin('initdb', words, settings);
   }
 
   /**
@@ -98,26 +95,19 @@ export class Cluster {
    * the other.
    */
   static async standbyOf(primary: Cluster, name: string): Promise<Cluster> {
-    const cluster = new Cluster(primary.#programs);
     const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
-    const options = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
-    await cluster.#fill('pg_basebackup', options);
-    await cluster.#orRemove(() => cluster.up());
-    return cluster;
-  }
-
-  get port(): number {
-    return this.#port;
+    const words = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
+    return new Cluster(primary.#programs).#begin('pg_basebackup', words);
   }
 
   get url(): string {
-    return `postgres://postgres@127.0.0.1:${this.#port}/postgres`;
+    return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
   }
 
   /** Starts the server, where it does not run, and waits until it takes connections. */
   async up(settings: readonly string[] = []): Promise<void> {
     if (this.#isRunning) return;
-    if (this.#port === 0) this.#port = Number(await freePort());
+    if (this.port === 0) this.port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
     // Behind a crash the last of the old processes may hold the memory that they shared for a
     // moment.
@@ -135,19 +125,13 @@ export class Cluster {
     const server = this.#server;
     if (server === undefined || !this.#isRunning) return;
     const gone = once(server, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
-    const others = signal === 'SIGKILL' ? this.processes() : [];
+    if (signal === 'SIGKILL') {
+      // Its children first, while it can start no more.
+      server.kill('SIGSTOP');
+      spawnSync('pkill', ['-KILL', '-P', String(server.pid)]);
+    }
     server.kill(signal);
-    for (const pid of others) kill(pid, signal);
     await gone;
-  }
-
-  /** The processes of the server besides the first. */
-  processes(): readonly number[] {
-    const parent = this.#server?.pid;
-    const rows = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' })
-      .split('\n')
-      .map((row) => row.trim().split(/\s+/).map(Number));
-    return rows.flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
   }
 
   /** Ends it for good. */
@@ -166,19 +150,20 @@ export class Cluster {
     return join(this.folder, 'data');
   }
 
-  /** Runs the program that makes its data. */
-  async #fill(program: string, words: readonly string[]): Promise<void> {
-    const args = ['-D', this.#data, ...words];
+  /** Runs the program that makes its data, and starts it; removes all of it where that fails. */
+  async #begin(
+    program: string,
+    words: readonly string[],
+    settings: readonly string[] = [],
+  ): Promise<Cluster> {
     const options = { ...this.#identity, cwd: this.folder, timeout: deadlineMs } as const;
-    await this.#orRemove(() =>
-      execFileSync(join(this.#programs, program), args, { ...options, stdio: 'pipe' }),
-    );
-  }
-
-  /** Takes a step, and removes all of it where that fails. */
-  async #orRemove(step: () => unknown): Promise<void> {
     try {
-      await step();
+      execFileSync(join(this.#programs, program), ['-D', this.#data, ...words], {
+        ...options,
+        stdio: 'pipe',
+      });
+      await this.up(settings);
+      return this;
     } catch (error) {
       await this.remove();
       throw error;
@@ -195,7 +180,7 @@ export class Cluster {
       ...settings,
     ];
     const words = all.flatMap((setting) => ['-c', setting]);
-    const args = ['-D', this.#data, '-p', String(this.#port), ...words];
+    const args = ['-D', this.#data, '-p', String(this.port), ...words];
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
@@ -234,12 +219,4 @@ function identity(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const ofUser = (flag: string): number => Number(execFileSync('id', [flag, 'postgres']));
   return { uid: ofUser('-u'), gid: ofUser('-g') };
-}
-
-function kill(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // Gone of itself meanwhile.
-  }
 }

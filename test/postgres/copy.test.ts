@@ -1,8 +1,6 @@
 // copy and import: many animals from a file to a database and back, and what may happen on the way;
 // F11, F12: an import goes on at its place, whatever became of an answer; a seed comes once and whole.
 import assert from 'node:assert/strict';
-import { existsSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
@@ -15,24 +13,18 @@ import {
   seedPostgres,
 } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
-import { command } from '../support/command.js';
-import {
-  apiKey,
-  assertRefused,
-  folder,
-  runServer,
-  serverFile,
-  StartedProcess,
-  startServer,
-} from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
+import { apiKey } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import {
-  assertInTurn,
+  answerTo,
+  askedOf,
+  expectAdded,
+  expectStored,
   hold,
-  idsIn,
-  intercept,
   namesIn,
   open,
+  openNew,
   poolOf,
   proxied,
   rex,
@@ -42,63 +34,65 @@ import {
 } from './scene.js';
 import { until } from '../support/waiting.js';
 
-async function rowsIn(url: string): Promise<number> {
-  return Number((await query(url, 'SELECT count(*) AS rows FROM petstore_pets'))[0]?.['rows']);
+async function countIn(url: string): Promise<number> {
+  return Number(await answerTo(url, 'SELECT count(*) FROM petstore_pets'));
 }
 
 /** Kills a command as soon as it has done a part. */
 async function killed(
-  t: TestContext,
-  cwd: string,
-  args: readonly string[],
+  here: WorkingFolder,
+  line: string,
   hasBegun: () => boolean | Promise<boolean>,
 ): Promise<void> {
   // The tests below measure the same with fewer animals, and measuring costs a fifth.
-  const options = { cwd, env: { NODE_V8_COVERAGE: '' } };
-  const running = new StartedProcess(process.execPath, [serverFile, ...args], options);
-  atEnd(t, () => running.end('SIGKILL'));
+  const running = here.begin(line, { NODE_V8_COVERAGE: '' });
   await until('a part of it', hasBegun);
   assert.equal((await running.end('SIGKILL')).signal, 'SIGKILL');
 }
 
+/** A database to copy to, and the way there. */
+const copyTo = (url: string, far = url) => ({
+  open: () => postgresStorage(url),
+  openTarget: () => postgresTarget(far),
+});
+
 const pet = (id: number): StoredText => ({
   id: BigInt(id),
-  json: toByteString(`{"id":${id},"name":"Rex","categoryId":1}`),
+  json: toByteString(`{"id":${id},"name":"Rex","categoryId":5,"status":"available"}`),
 });
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('40,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
-    const cwd = folder(t);
-    const url = await newDatabase();
     const animals = someAnimals(40_000);
-    writeAnimals(join(cwd, 'a'), animals);
-    const [a, b] = [join(cwd, 'a'), join(cwd, 'b')];
+    const here = new WorkingFolder(t);
+    const url = await newDatabase();
+    writeAnimals(here.at('a'), animals);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
-    const there = ['copy', '--from', 'file:a', '--to', url];
-    await killed(t, cwd, there, async () => (await rowsIn(url)) > 0);
+    const there = `copy --from file:a --to ${url}`;
+    await killed(here, there, async () => (await countIn(url)) > 0);
     // What it sent last may be at work for a moment longer.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE application_name = 'petstore' AND state = 'active') = 0",
     );
-    const present = await rowsIn(url);
+    const present = await countIn(url);
     assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    assert.match(
-      (await command(there, { cwd })).stdout,
+    await here.prints(
+      there,
       new RegExp(
         `^40000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
       ),
     );
-    assert.equal(await rowsIn(url), animals.length);
+    assert.equal(await countIn(url), animals.length);
 
-    const back = ['copy', '--from', url, '--to', 'file:b'];
-    await killed(t, cwd, back, () => existsSync(b) && statSync(b).size > 0);
-    assert.ok(statSync(b).size < statSync(a).size);
-    assert.ok((await command(back, { cwd })).stdout.endsWith(sum));
-    assert.deepEqual(animalsIn(b), animals);
+    const back = `copy --from ${url} --to file:b`;
+    await killed(here, back, () => here.size('b') > 0);
+    assert.ok(here.size('b') < here.size('a'));
+    await here.prints(back, new RegExp(`${sum}$`));
+    assert.deepEqual(animalsIn(here.at('b')), animals);
 
     const storage = await open(t, url);
-    assert.equal((await storage.insert(rex)).id, 40_001n, 'ids go on behind those copied');
+    await expectAdded(storage, 40_001n);
     assert.deepEqual(
       (await storage.list({ limit: 2, status: 'sold', after: 39_990n })).map(({ id }) => id),
       [39_992n, 39_996n],
@@ -106,22 +100,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('hard animals keep ids and bytes, there, to another database and back', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const [one, other] = await Promise.all([newDatabase(), newDatabase()]);
-    writeAnimals(join(cwd, 'a'), hardAnimals);
+    writeAnimals(here.at('a'), hardAnimals);
+    const copied = new RegExp(`SHA-256 of both ${digestOf(hardAnimals)}\n$`);
     for (const [from, to] of [
       ['file:a', one],
       [one, other],
       [other, 'file:b'],
-    ] as const) {
-      assert.ok(
-        (await command(['copy', '--from', from, '--to', to], { cwd })).stdout.endsWith(
-          `SHA-256 of both ${digestOf(hardAnimals)}\n`,
-        ),
-      );
-    }
-    assert.deepEqual(animalsIn(join(cwd, 'b')), hardAnimals);
-    const server = await startServer(t, ['--storage', other], { cwd });
+    ])
+      await here.prints(`copy --from ${from} --to ${to}`, copied);
+    assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+    const server = await here.start(`--storage ${other}`);
     assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
     assert.equal(
       await (await server.get('/v1/pets/9223372036854775807')).text(),
@@ -132,7 +122,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   test('orders go along, to a database and back, and go on behind the last', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const url = await newDatabase();
     const order = {
       method: 'POST',
@@ -140,7 +130,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       body: '{"petId":1,"quantity":2}',
     };
     const place = async (storage: string): Promise<string> => {
-      const server = await startServer(t, ['--storage', storage, '--plugin', 'orders'], { cwd });
+      const server = await here.start(`--plugin orders --storage ${storage}`);
       await server.add('Rex');
       for (let count = 0; count < 3; count++)
         assert.equal((await fetch(`${server.url}/v1/store/orders`, order)).status, 201);
@@ -149,34 +139,30 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       return listed;
     };
     const first = await place('file:a');
-    for (const again of ['', ', 3 of them before']) {
-      assert.match(
-        (await command(['copy', '--from', 'file:a', '--to', url], { cwd })).stdout,
+    for (const again of ['', ', 3 of them before'])
+      await here.prints(
+        `copy --from file:a --to ${url}`,
         new RegExp(
           `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
       );
-    }
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
     // As a standby has it.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
-    assert.match(
-      (await command(['copy', '--from', readOnly, '--to', 'file:b'], { cwd })).stdout,
-      /^2 animals .*\n6 orders /,
-    );
+    await here.prints(`copy --from ${readOnly} --to file:b`, /^2 animals .*\n6 orders /);
     assert.deepEqual(
-      animalsIn(join(cwd, 'b.orders')).map((line) => JSON.parse(line)),
+      animalsIn(here.at('b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
     );
     await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'TypeError' });
   });
 
   test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
-    const cwd = folder(t);
-    const url = await newDatabase();
-    await (await open(t, url)).insert(rex);
-    writeAnimals(join(cwd, 'a'), hardAnimals);
+    const here = new WorkingFolder(t);
+    const { url, storage } = await openNew(t);
+    await storage.insert(rex);
+    writeAnimals(here.at('a'), hardAnimals);
     const bare = await newSchema();
     const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
     for (const [from, to, code, message] of [
@@ -186,19 +172,15 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       [url, url, 2, 'are the same'],
       ['file:a', 'postgres://127.0.0.1:1/x', 3, '^the database cannot be used'],
     ] as const)
-      assertRefused(
-        await command(['copy', '--from', from, '--to', to], { cwd }),
-        code,
-        new RegExp(message),
-      );
+      await here.refuses(`copy --from ${from} --to ${to}`, code, new RegExp(message));
     await assert.rejects(postgresTarget(bare), { ...unusable, message: /petstore migrate/ });
-    assert.equal(await rowsIn(url), 1);
-    assert.ok(!existsSync(join(cwd, 'b')));
+    assert.equal(await countIn(url), 1);
+    assert.deepEqual(here.names(), ['a']);
   });
 
   test('reading may take longer than a client would wait', async (t) => {
-    const url = await newDatabase();
-    await (await open(t, url)).insert(rex);
+    const { url, storage } = await openNew(t);
+    await storage.insert(rex);
     const source = await open(t, url, { isSource: true });
     const release = await hold(t, url, 'LOCK TABLE petstore_pets');
     const reading = source.list({ limit: 1 });
@@ -211,13 +193,12 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
 
   test('opening a source writes nothing, where opening a storage to serve tries whether it may', async (t) => {
     const pool = await poolOf(t, { max: 1 });
-    const asked: string[] = [];
-    intercept(pool, ({ text }, send) => (asked.push(text), send()));
+    const asked = askedOf(pool);
     for (const isSource of [true, false]) {
       const storage = await open(t, pool, { isSource });
       await storage.list({ limit: 1 });
       assert.equal(
-        asked.some((text) => text.includes('INSERT')),
+        asked.some(({ text }) => text.includes('INSERT')),
         !isSource,
       );
     }
@@ -239,8 +220,8 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('a reply that is lost after the commit: one line says to run it again, and then the batch is there once', async (t) => {
     const { url, far, proxy } = await proxied(t);
     const source = memoryStorage();
-    for (let id = 1; id <= 3; id++) await source.insert(rex);
-    const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(far) };
+    await expectAdded(source, 1n, 2n, 3n);
+    const to = copyTo(url, far);
     const opened = await to.openTarget();
     await opened.adopt([pet(1)]);
     proxy.mode = 'deaf';
@@ -249,21 +230,20 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       message: /run it again: it goes on/,
     });
     await opened.close();
-    await until('the batch', async () => (await rowsIn(url)) === 2);
+    await until('the batch', async () => (await countIn(url)) === 2);
     proxy.mode = 'open';
     const { count, present } = await copyPets(source, to);
     assert.deepEqual([count, present], [3, 2]);
-    assertInTurn(await idsIn(url), 3);
-    assert.deepEqual(await query(url, 'SELECT last_id FROM petstore_counters'), [{ last_id: '3' }]);
+    await expectStored(url, 3);
+    assert.equal(await answerTo(url, 'SELECT last_id FROM petstore_counters'), '3');
   });
 
   test('whoever adds to the database meanwhile ends the copy, and loses nothing', async (t) => {
-    const url = await newDatabase();
+    const { url, storage } = await openNew(t);
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
-    const storage = await open(t, url);
     await target.adopt([pet(1)]);
-    assert.equal((await storage.insert(rex)).id, 2n);
+    await expectAdded(storage, 2n);
     await assert.rejects(target.adopt([pet(2)]), { code: 'storage_in_use' });
     assert.equal((await storage.get(2n))?.name, 'Rex');
   });
@@ -273,35 +253,30 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await query(url, 'UPDATE petstore_counters SET last_id = 5');
     const source = memoryStorage();
     await source.insert(rex);
-    const to = { open: () => postgresStorage(url), openTarget: () => postgresTarget(url) };
-    await assert.rejects(copyPets(source, to), {
-      code: 'storage_unusable',
+    await assert.rejects(copyPets(source, copyTo(url)), {
+      ...unusable,
       message: /gave ids up to 5; 1 is too low/,
     });
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
     await query(url, "INSERT INTO petstore_pets (id, json) VALUES (7, '')");
-    await assert.rejects(target.adopt([pet(6), pet(7)]), {
-      code: 'storage_unusable',
-      message: /duplicate key/,
-    });
-    assert.deepEqual(
-      await query(
-        url,
-        'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters',
-      ),
-      [{ last_id: '5', pets: '1' }],
-    );
+    await assert.rejects(target.adopt([pet(6), pet(7)]), { ...unusable, message: /duplicate key/ });
+    const state =
+      'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters';
+    assert.equal(await answerTo(url, state), '5|1');
   });
 });
 
 const source = 'ab'.repeat(32);
-const silent = (): void => undefined;
-const draftsOf = (count: number) =>
-  Array.from({ length: count }, (_, index) => ({ name: `${index}`, categoryId: 1n }));
+const silent = () => undefined;
+const namesTo = (count: number) => Array.from({ length: count }, (_, index) => `${index}`);
+const draftsOf = (count: number) => namesTo(count).map((name) => ({ name, categoryId: 1n }));
 
-const lineOf = ({ name }: { readonly name: string }) => `{"name":"${name}","categoryId":1}\n`;
-const nameOf = ({ name }: { readonly name: string }) => name;
+/** A folder with so many animals in a file to be imported. */
+function folderWith(t: TestContext, count: number): WorkingFolder {
+  const lines = namesTo(count).map((name) => `{"name":"${name}","categoryId":1}\n`);
+  return new WorkingFolder(t, { 'in.jsonl': lines.join('') });
+}
 
 describe('an import into a database', { skip: withoutDatabase() }, () => {
   /** An import behind a proxy. */
@@ -319,11 +294,11 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     const adding = target.add(draftsOf(500));
     await until('the answer that is lost', () => proxy.repliesLost > 0);
     proxy.mode = 'closed';
-    await until('the batch', async () => (await idsIn(url)).length === 510);
+    await until('the batch', async () => (await countIn(url)) === 510);
     proxy.mode = 'open';
     assert.equal(await adding, 510);
     assert.equal(await target.add(draftsOf(1)), 511);
-    assertInTurn(await idsIn(url), 511);
+    await expectStored(url, 511);
   });
 
   test('F11 a batch that may still be under way is waited for', async (t) => {
@@ -344,16 +319,17 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
 
   test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
     const url = await newDatabase();
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(9_000).map(lineOf).join(''));
-    const importing = () => runServer(['import', 'in.jsonl', '--storage', url], { cwd });
-    for (const { code, stderr } of await Promise.all([importing(), importing()]))
+    const here = folderWith(t, 9_000);
+    const importing = `import in.jsonl --storage ${url}`;
+    for (const { code, stderr } of await Promise.all(
+      [importing, importing].map((line) => here.begin(line).ended),
+    ))
       assert.deepEqual([code, stderr], [0, '']);
-    assert.match(
-      (await command(['import', 'in.jsonl', '--storage', url], { cwd })).stdout,
+    await here.prints(
+      importing,
       /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
     );
-    assert.deepEqual(await namesIn(url), draftsOf(9_000).map(nameOf));
+    assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
 
   test('F11 a place that went back, as after a failover to a standby that lagged: nothing is added behind the gap', async (t) => {
@@ -363,16 +339,14 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       `CREATE FUNCTION lag() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.place = least(NEW.place, 5); RETURN NEW; END $$;
        CREATE TRIGGER lagging BEFORE UPDATE ON petstore_imports FOR EACH ROW EXECUTE FUNCTION lag()`,
     );
-    const cwd = folder(t);
-    writeFileSync(join(cwd, 'in.jsonl'), draftsOf(5_000).map(lineOf).join(''));
-    const ended = await command(['import', 'in.jsonl', '--storage', url], { cwd });
-    assert.equal(ended.code, 3);
+    const { code, stderr } = await folderWith(t, 5_000).command(`import in.jsonl --storage ${url}`);
+    assert.equal(code, 3);
     assert.match(
-      ended.stderr,
+      stderr,
       /^At least 5 of 5000 animals were added, then: The storage has lost animals of this import\./m,
     );
     const names = await namesIn(url);
-    assert.deepEqual(names, draftsOf(names.length).map(nameOf));
+    assert.deepEqual(names, namesTo(names.length));
     assert.ok(names.length < 5_000);
   });
 
@@ -382,22 +356,16 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)),
     );
     assert.equal(seeded.filter((isSeeded) => isSeeded).length, 1);
-    assert.deepEqual(await namesIn(url), draftsOf(300).map(nameOf));
+    assert.deepEqual(await namesIn(url), namesTo(300));
     const raced = await newDatabase();
-    const cwd = folder(t);
-    writeFileSync(
-      join(cwd, 'in.jsonl'),
-      '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1,"status":"sold"}\n',
-    );
+    const here = folderWith(t, 2);
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
-    const servers = await Promise.all(
-      [0, 1, 2].map(() => startServer(t, ['--port', '0'], { cwd, env })),
-    );
+    const servers = await Promise.all([1, 2, 3].map(() => here.start('', env)));
     for (const server of servers) {
-      const text = await (await server.get('/v1/pets')).text();
+      const animals = await (await server.get('/v1/pets')).text();
       assert.equal(
-        text,
-        '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":1,"status":"sold"}]',
+        animals,
+        '[{"id":1,"name":"0","categoryId":1},{"id":2,"name":"1","categoryId":1}]',
       );
     }
   });

@@ -101,15 +101,8 @@ export function withOptions(url: string, words: string): string {
   return changed.href;
 }
 
-/**
- * Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it
- * answers nothing.
- */
-export async function query(
-  url: string,
-  text: string,
-  values: readonly unknown[] = [],
-): Promise<readonly Readonly<Record<string, unknown>>[]> {
+/** A session of its own, whose loss is no error; whoever has it ends it. */
+export async function sessionAt(url: string): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: 10_000,
@@ -117,8 +110,21 @@ export async function query(
   });
   client.on('error', () => undefined);
   await client.connect();
+  return client;
+}
+
+/**
+ * Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it
+ * answers nothing.
+ */
+export async function query(
+  url: string,
+  text: string,
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const client = await sessionAt(url);
   try {
-    return (await client.query(text, [...values])).rows;
+    const { rows = [] } = await client.query(text);
+    return rows;
   } finally {
     await client.end();
   }

@@ -6,13 +6,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import { folder, startServer, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { Cluster } from './cluster.js';
-import { newSchemaAt, query, withOptions, withoutServer } from './database.js';
+import { newSchemaAt, query, sessionAt, withOptions, withoutServer } from './database.js';
 import type { TcpProxy } from './proxy.js';
 import { endSessions, proxied, rowsIn, untilRow } from './scene.js';
 import { Writers } from './writers.js';
@@ -77,9 +77,10 @@ const between =
     await administer(scene, end, database);
   };
 
+const reload = 'SELECT pg_reload_conf()';
+
 /** Settings of the whole server, which its sessions follow between their statements. */
 const withSettings = (changed: Readonly<Record<string, string>>, ms: number): Fault => {
-  const reload = 'SELECT pg_reload_conf()';
   const names = Object.keys(changed);
   return between(
     [...names.map((name) => `ALTER SYSTEM SET ${name} = ${changed[name]}`), reload],
@@ -104,24 +105,19 @@ const withAccess =
     const file = join(cluster.folder, 'data/pg_hba.conf');
     const before = readFileSync(file, 'utf8');
     await holding(url, async (admin) => {
-      for (const [text, ms] of [
-        [before.replaceAll(from, to), 300],
-        [before, 0],
-      ] as const) {
-        writeFileSync(file, text);
-        await admin.query('SELECT pg_reload_conf()');
-        if (ms > 0) await admin.query(endSessions);
-        await sleep(ms);
-      }
+      writeFileSync(file, before.replaceAll(from, to));
+      await admin.query(reload);
+      await admin.query(endSessions);
+      await sleep(300);
+      writeFileSync(file, before);
+      await admin.query(reload);
     });
     await answering(url);
   };
 
 /** Another session does this, and ends. */
 async function holding(url: string, work: (other: pg.Client) => Promise<unknown>): Promise<void> {
-  const other = new pg.Client({ connectionString: url });
-  other.on('error', () => undefined);
-  await other.connect();
+  const other = await sessionAt(url);
   try {
     await work(other);
   } finally {
@@ -190,16 +186,11 @@ const faults: Readonly<Record<string, Fault>> = {
   'no connection left': async ({ cluster, proxy }) => {
     const others: pg.Client[] = [];
     proxy.cut();
-    for (;;) {
-      const other = new pg.Client({ connectionString: cluster.url });
-      other.on('error', () => undefined);
-      try {
-        await other.connect();
-        others.push(other);
-      } catch {
-        break;
-      }
-    }
+    for (let isLeft = true; isLeft; )
+      isLeft = await sessionAt(cluster.url).then(
+        (other) => others.push(other) > 0,
+        () => false,
+      );
     await sleep(300);
     await Promise.all(others.map((other) => other.end()));
     assert.ok(others.length > 10);
@@ -300,7 +291,7 @@ async function answering(url: string): Promise<void> {
  * Reads without a pause; answers what came that was neither 200 nor 503, and how long the slowest
  * took.
  */
-async function readOn(
+async function readAlong(
   server: StartedServer,
   isOver: () => boolean,
 ): Promise<{ readonly others: readonly string[]; readonly slowestMs: number }> {
@@ -326,7 +317,7 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     const { server, url } = all;
     const writers = new Writers(t, server.port, 8, 80);
     let isOver = false;
-    const reading = readOn(server, () => isOver);
+    const reading = readAlong(server, () => isOver);
     reading.catch(() => undefined);
     const only = process.env['PETSTORE_TEST_FAULT'] ?? '';
     const kinds = Object.entries(faults).filter(([kind]) => kind.includes(only));

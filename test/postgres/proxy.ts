@@ -2,9 +2,10 @@
  * Owns a way to the database that fails on demand. Knows the bytes that pass, but not their
  * meaning.
  */
-import assert from 'node:assert/strict';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Ending } from '../support/at-end.js';
+import { listen, type Listening } from './tcp.js';
 
 /**
  * `open` passes everything on. `silent`: nothing passes, neither is anything closed. `deaf`: what
@@ -38,10 +39,8 @@ const readyMessage = Buffer.from('Z\0\0\0\x05I');
 
 /** A proxy on a free port of 127.0.0.1 before a port of another server. */
 export class TcpProxy {
-  readonly #server: Server;
-  readonly #to: number;
-  readonly #host: string;
-  readonly #sockets = new Set<Socket>();
+  readonly #to: URL;
+  #listening: Listening | undefined;
   /** The ends of silent connections whose other end has gone. */
   readonly #left: Socket[] = [];
   #mode: ProxyMode = 'open';
@@ -54,37 +53,25 @@ export class TcpProxy {
   #narrowUntil = 0;
   /** How many replies were lost with their connection, or to a fault. */
   repliesLost = 0;
-  /** How many connections were made. */
-  accepted = 0;
   /**
    * The fields of an error that stands in the place of each reply; one whose severity is not ERROR
    * ends the connection.
    */
   fault: Readonly<Record<string, string>> | undefined;
-  /** A word of replies, and what stands in its place, of the same length. */
-  translated: readonly [string, string] | undefined;
-
-  private constructor(to: number, host: string) {
+  private constructor(to: URL) {
     this.#to = to;
-    this.#host = host;
-    this.#server = createServer((client) => this.#accept(client));
   }
 
-  static async start(to: number, host = '127.0.0.1'): Promise<TcpProxy> {
-    const proxy = new TcpProxy(to, host);
-    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+  /** One before the server of a URL, until the test ends. */
+  static async before(t: Ending, url: string): Promise<TcpProxy> {
+    const proxy = new TcpProxy(new URL(url));
+    proxy.#listening = await listen(t, (client, { track }) => proxy.#accept(client, track));
     return proxy;
   }
 
-  get port(): number {
-    const address = this.#server.address();
-    assert.ok(typeof address === 'object' && address !== null);
-    return address.port;
-  }
-
   /** The same URL by way of the proxy. */
-  urlFor(url: string): string {
-    return Object.assign(new URL(url), { host: `127.0.0.1:${this.port}` }).href;
+  get url(): string {
+    return Object.assign(new URL(this.#to), { host: `127.0.0.1:${this.#listening?.port}` }).href;
   }
 
   /**
@@ -104,31 +91,21 @@ export class TcpProxy {
 
   /** Ends every connection. */
   cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    this.#listening?.cut();
   }
 
-  async close(): Promise<void> {
-    this.cut();
-    await new Promise((resolve) => this.#server.close(resolve));
-  }
-
-  #accept(client: Socket): void {
+  #accept(client: Socket, track: Listening['track']): void {
     if (this.#mode === 'closed') {
       client.destroy();
       return;
     }
-    this.accepted++;
-    const server = connect(this.#to, this.#host);
+    const server = track(connect(Number(this.#to.port || 5432), this.#to.hostname));
     let isSilent = false;
     for (const [one, other] of [
       [client, server],
       [server, client],
     ] as const) {
-      this.#sockets.add(one);
-      one.setNoDelay(true);
-      one.on('error', () => undefined);
       one.on('close', () => {
-        this.#sockets.delete(one);
         // A cable that is cut tells nobody, before it is mended.
         if (isSilent && this.#mode === 'silent') this.#left.push(other);
         else other.destroy();
@@ -183,14 +160,6 @@ export class TcpProxy {
         setImmediate(() => client.write(bytes.subarray(at, at + crumbBytes)));
       return;
     }
-    const [word, other] = this.translated ?? ['', ''];
-    // The field V of an error stays as it is in every language.
-    for (
-      let at = word ? bytes.indexOf(`S${word}\0`) : -1;
-      at >= 0;
-      at = bytes.indexOf(`S${word}\0`, at)
-    )
-      bytes.write(other, at + 1);
     if (mode === 'garbling') bytes[0] = Math.floor(Math.random() * 256);
     if (mode === 'halving') client.write(bytes.subarray(0, bytes.length / 2));
     else if (mode !== 'deaf') client.write(bytes);

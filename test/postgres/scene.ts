@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import pg from 'pg';
-import type { PetStorage } from '../../dist/index.js';
+import type { PetDraft, PetQuery, PetStorage, TextPage } from '../../dist/index.js';
 import {
   postgresStorage,
   type PostgresPool,
@@ -13,13 +13,13 @@ import {
 } from '../../dist/postgres/index.js';
 import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
-import { newDatabase, query } from './database.js';
+import { newDatabase, query, sessionAt } from './database.js';
 import { TcpProxy } from './proxy.js';
 
-export const rex = { name: 'Rex', categoryId: 1n } as const;
-export const tom = { name: 'Tom', categoryId: 1n } as const;
-export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
-export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
+import { rex } from '../storage/animals.js';
+
+export * from '../storage/animals.js';
+export * from '../storage/once.js';
 
 /** A storage that is closed behind the test; without a database in a new one. */
 export async function open(
@@ -33,13 +33,24 @@ export async function open(
 }
 
 /** The same, and the level and the message of each line that it logs. */
-export async function openLogged(
-  t: TestContext,
-  database?: string | PostgresPool,
-): Promise<{ readonly storage: PetStorage; readonly logged: readonly string[] }> {
+export async function openLogged(t: TestContext, database: string | PostgresPool) {
   const logged: string[] = [];
   const log = (level: string, message: string) => logged.push(`${level} ${message}`);
   return { storage: await open(t, database, { log }), logged };
+}
+
+/** A new database and a storage on it, a logged one; `sql` runs a statement past that. */
+export async function openNew(t: TestContext) {
+  const url = await newDatabase();
+  const sql = (statement: string) => answerTo(url, statement);
+  return { url, sql, ...(await openLogged(t, url)) };
+}
+
+/** The same by way of a proxy that can fail. */
+export async function openFar(t: TestContext) {
+  const { url, far, proxy } = await proxied(t);
+  const sql = (statement: string) => answerTo(url, statement);
+  return { url, sql, far, proxy, ...(await openLogged(t, far)) };
 }
 
 /** A pool that ends behind the test; without a URL of a new database. */
@@ -75,16 +86,28 @@ export function intercept(
   });
 }
 
+/** What a pool is asked from now on, by connections that are still to be made. */
+export function askedOf(pool: pg.Pool): Statement[] {
+  const asked: Statement[] = [];
+  intercept(pool, (statement, send) => (asked.push(statement), send()));
+  return asked;
+}
+
+/** How many connections a pool has made from now on. */
+export function connectionsOf(pool: pg.Pool): () => number {
+  let connections = 0;
+  pool.on('connect', () => connections++);
+  return () => connections;
+}
+
 /** A database, a new one without a URL, and its URL by way of a proxy that can fail. */
 export async function proxied(
   t: TestContext,
   url?: string,
 ): Promise<{ readonly url: string; readonly far: string; readonly proxy: TcpProxy }> {
   const near = url ?? (await newDatabase());
-  const { hostname, port } = new URL(near);
-  const proxy = await TcpProxy.start(Number(port || 5432), hostname);
-  atEnd(t, () => proxy.close());
-  return { url: near, far: proxy.urlFor(near), proxy };
+  const proxy = await TcpProxy.before(t, near);
+  return { url: near, far: proxy.url, proxy };
 }
 
 /** Holds what a statement locks, at first the counter, until the answer is called or the test ends. */
@@ -93,12 +116,16 @@ export async function hold(
   url: string,
   statement = 'SELECT * FROM petstore_counters FOR UPDATE',
 ): Promise<() => Promise<void>> {
-  const holder = new pg.Client({ connectionString: url });
-  holder.on('error', () => undefined);
-  await holder.connect();
+  const holder = await sessionAt(url);
   atEnd(t, () => holder.end());
   await holder.query(`BEGIN; ${statement}`);
   return () => holder.end();
+}
+
+/** What a statement answers, as psql says it: a line for each row, `|` between its columns. */
+export async function answerTo(url: string, statement: string): Promise<string> {
+  const rows = await query(url, statement);
+  return rows.map((row) => Object.values(row).join('|')).join('\n');
 }
 
 /** Waits until a statement answers a row. */
@@ -128,13 +155,17 @@ export async function alterSystem(url: string, change: string): Promise<void> {
   await query(url, 'SELECT pg_reload_conf()');
 }
 
-export interface Row {
+/** Waits until a storage adds an animal. */
+export const untilAdded = (storage: PetStorage, draft: PetDraft = rex) =>
+  until('an insert', () => storage.insert(draft).catch(() => undefined));
+
+export interface PetRow {
   readonly id: number;
   readonly json: string;
 }
 
 /** The animals in the database, by their ids. */
-export async function rowsIn(url: string): Promise<readonly Row[]> {
+export async function rowsIn(url: string): Promise<readonly PetRow[]> {
   const rows = await query(
     url,
     "SELECT id, convert_from(json, 'UTF8') AS json FROM petstore_pets ORDER BY id",
@@ -142,12 +173,17 @@ export async function rowsIn(url: string): Promise<readonly Row[]> {
   return rows.map(({ id, json }) => ({ id: Number(id), json: String(json) }));
 }
 
-export async function idsIn(url: string): Promise<readonly number[]> {
-  return (await rowsIn(url)).map(({ id }) => id);
-}
-
+/** The names of the animals in the database, by their ids. */
 export async function namesIn(url: string): Promise<readonly string[]> {
   return (await rowsIn(url)).map(({ json }) => JSON.parse(json).name);
+}
+
+/** Expects that the database holds so many animals, and that their ids have no gaps. */
+export async function expectStored(url: string, count: number): Promise<void> {
+  assertInTurn(
+    (await rowsIn(url)).map(({ id }) => id),
+    count,
+  );
 }
 
 /** Asserts that ids have no gaps. */
@@ -159,10 +195,17 @@ export function assertInTurn(ids: readonly (number | bigint)[], count = ids.leng
   );
 }
 
-/** Whether a storage says that it can be used. */
-export async function isReady(storage: PetStorage): Promise<boolean> {
-  return (storage.ready?.() ?? Promise.resolve()).then(
-    () => true,
-    () => false,
-  );
+/** The id in a text of an animal. */
+export const idIn = (text = ''): number => Number(/^\{"id":(\d+),/.exec(text)?.[1]);
+
+/** The texts of each page. */
+export async function* pagesOf(
+  { texts }: PetStorage,
+  query: PetQuery,
+): AsyncGenerator<readonly string[]> {
+  for (let after: bigint | undefined = 0n; after !== undefined; ) {
+    const page: TextPage | undefined = await texts?.list({ ...query, after });
+    yield page?.texts ?? [];
+    after = page?.next;
+  }
 }

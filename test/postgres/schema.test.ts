@@ -3,21 +3,14 @@
 // the host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
-import { command } from '../support/command.js';
-import {
-  assertRefused,
-  folder,
-  root,
-  StartedProcess,
-  StartedServer,
-  startServer,
-} from '../support/process.js';
+import { StartedProcess, assertRefused, root } from '../support/process.js';
+import { WorkingFolder } from '../support/working-folder.js';
 import {
   adminUrl,
   newDatabase,
@@ -27,35 +20,37 @@ import {
   withoutDatabase,
   withoutServer,
 } from './database.js';
-import { hold, open, poolOf, proxied, rex, unusable, untilRow } from './scene.js';
-import { until } from '../support/waiting.js';
+import {
+  answerTo,
+  expectAdded,
+  expectStored,
+  hold,
+  openNew,
+  poolOf,
+  proxied,
+  untilRow,
+  unusable,
+} from './scene.js';
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
 /** Everything that describes the tables of a schema. */
-async function tablesOf(url: string): Promise<unknown> {
-  const columns = await query(
-    url,
+async function tablesOf(url: string): Promise<readonly string[]> {
+  const statements = [
     'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2',
-  );
-  const indexes = await query(
-    url,
     "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
-  );
-  return { columns, indexes, version: await query(url, 'SELECT * FROM petstore_schema') };
+    'SELECT * FROM petstore_schema',
+  ];
+  return Promise.all(statements.map((statement) => answerTo(url, statement)));
 }
 
 /**
  * The URL of a new role of a database, which may log in and nothing else until it is granted more.
  */
-async function newRole(
-  t: TestContext,
-  url: string,
-): Promise<{ readonly role: string; readonly password: string; readonly url: string }> {
-  const [role, password] = [
-    `petstore_test_${randomBytes(6).toString('hex')}`,
-    randomBytes(12).toString('hex'),
-  ];
+async function newRole(t: TestContext, url: string) {
+  const name = randomBytes(6).toString('hex');
+  const role = `petstore_test_${name}`;
+  const password = `${name}_secret`;
   await query(url, `CREATE ROLE ${role} LOGIN NOSUPERUSER PASSWORD '${password}'`);
   atEnd(t, async () => {
     await query(url, `DROP OWNED BY ${role} CASCADE`);
@@ -72,38 +67,32 @@ const blocks = Array.from(
 
 describe('petstore migrate', { skip: withoutDatabase() }, () => {
   test('makes the tables, a second time changes nothing, and then a server starts', async (t) => {
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
     const url = await newSchema();
-    const env = { PETSTORE_STORAGE: url };
     const animals = join(root, 'data/animals.jsonl');
-    assertRefused(
-      await command([], { cwd, env: { ...env, ...keyed } }),
+    await here.refuses(
+      `PETSTORE_STORAGE=${url}`,
       2,
       /^PETSTORE_STORAGE postgres:.* has no tables of this petstore; .*`node dist\/server\.js migrate --storage URL`/,
     );
-    assertRefused(
-      await command(['import', animals, '--storage', url], { cwd }),
+    await here.refuses(
+      ['import', animals, '--storage', url],
       2,
       /^--storage .*`node dist\/server\.js migrate /,
     );
-    const succeed = async (stdout: RegExp, ...args: readonly string[]) => {
-      const ended = await command(args, { cwd, env });
-      assert.equal(ended.code, 0, ended.stderr);
-      assert.match(ended.stdout, stdout);
-    };
-    await succeed(
+    await here.prints(
+      `PETSTORE_STORAGE=${url} migrate`,
       /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
-      'migrate',
     );
     const made = await tablesOf(url);
-    await succeed(/^postgres:\S+ is up to date: version \d+\n$/, 'migrate', '--storage', url);
+    await here.prints(`migrate --storage ${url}`, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
-    await succeed(/^301 animals added to /, 'import', animals);
+    await here.prints([`PETSTORE_STORAGE=${url}`, 'import', animals], /^301 animals added to /);
     // The second alone is as much as may wait.
     const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}\n`;
-    writeFileSync(join(cwd, 'long'), [30, 2 ** 22, 30].map(ofBytes).join(''));
-    await succeed(/^3 animals added to /, 'import', 'long', '--storage', await newDatabase());
-    const server = await startServer(t, [], { cwd, env });
+    here.write('long', [30, 2 ** 22, 30].map(ofBytes).join(''));
+    await here.prints(`import long --storage ${await newDatabase()}`, /^3 animals added to /);
+    const server = await here.start(`PETSTORE_STORAGE=${url}`);
     const [last] = readFileSync(animals, 'utf8').trimEnd().split('\n').slice(-1);
     assert.equal(await (await server.get('/v1/pets/301')).text(), last?.replace('{', '{"id":301,'));
     assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/302');
@@ -117,77 +106,72 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('every step may be taken again, and animals stay; an older version is refused', async (t) => {
-    const url = await newDatabase();
+    const { url, sql, storage } = await openNew(t);
     const made = await tablesOf(url);
-    const storage = await open(t, url);
-    await storage.insert(rex);
-    await query(url, 'DROP INDEX petstore_pets_sold');
-    await query(url, 'UPDATE petstore_schema SET version = 1');
+    await expectAdded(storage, 1n);
+    await sql('DROP INDEX petstore_pets_sold');
+    await sql('UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), {
       ...unusable,
       message: /of version 1, where \d+ is needed.*petstore migrate/,
     });
     assert.equal((await migratePostgres(url)).from, 1);
     assert.deepEqual(await tablesOf(url), made);
-    assert.equal((await storage.insert(rex)).id, 2n);
+    await expectAdded(storage, 2n);
   });
 
   test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
+    const here = new WorkingFolder(t);
     const url = await newDatabase();
-    const cwd = folder(t);
-    const before = await startServer(t, ['--storage', url], { cwd });
+    const before = await here.start(`--storage ${url}`);
     await query(url, 'UPDATE petstore_schema SET version = 1000');
     const refusal =
       /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
-    for (const args of [[], ['--dev'], ['migrate']]) {
-      assertRefused(await command([...args, '--storage', url], { cwd, env: keyed }), 3, refusal);
-    }
-    assert.deepEqual(await query(url, 'SELECT version FROM petstore_schema'), [
-      { version: '1000' },
-    ]);
+    for (const line of ['--port 0', '--dev', 'migrate'])
+      await here.refuses(`${line} --storage ${url}`, 3, refusal);
+    assert.equal(await answerTo(url, 'SELECT version FROM petstore_schema'), '1000');
     assert.equal((await before.add('Rex')).status, 201);
   });
 
   test('--dev makes them by itself', async (t) => {
-    const server = await startServer(t, ['--dev', '--storage', await newSchema()], {
-      cwd: folder(t),
-    });
+    const server = await new WorkingFolder(t).start(`--dev --storage ${await newSchema()}`);
     assert.equal((await server.add('Rex')).status, 201);
   });
 
   test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
     const url = await newSchema();
-    const schema = String((await query(url, 'SELECT current_schema() AS name'))[0]?.['name']);
-    const cwd = folder(t);
+    const schema = await answerTo(url, 'SELECT current_schema()');
+    const here = new WorkingFolder(t);
     const [owner, serving] = [await newRole(t, url), await newRole(t, url)];
     // The statements of docs/postgres.md.
-    await query(url, `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role}`);
-    await query(url, `GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`);
-    const refuse = async (code: number, message: RegExp, ...args: readonly string[]) =>
-      assertRefused(
-        await command([...args, '--storage', serving.url], { cwd, env: keyed }),
-        code,
-        message,
-      );
-    const missing = /has no tables of this petstore; .*`node dist\/server\.js migrate /;
-    await refuse(2, missing);
+    await query(
+      url,
+      `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role};
+       GRANT USAGE ON SCHEMA ${schema} TO ${serving.role}`,
+    );
+    const grant = (rights: string) =>
+      query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
+    const refuse = (line: string, code: number, told: RegExp) =>
+      here.refuses(`${line} --storage ${serving.url}`, code, told);
+    await refuse(
+      '--port 0',
+      2,
+      /has no tables of this petstore; .*`node dist\/server\.js migrate /,
+    );
     const noOwner =
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/;
-    for (const command of ['--dev', 'migrate']) await refuse(3, noOwner, command);
-    assert.equal((await command(['migrate', '--storage', owner.url], { cwd })).code, 0);
+    for (const line of ['--dev', 'migrate']) await refuse(line, 3, noOwner);
+    await here.prints(`migrate --storage ${owner.url}`, /^postgres/);
     // No right at all, that to read alone, then that to add without that to count.
     const noRight = /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/;
-    await refuse(3, noRight);
+    await refuse('--port 0', 3, noRight);
     for (const right of ['SELECT', 'INSERT']) {
-      await query(owner.url, `GRANT ${right} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
-      await refuse(3, noRight);
+      await grant(right);
+      await refuse('--port 0', 3, noRight);
     }
-    await query(
-      owner.url,
-      `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`,
-    );
-    for (const args of [[], ['--dev'], ['--plugin', 'orders']]) {
-      const server = await startServer(t, [...args, '--storage', serving.url], { cwd });
+    await grant('SELECT, INSERT, UPDATE');
+    for (const line of ['--port 0', '--dev', '--plugin orders']) {
+      const server = await here.start(`${line} --storage ${serving.url}`);
       const added = await server.add('Rex');
       for (const path of [added.headers.get('location') ?? '', '/v1/pets?status=sold', '/readyz'])
         assert.equal((await server.get(path)).status, 200, path);
@@ -195,7 +179,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
       assert.equal((await server.end()).code, 0);
     }
-    assert.equal((await query(url, 'SELECT id FROM petstore_pets')).length, 3);
+    await expectStored(url, 3);
     for (const statement of [
       'DELETE FROM petstore_pets',
       'TRUNCATE petstore_pets',
@@ -207,24 +191,24 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('a storage without tables is refused with exit 2', async (t) => {
-    assertRefused(
-      await command(['migrate'], { cwd: folder(t) }),
+    const here = new WorkingFolder(t);
+    await here.refuses(
+      'migrate',
       2,
       /^--storage file:data\/pets\.jsonl needs no migration; name a database/,
     );
-    assertRefused(await command(['migrate', 'x'], { cwd: folder(t) }), 2, /takes no operand/);
+    await here.refuses('migrate x', 2, /takes no operand/);
   });
 
   test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
-    const cwd = folder(t);
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
-    for (const [storage, args, message] of [
-      ['postgres://127.0.0.1:1/x', ['migrate'], 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
-      [nobody, [], 'there is no such database'],
-      [nobody, ['migrate'], 'there is no such database'],
+    for (const [line, message] of [
+      ['migrate --storage postgres://127.0.0.1:1/x', 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
+      [`--storage ${nobody}`, 'there is no such database'],
+      [`migrate --storage ${nobody}`, 'there is no such database'],
     ] as const)
-      assertRefused(
-        await command([...args, '--storage', storage], { cwd, env: keyed }),
+      await new WorkingFolder(t).refuses(
+        line,
         3,
         new RegExp(`^the database cannot be used: ${message}`),
       );
@@ -249,15 +233,18 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const migrations = [url, far].map((database) =>
       assert.rejects(migratePostgres(database), noAnswer),
     );
-    const migrating = command(['migrate', '--storage', url], { cwd: folder(t) });
+    const migrating = new WorkingFolder(t).refuses(
+      `migrate --storage ${url}`,
+      3,
+      /^the database cannot be used: .*no answer within/,
+    );
     // They have connected, and wait for the table.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%' HAVING count(*) = 3",
     );
     proxy.mode = 'silent';
-    await Promise.all(migrations);
-    assertRefused(await migrating, 3, /^the database cannot be used: .*no answer within/);
+    await Promise.all([...migrations, migrating]);
     assert.ok(performance.now() - since < 15_000);
     await release();
   });
@@ -284,18 +271,15 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
   });
 
   test('without the package pg, one line says how to get it', async (t) => {
-    const cwd = folder(t);
-    cpSync(join(root, 'dist'), join(cwd, 'dist'), { recursive: true });
-    cpSync(join(root, 'package.json'), join(cwd, 'package.json'));
-    const startOf = (storage: string) => {
-      const args = [join(cwd, 'dist/server.js'), '--port', '0', '--storage', storage];
-      return new StartedProcess(process.execPath, args, { cwd, env: keyed });
-    };
+    const here = new WorkingFolder(t);
+    cpSync(join(root, 'dist'), here.at('dist'), { recursive: true });
+    cpSync(join(root, 'package.json'), here.at('package.json'));
+    const startOf = (storage: string) =>
+      here.shell(`exec "$0" dist/server.js --port 0 --storage ${storage}`, keyed);
     assertRefused(await startOf('postgres://127.0.0.1:1/x').ended, 3, /npm install pg@8 /);
     // Whoever needs none doesn't miss it.
     const memory = startOf('memory:');
-    atEnd(t, () => memory.end('SIGKILL'));
-    await until('its first line', () => memory.stdout !== '');
+    await memory.said('listening');
     assert.equal((await memory.end()).code, 0);
   });
 });
@@ -304,7 +288,8 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
   test('its commands and statements run in this order: roles, tables, servers, a copy, a backup, what administrators do', async (t) => {
     const own = await ownUrl();
     const { host } = new URL(own);
-    const cwd = folder(t);
+    const here = new WorkingFolder(t);
+    const cwd = here.path;
     const ran = new Set<string>();
     const textWith = (part: string): string => {
       const block = blocks.find(({ text }) => text.includes(part)) ?? assert.fail(part);
@@ -323,21 +308,19 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
       succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statements);
 
     // Each on its own line: psql takes no command of its own behind a statement of -c.
-    writeFileSync(join(cwd, 'roles.sql'), textWith('CREATE ROLE'));
+    here.write('roles.sql', textWith('CREATE ROLE'));
     await succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', own, '-f', 'roles.sql');
     const [install, migrate = '', serve = ''] = textWith('migrate').split('\n');
     assert.equal(install, 'npm install pg@8');
     await succeed('sh', '-c', migrate);
     // exec: the signal is the server's own.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
-    const server = new StartedServer('sh', ['-c', command], { cwd, env });
-    atEnd(t, () => server.end('SIGKILL'));
+    const server = here.shell(command, env);
     await server.said('listening');
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
 
-    mkdirSync(join(cwd, 'data'));
     const animal = '{"id":1,"name":"Rex","categoryId":5}';
-    writeFileSync(join(cwd, 'data/pets.jsonl'), `${animal}\n`);
+    here.write('data/pets.jsonl', `${animal}\n`);
     await succeed('sh', '-c', textWith('copy --from'));
     const headers = { Authorization: 'Bearer key' };
     assert.equal(await (await fetch(`${server.url}/v1/pets/1`, { headers })).text(), animal);
@@ -346,7 +329,7 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     await succeed('sh', '-c', textWith('pg_dump'));
     await succeed('sh', '-c', textWith('pg_restore'));
     const restored = `postgres://petstore@${host}/restored`;
-    assert.equal((await query(restored, 'SELECT id FROM petstore_pets')).length, 1);
+    await expectStored(restored, 1);
 
     const owned = `postgres://petstore_owner@${host}/petstore`;
     assert.match(await sql(owned, textWith('DELETE FROM petstore_idempotency')), /^DELETE \d+$/m);

@@ -5,18 +5,22 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
-import { insertOnce, onceOf } from '../storage/once.js';
 import { Cluster } from './cluster.js';
 import { query, withOptions, withoutServer } from './database.js';
 import {
+  addOnce,
   alterSystem,
+  answerTo,
+  expectAdded,
+  expectRefused,
+  expectUnready,
   isReady,
   namesIn,
   open,
   openLogged,
   rex,
   tom,
-  unavailable,
+  untilAdded,
   untilRow,
 } from './scene.js';
 import { until } from '../support/waiting.js';
@@ -25,8 +29,7 @@ const stuck = "pg_stat_activity WHERE application_name = 'petstore' AND wait_eve
 
 /** How many sessions wait for the standby. */
 async function stuckAt(url: string): Promise<number> {
-  const [row] = await query(url, `SELECT count(DISTINCT pid) AS count FROM ${stuck}`);
-  return Number(row?.['count']);
+  return Number(await answerTo(url, `SELECT count(DISTINCT pid) FROM ${stuck}`));
 }
 
 /**
@@ -38,7 +41,7 @@ let standby: Cluster;
 
 let scenes = 0;
 /** The URLs of a new database, there and at the standby. */
-async function scene(t: TestContext): Promise<{ readonly url: string; readonly replica: string }> {
+async function scene(t: TestContext) {
   const name = `scene_${++scenes}`;
   await query(primary.url, `CREATE DATABASE ${name}`);
   const [url = '', replica = ''] = [primary, standby].map(
@@ -50,12 +53,10 @@ async function scene(t: TestContext): Promise<{ readonly url: string; readonly r
 }
 
 /** What a promise has come to, `waiting` where it has not. */
-function outcomeOf<Value>(promise: Promise<Value>): () => Value | 'waiting' | Error {
-  let outcome: Value | 'waiting' | Error = 'waiting';
-  promise.then(
-    (value) => (outcome = value),
-    (error: Error) => (outcome = error),
-  );
+function outcomeOf(promise: Promise<unknown>): () => unknown {
+  let outcome: unknown = 'waiting';
+  const ended = (end: unknown) => (outcome = end);
+  promise.then(ended, ended);
   return () => outcome;
 }
 
@@ -75,16 +76,16 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     test(`${end} during the wait for it: not answered before it has the animal, by whichever server`, async (t) => {
       const { url, replica } = await scene(t);
       const [one, other] = [await open(t, url), await open(t, url)];
-      assert.equal((await one.insert(rex)).id, 1n);
+      await expectAdded(one, 1n);
       await standby.down('SIGQUIT');
-      const first = insertOnce(one, tom, onceOf('a'));
+      const first = addOnce(one, 'a', tom);
       const outcome = outcomeOf(first);
       await untilRow(url, `SELECT 1 FROM ${stuck} AND query LIKE 'WITH t%'`);
       await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
       await untilRow(url, 'SELECT 1 FROM petstore_pets WHERE id = 2');
       // Another server finds the key and must not believe it either, nor the first when it looks
       // again.
-      const second = insertOnce(other, tom, onceOf('a'));
+      const second = addOnce(other, 'a', tom);
       const repeated = outcomeOf(second);
       for (const turn of ['for a commit of their own', 'again']) {
         if (turn === 'again') await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
@@ -92,7 +93,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
         assert.deepEqual([outcome(), repeated()], ['waiting', 'waiting']);
       }
       await standby.up();
-      assert.deepEqual([(await first).id, (await second).id], [2n, 2n]);
+      assert.deepEqual([await first, await second], [2n, 2n]);
       // Committed there is not yet replayed there.
       await until('both there', async () => (await namesIn(replica)).length === 2);
       assert.deepEqual(await namesIn(replica), ['Rex', 'Tom']);
@@ -109,7 +110,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       const { url } = await scene(t);
       const isReload = setting.includes(' ');
       const storage = await open(t, isReload ? url : withOptions(url, `-c${setting}`));
-      assert.equal((await storage.insert(rex)).id, 1n);
+      await expectAdded(storage, 1n);
       if (isReload) {
         atEnd(t, () => alterSystem(url, 'RESET synchronous_commit'));
         await alterSystem(url, 'SET synchronous_commit = off');
@@ -152,12 +153,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     assert.ok(reads > 50, `only ${reads} reads`);
     assert.deepEqual(added, [], 'nothing is answered as stored');
     await standby.up();
-    await until('an insert', () =>
-      storages[0]?.insert(tom).then(
-        () => true,
-        () => false,
-      ),
-    );
+    for (const storage of storages.slice(1)) await untilAdded(storage, tom);
     const names = await namesIn(url);
     assert.equal(names.filter((name) => name === 'Tom').length, 1);
     assert.ok(names.length <= 3, 'what was refused is there at most once for each server');
@@ -186,17 +182,17 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     const { url } = await scene(t);
     const storage = await open(t, url);
     await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 1)');
-    await assert.rejects(storage.insert(rex), unavailable);
+    await expectRefused(storage);
     await query(url, 'ALTER TABLE petstore_pets DROP CONSTRAINT none');
     await standby.down('SIGQUIT');
     for (let count = 0; count < 3; count++) {
       const since = performance.now();
-      assert.equal(await isReady(storage), false);
+      await expectUnready(storage);
       assert.ok(performance.now() - since < 20_000);
     }
     assert.ok((await stuckAt(url)) <= 2, 'few are stuck');
     await standby.up();
     await until('to be ready', () => isReady(storage));
-    assert.equal((await storage.insert(rex)).id, 1n);
+    await expectAdded(storage, 1n);
   });
 });

@@ -1,17 +1,18 @@
 // A start while the database is away: it waits and says so, and ends with 3 only for what waiting
 // cannot mend. What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
-import { createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
-import { command } from '../support/command.js';
+import { WorkingFolder } from '../support/working-folder.js';
 import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
-import { apiKey, assertRefused, folder, StartedServer, serverFile } from '../support/process.js';
+import { type StartedServer, assertRefused } from '../support/process.js';
 import { newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
-import { openLogged, poolOf, proxied, unavailable, unusable } from './scene.js';
+import { listen } from './tcp.js';
+import { expectUnready, openFar, poolOf, unavailable, unusable } from './scene.js';
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
@@ -19,30 +20,15 @@ const told = 'waiting for the database';
 
 /** A server that waits. Not measured: what it runs is measured elsewhere, at 60 ms for each. */
 async function starting(t: TestContext, url: string): Promise<StartedServer> {
-  const server = new StartedServer(process.execPath, [serverFile, '--storage', url], {
-    cwd: folder(t),
-    env: { PETSTORE_API_KEYS: apiKey, PORT: '0', NODE_V8_COVERAGE: '' },
-  });
-  atEnd(t, () => server.end('SIGKILL'));
+  const server = new WorkingFolder(t).begin(`--storage ${url}`, { NODE_V8_COVERAGE: '' });
   await server.said(told);
   return server;
 }
 
 /** The URL of a server that does this with each connection. */
 async function serving(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket.on('error', () => undefined));
-    serve(socket);
-  });
-  atEnd(t, () => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  return `postgres://u@127.0.0.1:${address.port}/d`;
+  const { port } = await listen(t, serve);
+  return `postgres://u@127.0.0.1:${port}/d`;
 }
 
 const fatal = (code: string): Buffer =>
@@ -119,12 +105,11 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
   });
 
   test('so do the records of a plugin, and their uses meanwhile, until it closes', async (t) => {
-    const { far, proxy } = await proxied(t);
-    const { storage, logged } = await openLogged(t, far);
+    const { proxy, storage, logged } = await openFar(t);
     proxy.mode = 'closed';
     const records = storage.records?.('notes', notes) ?? assert.fail();
     await until('a line of the log', () => logged.includes(`warn ${told}`));
-    await assert.rejects(async () => storage.ready?.(), unavailable);
+    await expectUnready(storage);
     const inserted = records.insert('a');
     proxy.mode = 'open';
     await records.opened;
@@ -160,10 +145,8 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
       [nowhere, 3, /no such database/],
       [url, 2, /has no tables/],
       [wanting, 3, /it wants a password: put one into its URL/],
-    ] as const) {
-      const options = { cwd: folder(t), env: { PETSTORE_API_KEYS: apiKey, PORT: '0' } };
-      assertRefused(await command(['--storage', storage], options), code, message);
-    }
+    ] as const)
+      await new WorkingFolder(t).refuses(`--storage ${storage}`, code, message);
   });
 });
 
@@ -171,17 +154,9 @@ describe('URLs of a database', () => {
   test('characters that are not escaped are told of, and neither they nor the password are repeated', async (t) => {
     for (const password of ['a/b', '12/3', 'a?b', '12?3', 'a#b', '12#3']) {
       const url = `postgres://ann:${password}@127.0.0.1:1/pets`;
-      const env = { PETSTORE_API_KEYS: apiKey };
-      const refused = await command(['--storage', url], { cwd: folder(t), env });
+      const refused = await new WorkingFolder(t).command(`--storage ${url}`);
       assertRefused(refused, 2, /write %2F for \//);
       assert.ok(!refused.stderr.includes(password), refused.stderr);
-      await assert.rejects(
-        postgresStorage(url),
-        (error) =>
-          error instanceof TypeError &&
-          /%2F/.test(error.message) &&
-          !error.message.includes(password),
-      );
     }
   });
 

@@ -11,9 +11,8 @@ import {
 import { test } from 'node:test';
 import { checkFile } from '../../dist/file/index.js';
 import { appendingOn, appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
-import { committed, draft, newPath, petLine, using } from './scene.js';
+import { committed, hang, newPath, petLine, rex, tom, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
-import { gate } from '../support/waiting.js';
 
 test('F1 a batch is its lines and one commit line, in one write and then one fdatasync', async () => {
   const path = newPath();
@@ -26,7 +25,7 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
     path,
     async (storage) => {
       calls.length = 0;
-      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      await Promise.all([storage.insert(rex), storage.insert(tom)]);
       assert.deepEqual(calls, ['write', 'datasync']);
     },
     { disk },
@@ -36,33 +35,22 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
 });
 
 test('F1 an animal is visible only after the fdatasync; the next batch collects meanwhile', async () => {
-  const syncing = gate();
-  const mayEnd = gate();
-  let opened = false;
-  const disk = diskWith({
-    datasync: async (descriptor) => {
-      if (opened) {
-        syncing.open();
-        await mayEnd.opened;
-      }
-      return nodeDisk.datasync(descriptor);
-    },
-  });
+  const disk = diskWith({});
   await using(
     newPath(),
     async (storage) => {
-      opened = true;
-      const first = storage.insert(draft);
-      await syncing.opened;
-      const second = storage.insert(draft);
+      const { syncing, thaw } = hang(disk);
+      const first = storage.insert(rex);
+      await syncing;
+      const second = storage.insert(rex);
       try {
         // Whoever does not wait for the disk has had a turn of the event loop to show it.
-        await new Promise((resolve) => setImmediate(resolve));
+        await new Promise(setImmediate);
         assert.equal(await storage.get(1n), undefined);
         assert.deepEqual(await storage.list({ limit: 5 }), []);
       } finally {
         // Or closing would wait for the disk, and nobody would hear what failed.
-        mayEnd.open();
+        thaw();
       }
       assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
       assert.equal(storage.size, 2);
@@ -82,7 +70,7 @@ test('F1 this machine appends by one call, which on Linux is a write to a descri
   await using(
     path,
     async (storage) => {
-      await Promise.all([storage.insert(draft), storage.insert({ name: 'Tom', categoryId: 7n })]);
+      await Promise.all([storage.insert(rex), storage.insert(tom)]);
       assert.deepEqual(calls, [readFileSync(path, 'utf8')]);
       if (process.platform === 'linux')
         assert.deepEqual(
@@ -110,7 +98,7 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
     const path = newPath();
     const { append, appendFlags } = appendingOn(platform);
     assert.equal(appendFlags, 0);
-    await using(path, (storage) => storage.insert(draft), {
+    await using(path, (storage) => storage.insert(rex), {
       disk: { ...nodeDisk, append, appendFlags },
     });
     assert.equal((await checkFile(path)).animals, 1);
@@ -120,15 +108,4 @@ test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatas
     datasync: () => Promise.reject(systemError('EIO')),
   });
   await assert.rejects(failing(0, Buffer.alloc(7)), { code: 'EIO' });
-});
-
-test('F1 short writes are finished', async () => {
-  const path = newPath();
-  const disk = diskWith({
-    write: (descriptor, bytes) => nodeDisk.write(descriptor, bytes.subarray(0, 7)),
-  });
-  await using(path, (storage) => Promise.all([storage.insert(draft), storage.insert(draft)]), {
-    disk,
-  });
-  assert.equal((await checkFile(path)).animals, 2);
 });

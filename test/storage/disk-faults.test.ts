@@ -4,21 +4,23 @@ import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } 
 import { test, type TestContext } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import type { Log, PetstoreError, PetStorage } from '../../dist/index.js';
-import { appendInSteps, nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
+import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
 import { atEnd } from '../support/at-end.js';
 import {
-  batches,
-  draft,
-  fileInMemory,
-  namesIn,
+  expectAdded,
+  expectRefused,
+  expectUnready,
+  hang,
+  isReady,
   newPath,
-  petLine,
-  tornTails,
+  rex,
+  sizeOf,
   unavailable,
-  using,
 } from './scene.js';
-import { diskWith, systemError, unlocked } from '../support/disk.js';
+import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
+import { casesOf, playCase } from '../torture/failing-calls.js';
+import { Share } from '../torture/row.js';
 
 /** A storage with one animal, on a disk that may change, and of each line of its log the level and the file. */
 async function scene(t: TestContext) {
@@ -28,7 +30,7 @@ async function scene(t: TestContext) {
   const log: Log = (level, _message, fields) => said.push(`${level} ${fields?.['file']}`);
   const storage = await fileStorage(path, { disk, log });
   atEnd(t, () => storage.close());
-  await storage.insert(draft);
+  await storage.insert(rex);
   return { path, disk, storage, said };
 }
 
@@ -38,8 +40,8 @@ const isDisks = ({ code, cause }: PetstoreError): boolean =>
 
 /** Adding is refused, and so it says; what was there is read. */
 async function assertRefusing(storage: PetStorage): Promise<void> {
-  await assert.rejects(storage.insert(draft), unavailable);
-  await assert.rejects(async () => storage.ready?.(), unavailable);
+  await expectRefused(storage);
+  await expectUnready(storage);
   assert.equal((await storage.list({ limit: 5 })).length, 1);
 }
 
@@ -56,11 +58,11 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
     // As a real disk: a part goes, then none.
     disk.write = (descriptor, bytes) =>
       bytes.length > 20 ? part(descriptor, bytes) : fail(code)();
-    await assert.rejects(storage.insert(draft), isDisks);
+    await assert.rejects(storage.insert(rex), isDisks);
     for (let attempt = 0; attempt < 2; attempt++) await assertRefusing(storage);
     assert.deepEqual(readFileSync(path), before);
     disk.write = nodeDisk.write;
-    assert.equal((await storage.insert(draft)).id, 2n, 'no id is lost');
+    await expectAdded(storage, 2n);
     await storage.ready?.();
     await storage.close();
     const changes = [`warn ${path}`, `info ${path}`];
@@ -79,12 +81,12 @@ test('F5 when there is room again the storage is ready again by itself', async (
   });
   keepAlive(t);
   atEnd(t, () => storage.close());
-  await assert.rejects(storage.insert(draft), unavailable);
+  await expectRefused(storage);
   disk.write = nodeDisk.write;
   await ready.opened;
   await storage.ready?.();
   assert.equal(readFileSync(path, 'utf8'), '{"commit":{"from":0,"crc32":"00000000"}}\n');
-  assert.equal((await storage.insert(draft)).id, 1n);
+  await expectAdded(storage, 1n);
   assert.equal((await checkFile(path)).animals, 1);
 });
 
@@ -96,16 +98,13 @@ function keepAlive(t: TestContext): void {
 
 /** A write fails as a full disk does, and then nobody knows whether it took anything. */
 function fullAndUnseen(): Partial<Disk> {
-  let isFull = false;
+  let { factsOf } = nodeDisk;
   return {
-    write: async () => {
-      isFull = true;
-      throw systemError('ENOSPC');
+    write: () => {
+      factsOf = fail('EIO');
+      return fail('ENOSPC')();
     },
-    factsOf: async (descriptor) => {
-      if (isFull) throw systemError('EIO');
-      return nodeDisk.factsOf(descriptor);
-    },
+    factsOf: (descriptor) => factsOf(descriptor),
   };
 }
 
@@ -125,7 +124,7 @@ for (const [what, fault] of Object.entries(faults)) {
   test(`F6 after ${what} nothing is written or synced until a restart, and reads go on`, async (t) => {
     const { path, disk, storage, said } = await scene(t);
     Object.assign(disk, fault);
-    await assert.rejects(storage.insert(draft), isDisks);
+    await assert.rejects(storage.insert(rex), isDisks);
     const calls: string[] = [];
     disk.write = async (_descriptor, bytes) => (calls.push('write'), bytes.length);
     disk.datasync = async () => void calls.push('datasync');
@@ -135,7 +134,7 @@ for (const [what, fault] of Object.entries(faults)) {
     assert.deepEqual(calls, []);
     assert.deepEqual(said, [`error ${path}`]);
     // F10: what was refused with its write begun may be there, what was acknowledged is.
-    assert.ok((await using(path, async (again) => again.size ?? 0)) >= 1);
+    assert.ok((await sizeOf(path)) >= 1);
   });
 }
 
@@ -149,19 +148,18 @@ const intruders: Readonly<Record<string, (path: string) => void>> = {
   },
 };
 for (const [what, intrude] of Object.entries(intruders)) {
-  test(`F6 a file ${what} by another program is found by whoever asks whether it is ready`, async (t) => {
-    const { path, storage } = await scene(t);
-    await storage.ready?.();
-    intrude(path);
-    await assert.rejects(async () => storage.ready?.(), unavailable);
-    await assertRefusing(storage);
-  });
-
-  test(`F6 a file ${what} by another program is not written to again`, async (t) => {
-    const { path, storage } = await scene(t);
-    intrude(path);
-    await assertRefusing(storage);
-  });
+  for (const isAsked of [true, false]) {
+    const finder = isAsked
+      ? 'whoever asks whether it is ready'
+      : 'the next add, and not written to';
+    test(`F6 a file ${what} by another program is found by ${finder}`, async (t) => {
+      const { path, storage } = await scene(t);
+      await storage.ready?.();
+      intrude(path);
+      if (isAsked) await expectUnready(storage);
+      await assertRefusing(storage);
+    });
+  }
 }
 
 test('F6 what another program writes while a batch goes out is found before anyone is promised that batch', async (t) => {
@@ -178,111 +176,64 @@ test('F6 what a failed fdatasync left in memory alone is taken back, or the next
   const { path, disk, storage } = await scene(t);
   const before = readFileSync(path);
   disk.datasync = fail('EIO');
-  await assert.rejects(storage.insert(draft), unavailable);
+  await expectRefused(storage);
   assert.deepEqual(readFileSync(path), before);
 });
 
-test('F10 an add refused after its write began may be there after a restart, whole', async (t) => {
-  const { path, disk, storage } = await scene(t);
-  disk.datasync = fail('EIO');
-  disk.truncate = fail('EIO');
-  await assert.rejects(storage.insert({ ...draft, name: 'Tom' }), unavailable);
-  assert.equal(storage.size, 1);
-  await storage.close();
-  assert.deepEqual(await namesIn(path), ['Rex', 'Tom']);
+test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {
+  const share = new Share(0, 1);
+  for (const [what, ...each] of await casesOf(share))
+    if (/^open with a torn tail, .* (EIO|ENOSPC once|writes of 7)/.test(what))
+      await playCase(share, ...each);
 });
 
-test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {
-  for (const code of ['EIO', 'ENOSPC', 'EMFILE']) {
-    for (const forever of [false, true]) {
-      for (let failAt = 1, calls = Infinity; failAt <= calls; failAt++) {
-        const path = fileInMemory(Buffer.concat([batches(1), Buffer.from(`${petLine(2)}{"torn`)]));
-        let call = 0;
-        let open = 0;
-        const fault =
-          <A extends readonly unknown[], R>(work: (...args: A) => Promise<R>) =>
-          (...args: A): Promise<R> => {
-            call++;
-            return call === failAt || (forever && call > failAt)
-              ? Promise.reject(systemError(code))
-              : work(...args);
-          };
-        const steps = { write: fault(nodeDisk.write), datasync: fault(nodeDisk.datasync) };
-        const disk: Disk = {
-          ...unlocked,
-          ...steps,
-          append: appendInSteps(steps),
-          open: fault(async (...args) => (open++, nodeDisk.open(...args))),
-          lock: fault(unlocked.lock),
-          close: async (descriptor) => (open--, nodeDisk.close(descriptor)),
-          read: fault(nodeDisk.read),
-          sync: fault(nodeDisk.sync),
-          truncate: fault(nodeDisk.truncate),
-          factsOf: fault(nodeDisk.factsOf),
-          factsAt: fault(nodeDisk.factsAt),
-        };
-        const acknowledged = ['pet 1'];
-        try {
-          const storage = await fileStorage(path, { disk });
-          for (const name of ['a', 'b']) {
-            await storage.insert({ name, categoryId: 1n }).then(
-              () => acknowledged.push(name),
-              (error) => assert.equal(error.code, 'unavailable'),
-            );
-          }
-          await storage.close();
-        } catch (error) {
-          assert.ok(
-            error instanceof Error && 'code' in error && error.code === 'storage_unusable',
-            String(error),
-          );
-        }
-        calls = call < failAt ? 0 : Infinity;
-        assert.equal(open, 0, 'every descriptor is closed');
-        const names = await namesIn(path);
-        for (const name of acknowledged)
-          assert.ok(names.includes(name), `${name} after call ${failAt}`);
-        const isOurs = (tail: Buffer) => String(tail) === '{"torn' || acknowledged.length < 3;
-        assert.ok(tornTails(path).every(isOurs));
-      }
-    }
-  }
-});
+/** The same, and its disk hangs. */
+async function hung(t: TestContext) {
+  const { disk, storage } = await scene(t);
+  return { storage, ...hang(disk) };
+}
 
 test('a disk that hangs stops neither readers nor whoever asks whether it is ready', async (t) => {
-  const { disk, storage } = await scene(t);
-  const syncing = gate();
-  const hung = gate();
-  disk.datasync = () => (syncing.open(), hung.opened);
-  const insert = storage.insert(draft);
-  await syncing.opened;
+  const { storage, syncing, thaw } = await hung(t);
+  const added = expectAdded(storage, 2n);
+  await syncing;
   assert.equal((await storage.get(1n))?.id, 1n);
   await storage.ready?.();
-  hung.open();
-  assert.equal((await insert).id, 2n);
+  thaw();
+  await added;
 });
 
 test('a disk that hangs for 8 s is one that is not ready, until it goes on', async (t) => {
-  const { disk, storage } = await scene(t);
-  const syncing = gate();
-  const thawed = gate();
-  disk.datasync = () => (syncing.open(), thawed.opened);
+  const { storage, syncing, thaw } = await hung(t);
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const refused = assert.rejects(storage.insert(draft), unavailable);
-  await syncing.opened;
+  const refused = expectRefused(storage);
+  await syncing;
   t.mock.timers.tick(8000);
   await refused;
-  await assert.rejects(async () => storage.ready?.(), unavailable);
+  await expectUnready(storage);
   t.mock.timers.reset();
-  thawed.open();
-  const isReady = async (): Promise<boolean> => (await storage.ready?.(), true);
-  await until('a storage that is ready', () => isReady().catch(() => false));
+  thaw();
+  await until('a storage that is ready', () => isReady(storage));
+});
+
+test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
+  const { storage, syncing, thaw } = await hung(t);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const refused = expectRefused(storage);
+  await syncing;
+  const closing = storage.close();
+  t.mock.timers.tick(8000);
+  await refused;
+  t.mock.timers.reset();
+  // The last second is a real one; the hung file function would keep the process alive.
+  keepAlive(t);
+  await closing;
+  thaw();
 });
 
 test('close ends once the disk has closed the file', async (t) => {
   const { disk, storage } = await scene(t);
-  const asked = gate();
-  const closed = gate();
+  const [asked, closed] = [gate(), gate()];
   disk.close = (descriptor) => (asked.open(), closed.opened.then(() => nodeDisk.close(descriptor)));
   let isOver = false;
   const closing = storage.close().then(() => (isOver = true));
@@ -291,24 +242,6 @@ test('close ends once the disk has closed the file', async (t) => {
   assert.equal(isOver, false);
   closed.open();
   await closing;
-});
-
-test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
-  const { disk, storage } = await scene(t);
-  const syncing = gate();
-  const thawed = gate();
-  disk.datasync = () => (syncing.open(), thawed.opened);
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const refused = assert.rejects(storage.insert(draft), unavailable);
-  await syncing.opened;
-  const closing = storage.close();
-  t.mock.timers.tick(8000);
-  await refused;
-  t.mock.timers.reset();
-  // The last second is a real one; the hung file function would keep the process alive.
-  keepAlive(t);
-  await closing;
-  thawed.open();
 });
 
 test('whoever closes a journal again is answered as the first one was, be it by a failure', async () => {

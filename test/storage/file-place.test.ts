@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
 import { nodeDisk, wholeLines, withFile, type Disk } from '../../dist/journal/index.js';
-import { fileWith, newPath, unusable, using } from './scene.js';
+import { fileWith, newPath, sizeOf, unusable, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 
 test('F7 what cannot be a data file is refused in one line, and no descriptor stays open', async () => {
@@ -104,7 +104,7 @@ test('F9 a copy made at any moment starts, with everything that was acknowledged
     for (let round = 0; round < 20; round++) {
       const least = acknowledged;
       const copy = fileWith(readFileSync(path));
-      assert.ok((await using(copy, async (copied) => copied.size ?? 0)) >= least);
+      assert.ok((await sizeOf(copy)) >= least);
     }
     await inserting;
   });

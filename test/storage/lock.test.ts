@@ -12,114 +12,57 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { isHeldElsewhere, lockingOn, nodeDisk } from '../../dist/journal/index.js';
-import { draft, fileWith, newPath, unusable, using } from './scene.js';
+import { fileWith, inUse, newPath, rex, unusable } from './scene.js';
 import { systemError } from '../support/disk.js';
 import {
+  StartedProcess,
   assertRefused,
   extension,
   extensionArgs,
   folder,
   root,
   runServer,
-  StartedProcess,
 } from '../support/process.js';
 
-const inUse = { name: 'PetstoreError', code: 'storage_in_use' };
 const writer = join(import.meta.dirname, `writer${extension}`);
 
-/** A process that has the file, or was refused. */
-class Writer extends StartedProcess {
-  /** The first line that it says. */
-  readonly first: Promise<string | undefined>;
+/** Expects that a file is refused, because a process has it. */
+const expectInUse = (path: string, pid: number) =>
+  assert.rejects(fileStorage(path), {
+    ...inUse,
+    message: new RegExp(`in use by process ${pid}\\b`),
+  });
 
-  constructor(path: string, adders = 0) {
-    super(process.execPath, [...extensionArgs, writer, path, String(adders)], { cwd: root });
-    this.first = this.found((line) => line);
-  }
-}
-
-test('F4 a second process is refused at once with the pid of the first, and kill -9 frees the file', async () => {
+test('F4 of several starters exactly one gets the file, also while it is stopped; kill -9 frees the file', async () => {
   const path = newPath();
   // Another file, whose owner is an older process.
   const other = await fileStorage(newPath());
-  const first = new Writer(path);
-  assert.equal(await first.first, 'open 0');
-  await assert.rejects(fileStorage(path), {
-    ...inUse,
-    message: new RegExp(`in use by process ${first.pid}\\b`),
-  });
-  const second = new Writer(path);
-  assert.match(
-    (await second.first) ?? '',
-    new RegExp(`^refused .* in use by process ${first.pid}\\b`),
+  const args = [...extensionArgs, writer, path];
+  const starters = Array.from(
+    { length: 3 },
+    () => new StartedProcess(process.execPath, args, { cwd: root }),
   );
-  first.signal('SIGSTOP');
-  await assert.rejects(fileStorage(path), inUse);
-  first.signal('SIGKILL');
-  await Promise.all([first.ended, second.ended]);
+  const said = await Promise.all(starters.map((starter) => starter.found((line) => line)));
+  const owner = starters[said.indexOf('open 0')] ?? assert.fail(said.join('\n'));
+  const refusal = new RegExp(`^refused .* in use by process ${owner.pid}\\b`);
+  assert.equal(said.filter((line = '') => refusal.test(line)).length, 2, said.join('\n'));
+  owner.signal('SIGSTOP');
+  await expectInUse(path, owner.pid);
+  for (const starter of starters) starter.signal('SIGKILL');
+  await Promise.all(starters.map(({ ended }) => ended));
   await (await fileStorage(path)).close();
   await other.close();
 });
 
-test('F4 a second open in the same process is refused, until the first is closed', async () => {
-  const path = newPath();
-  const storage = await fileStorage(path);
-  await assert.rejects(fileStorage(path), {
-    ...inUse,
-    message: new RegExp(`process ${process.pid}\\b`),
-  });
-  await storage.close();
-  const again = await fileStorage(path);
-  await again.close();
-});
-
-test('F4 of several starters exactly one gets the file', async () => {
-  const path = newPath();
-  const starters = Array.from({ length: 3 }, () => new Writer(path));
-  const said = await Promise.all(starters.map(async (child) => (await child.first) ?? ''));
-  assert.equal(said.filter((line) => line.startsWith('open')).length, 1, said.join('\n'));
-  assert.equal(said.filter((line) => line.includes('in use')).length, 2, said.join('\n'));
-  for (const child of starters) child.signal('SIGKILL');
-  await Promise.all(starters.map((child) => child.ended));
-});
-
-test('kill -9 with many adding loses no acknowledged animal, and C31 no id is used twice', async () => {
-  const path = newPath();
-  const ledger = new Map<string, string>();
-  for (let cycle = 1; cycle <= 3; cycle++) {
-    const child = new Writer(path, 8);
-    const enough = ledger.size + 40 * cycle;
-    assert.match((await child.first) ?? '', /^open/);
-    await child.found((line) => {
-      const [id = '', ...name] = line.split(' ');
-      if (id !== 'open') {
-        assert.ok(!ledger.has(id), `id ${id} twice`);
-        ledger.set(id, name.join(' '));
-      }
-      if (ledger.size >= enough) child.signal('SIGKILL');
-      return undefined;
-    });
-    await child.ended;
-  }
-  assert.notEqual((await checkFile(path)).verdict, 'damaged');
-  await using(path, async (storage) => {
-    for (const [id, name] of ledger) assert.equal((await storage.get(BigInt(id)))?.name, name);
-  });
-});
-
-test('F4 a file with two names has one owner: a hard link and a symlink are the file itself', async () => {
+test('F4 a file has one owner within a process too, until it is closed: a hard link and a symlink are the file itself', async () => {
   const path = fileWith('');
   linkSync(path, `${path}.hard`);
   symlinkSync(path, `${path}.soft`);
   const names = [path, `${path}.hard`, `${path}.soft`];
   for (const name of names) {
     const storage = await fileStorage(name);
-    for (const other of names)
-      await assert.rejects(fileStorage(other), {
-        ...inUse,
-        message: new RegExp(`process ${process.pid}\\b`),
-      });
-    await storage.insert(draft);
+    for (const other of names) await expectInUse(other, process.pid);
+    await storage.insert(rex);
     await storage.close();
   }
   const { verdict, animals } = await checkFile(path);

@@ -76,10 +76,9 @@ const noAnimals: readonly (readonly [rule: RegExp, ...answers: readonly unknown[
 ];
 
 test('what is no animal is a TypeError that says its rule', async () => {
-  for (const [rule, answer] of noAnimals.flatMap(([rule, ...all]) =>
-    all.map((answer) => [rule, answer] as const),
+  for (const { rule, texts } of noAnimals.flatMap(([rule, ...answers]) =>
+    answers.map((answer) => ({ rule, texts: textsOf(answering(answer)) })),
   )) {
-    const texts = textsOf(answering(answer));
     const once = { key: 'a'.repeat(64), body: 'b'.repeat(64), at: 0 };
     for (const use of [
       async () => texts.insert(rex),

@@ -1,11 +1,14 @@
 /** Records for tests of what is no part of the suite of every storage. */
+import assert from 'node:assert/strict';
 import {
   int64OfJsonNumber,
   JsonNumber,
   parseJson,
   PetstoreError,
   toByteString,
+  type PetStorage,
   type RecordKind,
+  type Records,
 } from '../../dist/index.js';
 
 /** Notes: the simplest kind, a text each. */
@@ -20,3 +23,7 @@ export const notes: RecordKind<string> = {
     return { id: number, draft: text };
   },
 };
+
+/** The notes of a storage, which must keep records. */
+export const notesIn = (storage: PetStorage): Records<string> =>
+  storage.records?.('notes', notes) ?? assert.fail('it keeps no records');

@@ -4,246 +4,149 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { asByteString } from '../../dist/json.js';
 import { petJson, parsePet } from '../../dist/engine/index.js';
-import { checkFile, fileStorage, petLines } from '../../dist/file/index.js';
-import { nodeDisk, openJournal, type Disk } from '../../dist/journal/index.js';
-import { insertOnce, onceOf } from './once.js';
-import {
-  batches,
-  committed,
-  draft,
-  fileInMemory,
-  fileWith,
-  keyedLines,
-  petLine,
-  recordLine,
-  tornTails,
-  using,
-} from './scene.js';
-import { cuts, flip, lines, zeros, type Damage } from '../support/damage.js';
+import { petLines } from '../../dist/file/index.js';
+import { nodeDisk, type Disk } from '../../dist/journal/index.js';
+import { batches, fileWith, onceOf, petLine, recordLine } from './scene.js';
+import { cuts, flip, lines, zeros } from '../support/damage.js';
 import { unlocked } from '../support/disk.js';
 import { anyText } from '../support/text.js';
+import { startFrom } from '../torture/damage.js';
+import { keyedText, made, petText, startTexts } from '../torture/files.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
-/** A file by hand: each animal behind its record, where it has one, and their batches. */
-function fileOf(...names: readonly (readonly string[])[]) {
-  const batches = keyedLines(...names);
-  const file = committed(batches.map((batch) => batch.join('')));
-  const before = committed(batches.slice(0, -1).map((batch) => batch.join('')));
-  return { file, texts: batches.flat().map((text) => text.trimEnd()), lastFrom: before.length };
-}
+const isKeyed = (id: number) => id % 3 === 1;
+/** A file with a record before some of its animals; and one of several blocks of a disk. */
+const small = made([1, 2, 1, 2], undefined, isKeyed);
+const large = made([3, 150, 2, 80], undefined, isKeyed);
 
-const sound = fileOf(['a'], ['-', 'b'], ['-'], ['c', '-']);
+test('F2, F3 a file that is cut, whose bit is flipped, whose sectors or blocks are zeroed, or whose lines are taken out, doubled or swapped, is served exactly, refused, or has a torn tail set aside', async () => {
+  const bits = fc.sample(fc.nat({ max: small.bytes.length * 8 - 1 }), 300);
+  for (const [whole, damages] of [
+    [small, cuts(small.bytes)],
+    [small, bits.map((bit) => flip(small.bytes, bit))],
+    [small, lines(small.bytes)],
+    [large, zeros(large.bytes, 512)],
+    [large, zeros(large.bytes, 4096)],
+  ] as const)
+    for (const { what, bytes } of damages) await startFrom(what, whole, bytes);
+});
 
-/**
- * What a start makes of a file: each animal that it serves, behind its record; undefined where it is
- * refused, which must leave it untouched.
- */
-async function served(
-  file: Uint8Array,
-): Promise<{ readonly texts: readonly string[]; readonly path: string } | undefined> {
-  const path = fileInMemory(file);
-  const texts: string[] = [];
-  const keep = petLines((_id, _status, json, once) =>
-    texts.push(`${once === undefined ? '' : recordLine(once)}${json}`),
-  );
-  try {
-    await (await openJournal(path, { disk: unlocked }, keep)).close();
-    return { texts, path };
-  } catch (error) {
-    assert.ok(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
-    assert.deepEqual(readFileSync(path), Buffer.from(file));
-    return undefined;
-  }
-}
+const piece = 2 ** 20;
 
-test('F2 a file cut anywhere serves every animal that is whole with its record, and the rest is set aside', async () => {
-  for (const { what, bytes } of cuts(sound.file)) {
-    // Around each line's end, and here and there between; the torture cuts at every byte (R5).
-    if (
-      bytes.length % 5 > 0 &&
-      !sound.file.subarray(bytes.length - 2, bytes.length + 2).includes(10)
-    )
-      continue;
-    const { texts, path } = (await served(bytes)) ?? assert.fail(what);
-    const text = String(bytes);
-    assert.deepEqual(
-      texts,
-      sound.texts.filter((each) => text.includes(each)),
-      what,
+test('a file longer than one piece, with a record and a line longer than one, is replayed whole', async () => {
+  const nameOf = (id: number) => (id === 1 ? 'x'.repeat(3 * piece) : `pet ${id}`);
+  const whole = made([3, 30_000], nameOf, isKeyed);
+  assert.equal(await startFrom('a long file', whole, whole.bytes), 'exact');
+});
+
+test('a record stands for its animal wherever a piece of the file ends', async () => {
+  const [head, middle, tail] = [keyedText(1, 'x'), petText(2, ''), keyedText(3, 'last')];
+  // From a record that ends a piece, byte by byte, to one that begins the next.
+  for (let over = -4; over < tail.length + 5; over += 3) {
+    const filler = 'x'.repeat(piece - `${head}\n${middle}\n`.length - over);
+    const names = ['x', filler, 'last'];
+    const whole = made(
+      [3],
+      (id) => names[id - 1] ?? '',
+      (id) => id !== 2,
     );
-    assert.ok(text.endsWith(String(Buffer.concat(tornTails(path)))), what);
-    if (bytes.length % 50 === 0) assert.equal((await checkFile(path)).verdict, 'sound', what);
+    assert.equal(await startFrom(`${over} over`, whole, whole.bytes), 'exact');
   }
-});
-
-/** Where a damaged file is served, nothing of it is another. */
-async function assertWhole({ what, bytes }: Damage): Promise<boolean> {
-  const result = await served(bytes);
-  if (result !== undefined) assert.deepEqual(result.texts, sound.texts, what);
-  return result !== undefined;
-}
-
-test('F3 a flipped bit is served never: refused, or a torn tail behind every animal and record of a sound commit', async () => {
-  const bit = fc.integer({ min: 0, max: sound.file.length * 8 - 1 });
-  const lastCommit = sound.file.lastIndexOf('{"commit"');
-  // Only where the last commit line itself is hit is the file served.
-  for (const at of fc.sample(bit, 300))
-    if (await assertWhole(flip(sound.file, at))) assert.ok(at >> 3 >= lastCommit, `bit ${at}`);
-});
-
-test('F3 a line taken out, doubled or swapped with another is refused, or no animal and no record is lost', async () => {
-  for (const damage of lines(sound.file)) await assertWhole(damage);
-});
-
-test('F2, F3 zeroed sectors and blocks: refused, or a torn tail behind every animal of the batches before', async () => {
-  const names = (size: number) =>
-    Array.from({ length: size }, (_, at) => (at % 2 ? `k${at}` : '-'));
-  const { file, texts, lastFrom } = fileOf(['-', 'a', '-'], names(150), ['b', '-'], names(80));
-  for (const size of [512, 4096]) {
-    for (const { what, bytes, from } of zeros(file, size)) {
-      const result = await served(bytes);
-      // A block that the disk never wrote is what a crash may leave of the last batch.
-      const isBlock = size === 4096 && from >= lastFrom && from + size < file.length;
-      if (result === undefined) assert.ok(!isBlock, what);
-      else {
-        assert.ok(from + size > lastFrom, what);
-        assert.ok(result.texts.length >= 155);
-        assert.deepEqual(result.texts, texts.slice(0, result.texts.length), what);
-      }
-    }
-  }
-});
-
-test('a file longer than one piece, with a line longer than one, is replayed whole', async () => {
-  const head = petLine(1) + petLine(2, 'x'.repeat(3 * 2 ** 20)) + petLine(3);
-  const more = Array.from({ length: 30_000 }, (_, index) => petLine(index + 4)).join('');
-  const { texts } = (await served(committed([head, more]))) ?? assert.fail();
-  assert.equal(texts.length, 30_003);
-  assert.equal(texts[1]?.length, 3 * 2 ** 20 + petLine(2, '').trimEnd().length);
 });
 
 test('a disk that hands over any part of what is asked for makes no difference, not between a record and its animal either', async () => {
-  const record = (id: number) => recordLine(onceOf(`${id}`));
-  const body = record(1) + petLine(1) + petLine(2) + record(3) + petLine(3, 'Ünï');
-  const path = fileWith(committed([body]) + record(4) + petLine(4));
-  await (await fileStorage(path)).close();
+  const whole = made([3, 1], (id) => `Ünï ${id}`, isKeyed);
+  const path = fileWith(whole.bytes);
+  const parts = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 });
   await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 }),
-      async (reads) => {
-        let call = 0;
-        const read: Disk['read'] = (from, into, position) =>
-          nodeDisk.read(from, into.subarray(0, reads[call++ % reads.length]), position);
-        await using(
-          path,
-          async (storage) => {
-            assert.equal(storage.size, 4);
-            for (const id of [1, 3, 4])
-              assert.equal((await insertOnce(storage, draft, onceOf(`${id}`))).id, BigInt(id));
-          },
-          { disk: { ...unlocked, read } },
-        );
-      },
-    ),
+    fc.asyncProperty(parts, async (parts) => {
+      let call = 0;
+      const read: Disk['read'] = (from, into, position) =>
+        nodeDisk.read(from, into.subarray(0, parts[call++ % parts.length]), position);
+      assert.deepEqual(await startTexts({ ...unlocked, read }, path), whole.texts);
+    }),
     { numRuns: 20 },
   );
 });
 
-/** What `petLines` makes of one line, or the message of its refusal. */
-function viaLines(line: Buffer): unknown {
-  let seen: unknown;
+/** What a reader makes of a line, or the message of its refusal. */
+function outcomeOf(read: () => unknown): unknown {
   try {
-    petLines((id, status, json) => (seen = { id, status, json }))(
-      asByteString(line.toString('latin1')),
-    );
+    return read();
+  } catch (error) {
+    assert.ok(error instanceof PetstoreError);
+    return error.message;
+  }
+}
+
+const viaLines = (line: string) =>
+  outcomeOf(() => {
+    let seen: unknown;
+    petLines((id, status, json) => (seen = { id, status, json }))(asByteString(line));
     return seen;
-  } catch (error) {
-    assert.ok(error instanceof PetstoreError);
-    return error.message;
-  }
-}
+  });
 
-/** The same by the reader of the contract alone. */
-function viaParse(line: Buffer): unknown {
-  try {
-    const { id, ...draft } = parsePet(asByteString(line.toString('latin1')));
+/** Expects that a line is read, or refused, as the reader of the contract does it. */
+function expectSame(line: string): void {
+  const viaParse = outcomeOf(() => {
+    const { id, ...draft } = parsePet(asByteString(line));
     return { id, status: draft.status, json: petJson(id, draft) };
-  } catch (error) {
-    assert.ok(error instanceof PetstoreError);
-    return error.message;
-  }
+  });
+  assert.deepEqual(viaLines(line), viaParse, line);
 }
 
-const anyDraft = fc.record({
-  name: anyText(),
-  categoryId: fc.oneof(
-    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
-    fc.bigInt({ min: -20n, max: 20n }),
-  ),
-  status: fc.constantFrom(...petStatuses, undefined),
-});
-const canonical = fc.tuple(
-  fc.oneof(fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }), fc.bigInt({ min: 1n, max: 99n })),
-  anyDraft,
+const positive = fc.oneof(
+  fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
+  fc.bigInt({ min: 1n, max: 99n }),
 );
+const canonical = fc
+  .record({
+    id: positive,
+    name: anyText(),
+    categoryId: fc.tuple(positive, fc.constantFrom(1n, 0n, -1n)).map(([id, sign]) => id * sign),
+    status: fc.constantFrom(...petStatuses, undefined),
+  })
+  .map(({ id, status, ...rest }) => {
+    const line: string = petJson(id, { ...rest, ...(status && { status }) });
+    return { id, status, line };
+  });
 
 test('a canonical line is read as the reader of the contract reads it, and served byte for byte', () => {
   fc.assert(
-    fc.property(canonical, ([id, { status, ...rest }]) => {
-      const line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
-      assert.deepEqual(viaLines(line), { id, status, json: line.toString('latin1') });
-      assert.deepEqual(viaLines(line), viaParse(line));
+    fc.property(canonical, ({ id, status, line }) => {
+      assert.deepEqual(viaLines(line), { id, status, json: line });
+      expectSame(line);
     }),
   );
 });
 
 test('a number that JSON or our own text writes in another way is not taken as it stands', () => {
-  const parts = [
-    '0',
-    '-0',
-    '00',
-    '01',
-    '-01',
-    '-',
-    '',
-    '7',
-    '-7',
-    '+7',
-    '1e2',
-    '1.0',
-    '9'.repeat(15),
-    '9'.repeat(19),
-    '9'.repeat(20),
-  ];
-  for (const id of parts) {
-    for (const categoryId of parts) {
-      const line = Buffer.from(`{"id":${id},"name":"","categoryId":${categoryId}}`);
-      assert.deepEqual(viaLines(line), viaParse(line), String(line));
-    }
-  }
+  const short = '0 -0 00 01 -01 - 7 -7 +7 1e2 1.0 -9223372036854775808 -9223372036854775809';
+  const parts = ['', ...short.split(' '), ...[15, 19, 20].map((digits) => '9'.repeat(digits))];
+  for (const id of parts)
+    for (const categoryId of parts) expectSame(`{"id":${id},"name":"","categoryId":${categoryId}}`);
 });
 
 test('a line changed in any way is read, or refused, as the reader of the contract does', () => {
-  const edit = fc.tuple(
-    fc.nat(),
-    fc.nat({ max: 3 }),
-    fc.oneof(fc.nat({ max: 255 }), fc.constantFrom(...Buffer.from('"\\,{}:0123456789-.e \t'))),
-  );
+  const edit = fc.record({
+    where: fc.nat(),
+    removed: fc.nat({ max: 3 }),
+    byte: fc.oneof(
+      fc.nat({ max: 255 }),
+      fc.constantFrom(...Buffer.from('"\\,{}:0123456789-.e \t')),
+    ),
+  });
   fc.assert(
     fc.property(
       canonical,
       fc.array(edit, { minLength: 1, maxLength: 3 }),
-      ([id, { status, ...rest }], edits) => {
-        let line = Buffer.from(petJson(id, { ...rest, ...(status && { status }) }), 'latin1');
-        for (const [where, removed, byte] of edits) {
+      ({ line: canonicalLine }, edits) => {
+        let line = canonicalLine;
+        for (const { where, removed, byte } of edits) {
           const at = where % (line.length + 1);
-          line = Buffer.concat([
-            line.subarray(0, at),
-            Buffer.from([byte]),
-            line.subarray(at + removed),
-          ]);
+          line = line.slice(0, at) + String.fromCharCode(byte) + line.slice(at + removed);
         }
-        assert.deepEqual(viaLines(line), viaParse(line));
+        expectSame(line);
       },
     ),
     { numRuns: 5000 },
@@ -286,10 +189,11 @@ const foreign: Readonly<Record<string, readonly string[]>> = {
     }),
   ),
 };
+const nothing = made([]);
 for (const [what, files] of Object.entries(foreign))
   test(`F3 ${what}, is refused and left alone`, async () => {
     for (const file of files)
-      assert.equal(await served(Buffer.from(file)), undefined, file.slice(0, 200));
+      assert.equal(await startFrom(file, nothing, Buffer.from(file)), 'refused', file);
   });
 
 test('F2 what a first write of ours can leave is set aside: cut at any byte, or its first block still missing', async () => {
@@ -300,9 +204,6 @@ test('F2 what a first write of ours can leave is set aside: cut at any byte, or 
   const torn = wholes.flatMap((whole) =>
     Array.from(cuts(Buffer.from(whole)), ({ bytes }) => bytes).slice(1, -1),
   );
-  for (const bytes of [...torn, ...gaps]) {
-    const { texts, path } = (await served(bytes)) ?? assert.fail(String(bytes));
-    assert.deepEqual(texts, []);
-    assert.deepEqual(tornTails(path), [bytes]);
-  }
+  for (const bytes of [...torn, ...gaps])
+    assert.equal(await startFrom(String(bytes), nothing, bytes), 'exact');
 });

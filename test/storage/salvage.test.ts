@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
 import { checkFile, salvageFile } from '../../dist/file/index.js';
-import { onceOf } from './once.js';
 import {
   batches,
   committed,
   fileWith,
+  idsOf,
   newPath,
+  onceOf,
   petLine,
   recordLine,
   unusable,
@@ -15,29 +16,27 @@ import {
 } from './scene.js';
 
 const sound = String(batches(2, 3, 2));
-const newOut = (): string => `${fileWith('')}.saved`;
-const idsIn = (path: string) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map(({ id }) => Number(id)));
+/** Salvages a file; answers what it says, and both files. */
+async function salvaged(content: string | Uint8Array) {
+  const path = fileWith(content);
+  const out = `${path}.saved`;
+  return { path, out, ...(await salvageFile(path, out)) };
+}
+
 /** Numbers from one to another. */
 const range = (from: number, to: number): readonly number[] =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 test('F3 salvage of a sound file is the same file', async () => {
-  const out = newOut();
-  assert.deepEqual(await salvageFile(fileWith(sound), out), {
-    animals: 7,
-    missing: [],
-    leftOut: [],
-  });
+  const { path: _path, out, ...said } = await salvaged(sound);
+  assert.deepEqual(said, { animals: 7, missing: [], leftOut: [] });
   assert.equal(String(readFileSync(out)), sound);
   assert.equal(statSync(out).mode & 0o777, 0o600);
 });
 
 test('F3 salvage leaves out a batch whose checksum does not fit, says so, and touches nothing', async () => {
-  const damaged = fileWith(sound.replace('pet 4', 'pet 9'));
-  const before = readFileSync(damaged);
-  const out = newOut();
-  const { animals, missing, leftOut } = await salvageFile(damaged, out);
+  const damaged = sound.replace('pet 4', 'pet 9');
+  const { path, out, animals, missing, leftOut } = await salvaged(damaged);
   assert.equal(animals, 4);
   assert.deepEqual(missing, [{ from: 3n, to: 5n }]);
   assert.deepEqual(
@@ -45,9 +44,9 @@ test('F3 salvage leaves out a batch whose checksum does not fit, says so, and to
     [3n, 4n, 5n].map((id) => [Number(id) + 1, id]),
   );
   assert.match(leftOut[0]?.what ?? '', /checksum/);
-  assert.deepEqual(readFileSync(damaged), before);
+  assert.equal(String(readFileSync(path)), damaged);
   assert.equal((await checkFile(out)).verdict, 'sound');
-  assert.deepEqual(await idsIn(out), [1, 2, 6, 7]);
+  assert.deepEqual(await using(out, idsOf), [1, 2, 6, 7]);
 });
 
 test('F3 salvage finds sound batches behind lines that are gone, doubled or no animals', async () => {
@@ -65,39 +64,36 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
     ['', [], 0],
   ];
   for (const [text, ids, count] of cases) {
-    const out = newOut();
-    const { animals, leftOut } = await salvageFile(fileWith(text), out);
+    const { out, animals, leftOut } = await salvaged(text);
     assert.deepEqual([animals, leftOut.length], [ids.length, count], text);
-    assert.deepEqual(await idsIn(out), ids);
+    assert.deepEqual(await using(out, idsOf), ids);
   }
 });
 
 test('F3 salvage saves the batch after an idempotency record whose animal and commit are gone', async () => {
   const [first = '', other = ''] = ['a', 'b'].map((key) => recordLine(onceOf(key)));
-  const path = fileWith(first + committed([other + petLine(2) + petLine(3)]));
-  const { animals, leftOut } = await salvageFile(path, newOut());
+  const { animals, leftOut } = await salvaged(first + committed([other + petLine(2) + petLine(3)]));
   assert.deepEqual([animals, leftOut.map(({ line }) => line)], [2, [1]]);
 });
 
 test('F3 salvage names ids that were seen, though not soundly, behind the last that it saved', async () => {
-  const { missing } = await salvageFile(fileWith(sound.replace('pet 7', 'pet 9')), newOut());
+  const { missing } = await salvaged(sound.replace('pet 7', 'pet 9'));
   assert.deepEqual(missing, [{ from: 6n, to: 7n }]);
 });
 
 test('F3 salvage reads lines that are longer than a piece, and names one that is longer than any animal', async () => {
   const long = 'x'.repeat(3_000_000);
-  const path = fileWith(`${petLine(1, long)}${long}\n${petLine(2)}`);
-  const salvaged = newOut();
-  assert.deepEqual(await salvageFile(path, salvaged), {
+  const { path: _path, out, ...said } = await salvaged(`${petLine(1, long)}${long}\n${petLine(2)}`);
+  assert.deepEqual(said, {
     animals: 2,
     missing: [],
     leftOut: [{ line: 2, what: 'Not valid JSON: expected a value, at byte 0' }],
   });
-  assert.deepEqual(await idsIn(salvaged), [1, 2]);
+  assert.deepEqual(await using(out, idsOf), [1, 2]);
 
   const hole = fileWith(petLine(1));
   truncateSync(hole, 2 ** 27 + 1_000);
-  const { animals, leftOut } = await salvageFile(hole, newOut());
+  const { animals, leftOut } = await salvageFile(hole, `${hole}.saved`);
   assert.deepEqual(
     [animals, leftOut],
     [1, [{ line: 2, what: 'a line of more than 134217728 bytes' }]],
@@ -108,8 +104,8 @@ test('F3 salvage writes a long batch as several of 1,000, each with its commit, 
   const lines = range(1, 2_001).map(
     (id) => (id === 1_001 ? recordLine(onceOf('a')) : '') + petLine(id),
   );
-  const out = newOut();
-  assert.equal((await salvageFile(fileWith(lines.join('')), out)).animals, 2_001);
+  const { out, animals } = await salvaged(lines.join(''));
+  assert.equal(animals, 2_001);
   const batches = [0, 1_000, 2_000].map((from) => lines.slice(from, from + 1_000).join(''));
   assert.deepEqual(readFileSync(out), committed(batches));
   const { verdict, commits } = await checkFile(out);
@@ -119,5 +115,5 @@ test('F3 salvage writes a long batch as several of 1,000, each with its commit, 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {
   const there = fileWith(sound);
   await assert.rejects(salvageFile(there, there), { ...unusable, message: /already/ });
-  await assert.rejects(salvageFile(newPath(), newOut()), { ...unusable, message: /no such file/ });
+  await assert.rejects(salvageFile(newPath(), newPath()), { ...unusable, message: /no such file/ });
 });

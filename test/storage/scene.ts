@@ -4,40 +4,29 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import '../support/built.js';
 import { fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
-import { clock, unlocked } from '../support/disk.js';
-import { folderInMemory } from '../support/in-memory.js';
+import { nodeDisk } from '../../dist/journal/index.js';
+import { clock, type diskWith, unlocked } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
 import { commitOf } from './commit-line.js';
-import { onceOf } from './once.js';
 import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
 
-/** The hundreds of files of a test take some MiB. */
-const memoryBytes = 2 ** 27;
+export * from './animals.js';
+export * from './once.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
-const memory = folderInMemory('petstore-storage-', memoryBytes);
 let scenes = 0;
-process.once('exit', () => {
-  for (const folder of [root, memory]) rmSync(folder, { recursive: true, force: true });
-});
+process.once('exit', () => rmSync(root, { recursive: true, force: true }));
 
 /** The path of a data file in a folder of its own that is not there yet. */
 export function newPath(): string {
   return join(root, String(++scenes), 'pets.jsonl');
 }
 
-/** A data file with this text (UTF-8) or these bytes, in a new folder within another. */
-export function fileWith(content: string | Uint8Array, within = root): string {
-  const path = join(mkdtempSync(join(within, 'given-')), 'pets.jsonl');
+/** A data file with this text (UTF-8) or these bytes, in a new folder. */
+export function fileWith(content: string | Uint8Array): string {
+  const path = join(mkdtempSync(join(root, 'given-')), 'pets.jsonl');
   writeFileSync(path, content);
   return path;
-}
-
-/**
- * The same in memory, for tests of hundreds of files: making one on a disk takes longer than its
- * replay.
- */
-export function fileInMemory(content: Uint8Array): string {
-  return fileWith(content, memory);
 }
 
 /** The line of an animal. */
@@ -68,29 +57,12 @@ export function batches(...sizes: readonly number[]): Buffer {
   return committed(bodies);
 }
 
-/**
- * The lines of batches, animal by animal: each behind the record of a key, its name, but for those
- * named `-`, which have none.
- */
-export function keyedLines(...names: readonly (readonly string[])[]): readonly string[][] {
-  let id = 0;
-  return names.map((batch) =>
-    batch.map((name) => (name === '-' ? '' : recordLine(onceOf(name))) + petLine(++id, name)),
-  );
-}
-
 /** The torn tails beside a data file. */
 export function tornTails(path: string): readonly Buffer[] {
   const folder = dirname(path);
   const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(path)}.torn-`));
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
-
-/** An animal to add. */
-export const draft = { name: 'Rex', categoryId: 5n, status: 'available' } as const;
-export const unavailable = { name: 'PetstoreError', code: 'unavailable' };
-export const damaged = { name: 'PetstoreError', code: 'storage_damaged' };
-export const unusable = { name: 'PetstoreError', code: 'storage_unusable' };
 
 /** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
 export async function using<T>(
@@ -106,6 +78,25 @@ export async function using<T>(
   }
 }
 
-/** The names of the first hundred animals in a file. */
-export const namesIn = (path: string) =>
-  using(path, async (storage) => (await storage.list({ limit: 100 })).map((pet) => pet.name));
+/** How many animals a storage of this file has. */
+export const sizeOf = (path: string) => using(path, async ({ size }) => size ?? 0);
+
+/**
+ * From now on whatever is synced hangs, once `syncing` has resolved, until it is thawed: then it
+ * ends well, or fails by an error.
+ */
+export function hang(disk: ReturnType<typeof diskWith>) {
+  const [syncing, thawed] = [gate(), gate()];
+  let failure: Error | undefined;
+  disk.datasync = async (descriptor) => {
+    syncing.open();
+    await thawed.opened;
+    if (failure) throw failure;
+    await nodeDisk.datasync(descriptor);
+  };
+  const thaw = (error?: Error) => {
+    failure = error;
+    thawed.open();
+  };
+  return { syncing: syncing.opened, thaw };
+}

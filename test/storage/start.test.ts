@@ -2,17 +2,19 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
-import { checkFile, fileStorage, type FileStorageOptions } from '../../dist/file/index.js';
+import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
 import {
   batches,
   damaged,
-  draft,
+  expectAdded,
+  expectRefused,
+  expectUnready,
   fileWith,
-  namesIn,
+  namesOf,
   petLine,
+  sizeOf,
   tornTails,
-  unavailable,
   unusable,
   using,
 } from './scene.js';
@@ -24,7 +26,7 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   const clock = () => Date.UTC(2026, 10, 21, 7, 30);
   const storage = await fileStorage(path, { clock, log: (...line) => said.push(line) });
   assert.equal(storage.size, 4);
-  assert.equal((await storage.insert(draft)).id, 5n);
+  await expectAdded(storage, 5n);
   await storage.close();
   const copy = `${path}.torn-2026-11-21T07-30-00.000Z`;
   assert.equal(readFileSync(copy, 'utf8'), torn);
@@ -58,16 +60,16 @@ test('F2 a file by hand is served in our own text: other order, white space, esc
     assert.deepEqual(await storage.texts?.list({ limit: 5 }), {
       texts: ['{"id":3,"name":"Rex","categoryId":5}', '{"id":7,"name":"Tom","categoryId":7}'],
     });
-    assert.equal((await storage.insert(draft)).id, 8n);
+    await expectAdded(storage, 8n);
   });
   assert.equal((await checkFile(path)).verdict, 'sound');
-  assert.deepEqual(await namesIn(path), ['Rex', 'Tom', 'Rex']);
+  assert.deepEqual(await using(path, namesOf), ['Rex', 'Tom', 'Rex']);
 });
 
 test('F2 an animal by hand with the last id of int64 leaves no id to give', async () => {
   await using(fileWith(petLine(1).replace('1', '9223372036854775807')), async (storage) => {
-    await assert.rejects(storage.insert(draft), unavailable);
-    await assert.rejects(async () => storage.ready?.(), unavailable);
+    await expectRefused(storage);
+    await expectUnready(storage);
     assert.equal((await storage.get(2n ** 63n - 1n))?.name, 'pet 1');
   });
 });
@@ -83,7 +85,7 @@ test('F2 a broken last commit line costs no animal', async () => {
     file[at] = byte;
     const path = fileWith(file);
     assert.equal((await checkFile(path)).verdict, 'torn');
-    assert.equal(await using(path, async (storage) => storage.size), 4);
+    assert.equal(await sizeOf(path), 4);
     assert.equal(tornTails(path).length, 1);
   }
 });
@@ -94,12 +96,12 @@ test('F2 a block of the last batch that the disk never wrote is a torn tail thou
   const from = (Math.floor(batches(10).length / blockBytes) + 1) * blockBytes;
   assert.ok(from + blockBytes < file.length);
   const path = fileWith(Buffer.from(file).fill(0, from, from + blockBytes));
-  const size = await using(path, async (storage) => storage.size ?? 0);
+  const size = await sizeOf(path);
   assert.ok(size > 10 && size < 310);
   assert.equal(tornTails(path).length, 1);
 
   const atBatch = fileWith(Buffer.from(file).fill(0, batches(10).length, from));
-  assert.equal(await using(atBatch, async (storage) => storage.size), 10);
+  assert.equal(await sizeOf(atBatch), 10);
 
   for (const [a, b] of [
     [from, from + blockBytes - 1],
@@ -127,14 +129,12 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
   ];
   for (const [what, file, message] of cases) {
     const path = fileWith(file);
-    const refuses = (options: FileStorageOptions, told: RegExp) =>
-      assert.rejects(fileStorage(path, options), { ...damaged, message: told }, what);
-    await refuses({}, message);
-    await refuses({}, new RegExp(`^${path} [^\n]*petstore check [^\n]*$`));
-    await refuses(
-      { mend: 'ask Ann' },
-      new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`),
-    );
+    for (const [options, told] of [
+      [{}, message],
+      [{}, /^[^\n]*petstore check [^\n]*$/],
+      [{ mend: 'ask Ann' }, new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`)],
+    ] as const)
+      await assert.rejects(fileStorage(path, options), { ...damaged, message: told }, what);
     assert.equal(readFileSync(path, 'utf8'), file, what);
     assert.deepEqual(tornTails(path), [], what);
     assert.equal((await checkFile(path)).verdict, 'damaged', what);

@@ -61,12 +61,13 @@ function pageOf4096(): Made {
  */
 async function tallyOf(name: string, intact: Made, damages: Iterable<Damage>): Promise<string> {
   const tally = { exact: 0, refused: 0, torn: 0 };
-  for (const { what, bytes } of damages) tally[await outcomeOf(what, intact, bytes)]++;
+  for (const { what, bytes } of damages) tally[await startFrom(what, intact, bytes)]++;
   const { exact, refused, torn } = tally;
   return `${name} ${whole(exact + refused + torn)} (${whole(exact)} exact, ${whole(refused)} refused, ${whole(torn)} torn)`;
 }
 
-async function outcomeOf(
+/** Starts from what was done to a whole file; what comes of it must be right. */
+export async function startFrom(
   what: string,
   intact: Made,
   bytes: Buffer,

@@ -62,29 +62,35 @@ export const failingCalls: TortureRow = {
   title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
   fullS: 15,
   run: async (share) => {
-    const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
-    for (const [name, play] of Object.entries(plays)) {
-      // Without a fault it tells how many calls there are.
-      const last = await tryCase(share, play, ['no fault', () => undefined], 1);
-      for (let at = 1; at <= last; at++)
-        for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
-    }
+    const cases = await casesOf(share);
     // In any order, so that a short run tries some of each.
     let done = 0;
     for (const [what, ...each] of share.random.shuffled(cases)) {
       if (!share.goOn(done, cases.length)) break;
-      await tryCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
+      await playCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
       done++;
     }
     return `${count(done, cases.length, 'cases')} in ${Object.keys(plays).length} scenes: 0 acknowledged animals lost, by a kill or a power cut behind each either; 0 hangs; each in the state of F5 or F6`;
   },
 };
 
+/** Every kind of fault at every call of every play. */
+export async function casesOf(share: Share) {
+  const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
+  for (const [name, play] of Object.entries(plays)) {
+    // Without a fault it tells how many calls there are.
+    const last = await playCase(share, play, ['no fault', () => undefined], 1);
+    for (let at = 1; at <= last; at++)
+      for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
+  }
+  return cases;
+}
+
 /**
  * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
  * made.
  */
-async function tryCase(
+export async function playCase(
   share: Share,
   play: Play,
   [, faultOf, of = 'all calls']: Kind,
