@@ -1,16 +1,20 @@
 /** Owns copies of this checkout that are built and tested, and every process that this starts. */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import {
   chmodSync,
   cpSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import type { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
 import { folderInMemory } from '../support/in-memory.js';
 import { root } from '../support/process.js';
 
@@ -18,27 +22,67 @@ import { root } from '../support/process.js';
 export type Outcome = 'passed' | 'failed' | 'late';
 
 const folder = mkdtempSync(join(tmpdir(), 'petstore-mutants-'));
-/** What tests keep in memory is there, as they are killed before they can remove it. */
+/** What tests keep in a temporary folder, or in memory, is there: they may be killed before they end. */
 const inMemory = folderInMemory('petstore-mutants-', 2 ** 30);
-// PostgreSQL runs as somebody else, and goes through to what is its own.
-for (const each of [folder, inMemory]) chmodSync(each, 0o711);
-
 /** The leaders of the process groups that live. */
 const groups = new Set<number>();
 
-/** Ends what is left of every test, and removes the copies. */
+/** Ends what is left of every test and compiler, and removes the copies. */
 export function removeCheckouts(): void {
-  for (const group of groups) end(group);
-  for (const each of [folder, inMemory])
-    rmSync(each, { recursive: true, force: true, maxRetries: 10 });
+  for (const group of groups) kill(group);
+  for (const each of [inMemory, folder])
+    try {
+      rmSync(each, { recursive: true, force: true, maxRetries: 10 });
+    } catch (error) {
+      process.stderr.write(`${each} is left: ${error}\n`);
+    }
 }
 
-function end(group: number): void {
+function kill(group: number): void {
   try {
     process.kill(-group, 'SIGKILL');
   } catch {
     // All of them have ended.
   }
+}
+
+/** A folder of its own for what a test writes; PostgreSQL goes through it as somebody else. */
+function newTemporaryFolder(): string {
+  const temporary = mkdtempSync(join(inMemory, 'temporary-'));
+  for (const each of [inMemory, temporary]) chmodSync(each, 0o711);
+  return temporary;
+}
+
+async function removeTemporaryFolder(temporary: string): Promise<void> {
+  // Of a PostgreSQL that has lost its test, a process of its own is the end.
+  const isRunning = (): boolean =>
+    readdirSync(temporary).some((name) => name.startsWith('petstore-postgres-'));
+  for (let looks = 0; looks < 500 && isRunning(); looks++) await wait(20);
+  await rm(temporary, { recursive: true, force: true, maxRetries: 10 });
+}
+
+type Child = ChildProcessByStdio<null, Readable, null> & { readonly pid: number };
+
+/** Starts Node in a process group of its own, which ends with this process at the latest. */
+function startNode(args: readonly string[], cwd: string, env = process.env): Child {
+  const child = spawn(process.execPath, args, {
+    cwd,
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true,
+  });
+  const { pid } = child;
+  if (pid === undefined) throw new Error('no process can be started');
+  groups.add(pid);
+  return Object.assign(child, { pid });
+}
+
+/** Waits until it has ended, ends what is left of its group, and answers its exit code. */
+async function endOf(child: Child, event: 'exit' | 'close'): Promise<number | null> {
+  const code = await new Promise<number | null>((resolve) => child.once(event, resolve));
+  kill(child.pid);
+  groups.delete(child.pid);
+  return code;
 }
 
 const ours = new Set(['.git', 'node_modules', 'dist', 'test-dist', 'coverage']);
@@ -83,8 +127,12 @@ export class Checkout {
     const complaint = (await this.buildSource()) + (await this.#compile('--project', 'test'));
     if (complaint !== '') throw new Error(complaint);
 
+    // What tests keep in memory is in their temporary folder, which is in memory here.
     const support = 'test-dist/support/in-memory.js';
-    this.write(support, this.read(support).replace("'/dev/shm'", JSON.stringify(inMemory)));
+    const built = this.read(support);
+    const moved = built.replace("inMemory = '/dev/shm'", 'inMemory = tmpdir()');
+    if (moved === built) throw new Error(`${support} names its folder otherwise`);
+    this.write(support, moved);
   }
 
   /**
@@ -99,32 +147,25 @@ export class Checkout {
 
   async #compile(...args: readonly string[]): Promise<string> {
     const compiler = join(root, 'node_modules/typescript/bin/tsc');
-    const child = spawn(process.execPath, [compiler, ...args], { cwd: this.folder });
-    let said = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
-    const code = await new Promise((resolve) => child.once('close', resolve));
-    return code === 0 ? '' : said;
+    const child = startNode([compiler, ...args], this.folder);
+    let complaint = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (complaint += text));
+    const code = await endOf(child, 'close');
+    return code === 0 ? '' : complaint || `the compiler ended with ${code}`;
   }
 
   /**
    * Runs a file of tests until one of them fails, in its time; then ends what it has started.
    * @param coverage The folder for V8's coverage of each process, where that is wanted.
    */
-  async test(file: string, limitMs: number, coverage?: string): Promise<Outcome> {
-    // Not below the copy, whose libraries a test that must do without them would find.
-    const temporary = mkdtempSync(join(folder, 'temporary-'));
-    const child = spawn(process.execPath, ['--test-reporter=tap', file], {
-      cwd: this.folder,
-      env: { ...process.env, TMPDIR: temporary, NODE_V8_COVERAGE: coverage ?? '' },
-      stdio: ['ignore', 'pipe', 'ignore'],
-      detached: true,
-    });
-    const group = child.pid ?? 0;
-    groups.add(group);
+  async test(file: string, limitMs: number, coverage = ''): Promise<Outcome> {
+    const temporary = newTemporaryFolder();
+    const env = { ...process.env, TMPDIR: temporary, NODE_V8_COVERAGE: coverage };
+    const child = startNode(['--test-reporter=tap', file], this.folder, env);
     let outcome: Outcome = 'passed';
     const stop = (why: Outcome): void => {
       outcome = why;
-      end(group);
+      kill(child.pid);
     };
     const timer = setTimeout(() => stop('late'), limitMs);
     let said = '';
@@ -133,11 +174,10 @@ export class Checkout {
       if (outcome === 'passed' && /^ *not ok/m.test(said)) stop('failed');
       said = said.slice(said.lastIndexOf('\n') + 1);
     });
-    const code = await new Promise((resolve) => child.once('exit', resolve));
+    // What it has started may hold its output.
+    const code = await endOf(child, 'exit');
     clearTimeout(timer);
-    end(group);
-    groups.delete(group);
-    rmSync(temporary, { recursive: true, force: true });
+    await removeTemporaryFolder(temporary);
     return outcome === 'passed' && code !== 0 ? 'failed' : outcome;
   }
 }

@@ -70,16 +70,22 @@ function nearest(entries: readonly Entry[], place: number): number {
 export function reached(folder: string, offsets: Offsets): ReadonlySet<Mutant> {
   const found = new Set<Mutant>();
   for (const name of readdirSync(folder)) {
-    const { result }: { readonly result: readonly Script[] } = JSON.parse(
-      readFileSync(join(folder, name), 'utf8'),
-    );
-    for (const { url, functions } of result) {
+    for (const { url, functions } of scriptsOf(readFileSync(join(folder, name), 'utf8'))) {
       const ranges = functions.flatMap((each) => each.ranges);
       for (const [mutant, offset] of offsets.get(url) ?? [])
         if (!found.has(mutant) && hasRun(ranges, offset)) found.add(mutant);
     }
   }
   return found;
+}
+
+/** What a process covered; nothing of one that was killed as it wrote it down. */
+function scriptsOf(coverage: string): readonly Script[] {
+  try {
+    return JSON.parse(coverage).result;
+  } catch {
+    return [];
+  }
 }
 
 /** Whether a place ran, which the smallest range around it says. */

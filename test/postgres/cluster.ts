@@ -185,6 +185,8 @@ export class Cluster {
       ...this.#identity,
       cwd: this.folder,
       stdio: ['ignore', 'ignore', 'pipe'],
+      // Killed with the tests, it would leave its shared memory: the guard ends it.
+      detached: true,
     });
     this.#server = server;
     this.#said = '';
