@@ -12,6 +12,7 @@ import { assertError, type Answer } from '../support/client.js';
 import { ask, bytesOf, key, start, type Running } from '../support/fixture.js';
 import {
   animal,
+  documentOf,
   everyWay,
   expectAnswer,
   expectAnswers,
@@ -19,6 +20,7 @@ import {
   keyHeaders,
   noKey,
   plainStorage,
+  startWith,
 } from '../support/scenes.js';
 import { until } from '../support/waiting.js';
 
@@ -115,12 +117,10 @@ test('C61 the OpenAPI document has the header in every operation once, the answe
   let now = Date.UTC(2030, 0);
   const { port } = await startFaulty(t, { clock: () => now });
   const { port: plain } = await start(t);
-  const documentOf = async (from: number) =>
-    JSON.parse((await ask(from, 'GET', '/openapi.json')).body);
   const parametersOf = async (from: number): Promise<unknown> =>
     Object.values<object>((await documentOf(from)).paths).map((item) =>
       Object.values(item).map(({ parameters = [] }) =>
-        parameters.map((each: object) => Object(each).name),
+        parameters.map(({ name }: { readonly name: string }) => name),
       ),
     );
   const without = [[['limit', 'status', 'after'], ['Idempotency-Key']], [['petId']]];
@@ -263,7 +263,7 @@ test('C61 a rule meets the requests that fit, skips and counts; a header comes b
 });
 
 test('a rule for all leaves the ways to end it, and what needs no key', async (t) => {
-  const { port } = await start(t, { plugins: [faultsPlugin({ rules: [{ fault: 'drop' }] })] });
+  const { port } = await startWith(t, faultsPlugin({ rules: [{ fault: 'drop' }] }));
   const [text] = await read(port, bytesOf('GET', '/v1/pets'));
   assert.equal(text, '');
   await expectAnswers(port, [
@@ -294,16 +294,14 @@ test('C61 a bad rule is 400 with its number and the mend, and changes nothing', 
     const message = assertError(await setRules(port, [drop, bad]), 400, 'invalid_body');
     assert.equal(message, `In rules, rule 2 is wrong: ${problem}.`);
   }
-  for (const [text, problem] of [
-    [
-      '{"rules":[{"fault":"drop","time":1}]}',
-      'In rules, rule 1 has an unknown member; it may have method, path, fault, times, skip.',
-    ],
-    ...['[]', '{}', '{"rules":{}}', '5'].map(
-      (each) => [each, 'The body must be {"rules":[…]}.'] as const,
-    ),
-  ] as const)
-    assert.equal(assertError(await setRules(port, [], text), 400, 'invalid_body'), problem);
+  const unknown =
+    'In rules, rule 1 has an unknown member; it may have method, path, fault, times, skip.';
+  const misspelt = await setRules(port, [{ ...drop, time: 1 }]);
+  assert.equal(assertError(misspelt, 400, 'invalid_body'), unknown);
+  for (const text of ['[]', '{}', '{"rules":{}}', '5']) {
+    const message = assertError(await setRules(port, [], text), 400, 'invalid_body');
+    assert.equal(message, 'The body must be {"rules":[…]}.');
+  }
   assertError(await setRules(port, [], '{'), 400, 'invalid_json');
   await expectAnswer(port, list, '503 unavailable');
   assert.throws(() => faultsPlugin({ rules: [{ fault: 'drip' }] }), {
@@ -370,7 +368,7 @@ test('around wraps what is carried out, the first plugin outermost, and nothing 
         seen.push(`${name} ${reply.status}`);
         return { ...reply, headers: [...reply.headers, `X-${name}`, 'yes'] };
       });
-  const { port } = await start(t, { plugins: [wrapping('outer'), wrapping('inner')] });
+  const { port } = await startWith(t, wrapping('outer'), wrapping('inner'));
   const told = { 'X-outer': 'yes', 'X-inner': 'yes' };
   await expectAnswer(port, list, 200, { headers: ['X-A: 1'] }, told);
   await expectAnswers(port, [
@@ -379,18 +377,4 @@ test('around wraps what is carried out, the first plugin outermost, and nothing 
     ['DELETE /v1/pets', 405],
   ]);
   assert.deepEqual(seen, ['outer GET key-1 1', 'inner GET key-1 1', 'inner 200', 'outer 200']);
-});
-
-test('around that throws, rejects or answers no reply is a 500, and its cause is in the log', async (t) => {
-  const wrong = [undefined, { status: 99, headers: [] }, { status: 200, headers: ['Date', 'x'] }];
-  const logged: unknown[] = [];
-  let answered: unknown;
-  const plugin: Plugin = ({ around }) =>
-    around(({ keyName }, next) => (keyName === undefined ? next() : Object(answered)));
-  const { port } = await start(t, {
-    plugins: [plugin],
-    log: (_level, message) => void logged.push(message),
-  });
-  for (answered of wrong) await expectAnswer(port, list, '500 internal_error');
-  assert.deepEqual(logged, Array(3).fill('internal error'));
 });
