@@ -9,16 +9,17 @@ import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import {
-  memoryStorage,
   parseDraft,
   parseJson,
   PetstoreError,
+  type PetstoreOptions,
   toByteString,
 } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { add, ask, start, type Running, type Words } from '../support/fixture.js';
+import type { Ending } from '../support/at-end.js';
 import { root } from '../support/process.js';
-import { expectAnswer, noKey, plainStorage } from '../support/scenes.js';
+import { documentOf, expectAnswer, noKey, plainStorage } from '../support/scenes.js';
 
 interface Schema {
   readonly [name: string]: unknown;
@@ -59,8 +60,9 @@ interface Document {
   };
 }
 
-async function documentOf(port: number): Promise<Document> {
-  return JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
+/** The document of a new petstore. */
+async function newDocument(t: Ending, options?: Partial<PetstoreOptions>): Promise<Document> {
+  return documentOf((await start(t, options)).port);
 }
 
 /** Each operation with its path. */
@@ -76,7 +78,7 @@ function compiler(document: Document): (schema: Schema) => ValidateFunction {
   const ajv = new Ajv2020({
     strict: true,
     allErrors: true,
-    formats: { int64: true, int32: true, 'date-time': true },
+    formats: { int64: true, int32: true, 'date-time': /^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$/ },
   });
   const moved = (value: unknown, to: string): object =>
     Object(JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', to)));
@@ -84,6 +86,7 @@ function compiler(document: Document): (schema: Schema) => ValidateFunction {
   return (schema) => ajv.compile(moved(schema, 'document#/$defs/'));
 }
 
+const plugins = [ordersPlugin()];
 const int64 = { type: 'integer', format: 'int64' };
 const referTo = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const query = { in: 'query', required: false };
@@ -131,7 +134,7 @@ const operations = {
 };
 
 test('the document differs from the specification by exactly the list in the contract', async (t) => {
-  const document = await documentOf((await start(t)).port);
+  const document = await newDocument(t);
   // Words and examples are held by the tests below.
   const withoutWords = (value: object): object =>
     JSON.parse(JSON.stringify(value), (name, member: unknown) =>
@@ -180,7 +183,7 @@ test('the document differs from the specification by exactly the list in the con
 });
 
 test('the document is OpenAPI 3.1 in its structure: every reference, parameter, id and response fits', async (t) => {
-  const document = await documentOf((await start(t)).port);
+  const document = await newDocument(t);
   assert.match(document.openapi, /^3\.1\.\d+$/);
   const ids = new Set<string>();
   for (const [path, { operationId, parameters = [], responses }] of operationsOf(document)) {
@@ -207,7 +210,7 @@ test('the document is OpenAPI 3.1 in its structure: every reference, parameter, 
 });
 
 test('the document explains itself: tags, operations, parameters and fields; and where the key comes from', async (t) => {
-  const document = await documentOf((await start(t, { plugins: [ordersPlugin()] })).port);
+  const document = await newDocument(t, { plugins });
   const { tags, components, paths } = document;
   assert.deepEqual(
     tags.map(({ name }) => name),
@@ -233,7 +236,7 @@ test('the document explains itself: tags, operations, parameters and fields; and
 });
 
 test('its examples are an animal of data/animals.jsonl as `make seed` adds it, an order of it, and errors as they are', async (t) => {
-  const document = await documentOf((await start(t, { plugins: [ordersPlugin()] })).port);
+  const document = await newDocument(t, { plugins });
   const compile = compiler(document);
   const examples: Record<string, unknown> = {};
   for (const [, { operationId, requestBody, responses }] of operationsOf(document)) {
@@ -270,7 +273,7 @@ test('C56 servers begin with production, then staging, where configured, and end
     [{ stagingBaseUrl, baseUrl }, [baseUrl, stagingBaseUrl, '/v1']],
     [{ baseUrl: shop }, [shop, '/shop/v1']],
   ] as const) {
-    const { servers } = await documentOf((await start(t, options)).port);
+    const { servers } = await newDocument(t, options);
     assert.deepEqual(
       servers.map(({ url }) => url),
       expected,
@@ -279,20 +282,24 @@ test('C56 servers begin with production, then staging, where configured, and end
 });
 
 test('a live answer of every documented status fits the document: its body, and the headers that it promises', async (t) => {
-  const { port } = await start(t);
-  const document = await documentOf(port);
+  const { port } = await start(t, { plugins });
+  const document: Document = await documentOf(port);
   const compile = compiler(document);
-  for (let i = 0; i < 3; i++)
-    await add(port, `{"name":"n","categoryId":${i}${i ? ',"status":"pending"' : ''}}`);
+  const order = { body: '{"petId":1,"quantity":1}' };
+  for (const status of ['', ',"status":"pending"', ',"status":"sold"']) {
+    await add(port, `{"name":"n","categoryId":1${status}}`);
+    await expectAnswer(port, 'POST /v1/store/orders', 201, order);
+  }
+  const wrongType = { body: '{}', headers: ['Content-Type: a/b'] };
+  const tooLarge = { body: ' '.repeat(65_537) };
   const body = '{"name":"a","categoryId":1,"status":"sold"}';
   // One in which each adding with a key is under way already.
   const insertOnce = () =>
     Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still under way.'));
   const busy = await start(t, { storage: plainStorage(() => ({ insertOnce })) });
   // One whose storage is closed.
-  const closed = memoryStorage();
-  await closed.close();
-  const away = await start(t, { storage: closed });
+  const away = await start(t, { plugins });
+  await away.petstore.storage.close();
   const keyed = { headers: ['Idempotency-Key: k'], body };
   await expectAnswer(port, 'POST /v1/pets', 201, keyed);
 
@@ -306,14 +313,24 @@ test('a live answer of every documented status fits the document: its body, and 
       'createPet 400': ['POST /v1/pets', { body: '{}' }],
       'createPet 401': ['POST /v1/pets', { body, authorization: 'Bearer no' }],
       'createPet 409': ['POST /v1/pets', keyed, busy],
-      'createPet 413': ['POST /v1/pets', { body: ' '.repeat(65_537) }],
-      'createPet 415': ['POST /v1/pets', { body, headers: ['Content-Type: a/b'] }],
+      'createPet 413': ['POST /v1/pets', tooLarge],
+      'createPet 415': ['POST /v1/pets', wrongType],
       'createPet 422': ['POST /v1/pets', { ...keyed, body: `${body} ` }],
       'createPet 503': ['POST /v1/pets', { body }, away],
       'getPet 200': ['GET /v1/pets/2'],
       'getPet 401': ['GET /v1/pets/2', noKey],
       'getPet 404': ['GET /v1/pets/77'],
       'getPet 503': ['GET /v1/pets/2', {}, away],
+      'listOrders 200': ['GET /v1/store/orders?limit=1'],
+      'listOrders 400': ['GET /v1/store/orders?limit=0'],
+      'listOrders 401': ['GET /v1/store/orders', noKey],
+      'listOrders 503': ['GET /v1/store/orders', {}, away],
+      'placeOrder 201': ['POST /v1/store/orders', order],
+      'placeOrder 400': ['POST /v1/store/orders', { body: '{}' }],
+      'placeOrder 401': ['POST /v1/store/orders', { ...order, ...noKey }],
+      'placeOrder 413': ['POST /v1/store/orders', tooLarge],
+      'placeOrder 415': ['POST /v1/store/orders', wrongType],
+      'placeOrder 503': ['POST /v1/store/orders', order, away],
     };
   const plain = [
     ...['cache-control', 'x-content-type-options', 'content-type', 'content-length', 'date'],
@@ -395,7 +412,7 @@ test('the validators and the schema of NewPet agree on generated values, apart f
 
 test('the parameters of the document and the answers to them agree', async (t) => {
   const { port } = await start(t);
-  const document = await documentOf(port);
+  const document: Document = await documentOf(port);
   const compile = compiler(document);
   const numbers = [-1, 0, 1, 2, 20, 99, 100, 101, 1000];
   const words = ['available', 'pending', 'sold', 'Sold', '', 'x'];
