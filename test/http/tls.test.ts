@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
-import { gate } from '../support/waiting.js';
+import { heldKeys } from '../support/scenes.js';
 
 /** The SHA-256 of the certificate that a new connection is shown. */
 async function shown(port: number): Promise<string> {
@@ -44,13 +44,7 @@ test('setTls of a port without TLS is a TypeError', async (t) => {
 });
 
 test('close soon ends a connection that never shook hands, and none that is at work', async (t) => {
-  const asked = gate();
-  const checked = gate();
-  const keys = async (): Promise<string> => {
-    asked.open();
-    await checked.opened;
-    return 'somebody';
-  };
+  const { keys, asked, letIn } = heldKeys();
   const petstore = createPetstore({ keys });
   atEnd(t, () => petstore.close());
   const { port } = await petstore.listen({ port: 0, tls: newCertificate() });
@@ -64,7 +58,7 @@ test('close soon ends a connection that never shook hands, and none that is at w
   busy.setEncoding('latin1').on('data', (text: string) => (answer += text));
   const busyEnds = once(busy, 'close');
   busy.write('GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\n\r\n');
-  await asked.opened;
+  await asked;
 
   const since = performance.now();
   const closed = petstore.close();
@@ -72,7 +66,7 @@ test('close soon ends a connection that never shook hands, and none that is at w
   // The request under way outlasts the moment at which those without one were ended.
   await sleep(500);
   assert.ok(!busy.destroyed);
-  checked.open();
+  letIn();
   await Promise.all([closed, busyEnds]);
   const closedMs = performance.now() - since;
   assert.match(answer, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);

@@ -62,11 +62,13 @@ export class Client extends Connection {
   }
 
   /** Expects the next answers, each as `assertAnswer` does; answers the last of them. */
-  async expect(first: number | string, ...others: readonly (number | string)[]): Promise<Answer> {
-    const answer = await this.answer();
-    assertAnswer(answer, first);
-    const [next, ...rest] = others;
-    return next === undefined ? answer : this.expect(next, ...rest);
+  async expect(...expected: readonly (number | string)[]): Promise<Answer> {
+    let last: Answer | undefined;
+    for (const each of expected) {
+      last = await this.answer();
+      assertAnswer(last, each);
+    }
+    return last ?? assert.fail('nothing is expected');
   }
 
   /**
