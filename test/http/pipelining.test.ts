@@ -38,18 +38,6 @@ test('C52 two hundred requests in one packet are answered in order, one at a tim
   await client.send(list).expect(200);
 });
 
-test('C52 a request that reads sees what those before it on the socket added, however long that takes', async (t) => {
-  const storage = plainStorage(({ insert }) => ({
-    insert: async (draft) => (await sleep(20), insert(draft)),
-  }));
-  const client = await connectTo(t, await start(t, { storage }));
-  const cut = add.length - 20;
-  client.send(add + bytesOf('GET', '/v1/pets/1') + add.slice(0, cut));
-  await client.expect(201, 200);
-  const { body } = await client.send(add.slice(cut) + list).expect(201, 200);
-  assert.equal(JSON.parse(body).length, 2);
-});
-
 test('C52 a GET never sees what a later POST of its connection adds, whatever the storage', async (t) => {
   // It reads late: what is added meanwhile would be seen.
   const storage = plainStorage((memory) => ({
