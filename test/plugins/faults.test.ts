@@ -3,12 +3,11 @@
  * runs, and how it says no.
  */
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { createPetstore, memoryStorage, type Plugin } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
-import { assertError, type Answer } from '../support/client.js';
+import { assertError, Client, type Answer } from '../support/client.js';
 import { ask, bytesOf, key, start, type Running } from '../support/fixture.js';
 import {
   animal,
@@ -157,14 +156,9 @@ test('close does not wait for a delay longer than for any request', async () => 
 
 /** What comes on a new connection until it ends, and the code of the error that ends it. */
 async function read(port: number, bytes: string): Promise<readonly [string, string | undefined]> {
-  const socket = connect(port, '127.0.0.1');
-  let text = '';
-  let code: string | undefined;
-  socket.on('data', (chunk) => (text += chunk.toString('latin1')));
-  socket.on('error', (error) => (code = Object(error).code));
-  socket.write(bytes);
-  await new Promise((resolve) => socket.once('close', resolve));
-  return [text, code];
+  const client = (await Client.connect(port)).send(bytes);
+  await client.ends();
+  return [client.received, Object(client.failure).code];
 }
 
 test('C62 drop resets the connection without a byte; truncate after half of the body; before or after the operation', async (t) => {
