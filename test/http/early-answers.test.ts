@@ -27,7 +27,7 @@ test('C51 an answer before the body was read is delivered whole, then the connec
       ] as const
     ).map(async ([error, bytes]) => {
       const waiting = async (): Promise<void> => {
-        const client = (await connectTo(t, running)).send(bytes);
+        const client = await connectTo(t, running, bytes);
         assert.equal(header(await client.expect(error), 'Connection'), 'close');
         assert.ok((await client.closed()) < 4_000);
       };
@@ -64,8 +64,11 @@ test('C51 a client that still sends behind its last answer is not reset before i
 });
 
 test('C9 the body of a GET that goes on over the limit is answered at once, then the connection closes', async (t) => {
-  const client = await connectTo(t, await start(t));
-  client.send(bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }));
+  const client = await connectTo(
+    t,
+    await start(t),
+    bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }),
+  );
   assert.equal(header(await client.expect('200 []'), 'Connection'), 'close');
   client.send('x'.repeat(80_000));
   assert.ok((await client.closed()) < 900, '64 KiB end it before the second does');

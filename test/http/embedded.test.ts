@@ -1,6 +1,6 @@
 /** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
 import assert from 'node:assert/strict';
-import { getEventListeners } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
@@ -97,8 +97,7 @@ const streamed = (body: ReadableStream, more: RequestInit = {}): Request =>
 
 test('fetch rejects for nothing of the request or ours: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async (t) => {
   const { fetch, close } = create(t);
-  const statusOf = async (request: Request | string): Promise<number> =>
-    (await fetch(request)).status;
+  const statusOf = async (request: Request | string) => (await fetch(request)).status;
   const failing = new ReadableStream({
     pull: (controller) => controller.error(new Error('the peer is gone')),
   });
@@ -139,8 +138,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
     assert.deepEqual(failed, []);
 
     const headers = ['Expect: 100-continue', `Content-Length: ${animal.length}`];
-    const client = await connectTo(t, { port });
-    client.send(bytesOf('POST', '/v1/pets', { headers }));
+    const client = await connectTo(t, { port }, bytesOf('POST', '/v1/pets', { headers }));
     await client.expect(100);
     await client.send(animal).expect(201);
   });
@@ -208,8 +206,11 @@ test('handler serves behind a wrapper like Express, under the path that it has l
     response.setHeader('X-Powered-By', 'us');
     handler(request, response);
   });
-  const client = await connectTo(t, { port });
-  client.send(bytesOf('POST', '/shop/v1/pets', { body: animal }) + bytesOf('GET', '/shop/v1/pets'));
+  const client = await connectTo(
+    t,
+    { port },
+    bytesOf('POST', '/shop/v1/pets', { body: animal }) + bytesOf('GET', '/shop/v1/pets'),
+  );
   const answer = await client.expect(201, 200);
   const told = ['X-Powered-By', 'Content-Type'].map((name) => header(answer, name));
   assert.deepEqual(told, ['us', 'application/json']);
@@ -247,7 +248,7 @@ test('C51 handler answers before a body has come whole, and its connection ends 
     [401, null],
   ] as const) {
     const words = { headers: ['Content-Length: 50000000'], authorization };
-    const client = (await connectTo(t, { port })).send(bytesOf('POST', '/v1/pets', words));
+    const client = await connectTo(t, { port }, bytesOf('POST', '/v1/pets', words));
     assert.equal(header(await client.expect(status), 'Connection'), 'close');
     for (let pieces = 0; pieces < 10; pieces++) client.send('x'.repeat(10_000));
     assert.ok((await client.closed()) < 4_000);
@@ -257,7 +258,7 @@ test('C51 handler answers before a body has come whole, and its connection ends 
 test('handler writes no body where none may be, to a server too that refuses one, although the request still comes', async (t) => {
   const { handler } = create(t);
   const server = createServer({ rejectNonStandardBodyWrites: true }, handler);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
   atEnd(t, () => server.close());
   for (const [method, path, status] of [
     ['HEAD', '/healthz', 200],
@@ -289,7 +290,7 @@ test('handler whose framework throws as an answer is written leaves the other an
     if (held.length === 2) for (const each of held) each();
   });
   const answers = [1, 2].map(async () =>
-    (await connectTo(t, { port })).send(bytesOf('GET', '/healthz')).answer(),
+    (await connectTo(t, { port }, bytesOf('GET', '/healthz'))).answer(),
   );
   assert.equal((await Promise.race(answers)).status, 200);
   assert.match(String(thrown), /theirs/);
@@ -301,8 +302,11 @@ test('handler hears of a client that vanished before a slow key check ended, and
     keys: async () => sleep(30, 'somebody'),
     plugins: [(host) => host.onReply(({ status }) => statuses.push(status))],
   });
-  const client = await connectTo(t, { port });
-  client.send(bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }));
+  const client = await connectTo(
+    t,
+    { port },
+    bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }),
+  );
   await sleep(10);
   client.destroy();
   await sleep(80);
@@ -330,8 +334,7 @@ test('close waits until what handler answers has left', async (t) => {
     onClose(() => void order.push('closed'));
   };
   const { handler, close } = create(t, { keys, plugins: [plugin] });
-  const client = await connectTo(t, { port: await serve(t, handler) });
-  client.send(bytesOf('GET', '/v1/pets'));
+  const client = await connectTo(t, { port: await serve(t, handler) }, bytesOf('GET', '/v1/pets'));
   await asked;
   const closed = close();
   letIn();
@@ -449,7 +452,7 @@ test('handler gives its framework the error where that gave next', async (t) => 
       response.writeHead(599, { 'Content-Length': 0 }).end();
     })(request, response),
   );
-  await (await connectTo(t, { port })).send(post).expect(599);
+  await (await connectTo(t, { port }, post)).expect(599);
   assert.match(String(errors[0]), hint);
 });
 

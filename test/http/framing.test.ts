@@ -133,7 +133,7 @@ test('C42 nothing behind an upgrade that is not taken is carried out, as Node dr
     'garbage\r\n\r\n',
     `POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${inner.length}\r\n\r\n`,
   ]) {
-    const client = (await connectTo(t, running)).send(get(upgrade) + behind);
+    const client = await connectTo(t, running, get(upgrade) + behind);
     // What is the body of a request that Node dropped must not become one.
     client.send(inner);
     await client.expect(200);
@@ -150,8 +150,7 @@ test('C42 CONNECT opens no tunnel: 404 for an authority, and its end does the se
     assertError(answer, 404, 'not_found');
     assert.equal(answer.kept, false);
   }
-  const client = await connectTo(t, running);
-  client.send(get('') + connect + 'x'.repeat(100_000));
+  const client = await connectTo(t, running, get('') + connect + 'x'.repeat(100_000));
   await client.expect('200 []', '404 not_found');
   await client.closed();
   for (const pauseMs of [0, 1, 5, 30]) {
@@ -171,7 +170,7 @@ test('C18 C42 garbage after a long run of letters takes no time that grows faste
     // A body that is waited for, so that its answer does not close before the garbage came.
     const headers = ['Content-Type: application/json'];
     const bytes = `${bytesOf('POST', '/v1/pets', { headers, body: `${run}"` })}{}`;
-    const client = (await connectTo(t, { port })).send(bytes);
+    const client = await connectTo(t, { port }, bytes);
     await client.expect('400 invalid_json', '400 bad_request');
   }
   // A search of quadratic time took 15 s for each.

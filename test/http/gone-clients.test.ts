@@ -4,9 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { test } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
-import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
-import { ask, bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
+import { ask, bytesOf, connectTo, start, stored } from '../support/fixture.js';
 import { animal, heldStorage } from '../support/scenes.js';
 import { until } from '../support/waiting.js';
 
@@ -17,16 +16,14 @@ const ways = ['destroy', 'reset', 'half'] as const;
 test('C52 a client that closes its sending side behind its requests gets all answers', async (t) => {
   const running = await start(t);
   for (const count of [0, 1, 100]) {
-    const client = (await connectTo(t, running)).send(add.repeat(count)).half();
+    const client = (await connectTo(t, running, add.repeat(count))).half();
     for (let i = 0; i < count; i++) await client.expect(201);
     assert.ok((await client.closed()) < 4_000);
   }
 });
 
 test('C52 C53 under HTTPS too a client that closes its sending side gets its answer', async (t) => {
-  const petstore = createPetstore({ keys: [key] });
-  const { port } = await petstore.listen({ port: 0, tls });
-  atEnd(t, () => petstore.close());
+  const { port } = await start(t, {}, { tls });
   for (const [bytes, status] of [
     [add, 201],
     [add.slice(0, -1), 400],
@@ -42,9 +39,8 @@ test('C52 C53 under HTTPS too a client that closes its sending side gets its ans
   }
 });
 
-test('C48 a TLS client that goes as soon as it has shaken hands does not hold up close', async () => {
-  const petstore = createPetstore({ keys: [key] });
-  const { port } = await petstore.listen({ port: 0, tls });
+test('C48 a TLS client that goes as soon as it has shaken hands does not hold up close', async (t) => {
+  const { petstore, port } = await start(t, {}, { tls });
   for (let i = 0; i < 10; i++) {
     await new Promise((resolve) => {
       const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }, () =>
@@ -67,7 +63,7 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
   for (const left of [1, 3, 20]) parts.push(chunked.slice(0, -left));
   for (const part of parts)
     for (const how of ways) {
-      const client = (await connectTo(t, running)).send(part);
+      const client = await connectTo(t, running, part);
       await sleep(3);
       client[how]();
     }
@@ -75,7 +71,7 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
   assert.deepEqual(await stored(running), []);
   for (const [index, how] of ways.entries()) {
     const isStored = async (): Promise<boolean> => (await stored(running)).length > index;
-    const client = (await connectTo(t, running)).send(add);
+    const client = await connectTo(t, running, add);
     // A reset takes along what was not read yet.
     if (how === 'reset') await until('the animal of a client that waits', isStored);
     client[how]();
@@ -92,7 +88,7 @@ test('C53 requests that came whole and wait for those before them are carried ou
     const { storage, inserting, release } = heldStorage();
     const running = await start(t, { storage });
     // The second adding waits for the reading, which waits for the first.
-    const client = (await connectTo(t, running)).send(add + bytesOf('GET', '/v1/pets') + add);
+    const client = await connectTo(t, running, add + bytesOf('GET', '/v1/pets') + add);
     await inserting;
     client[how]();
     release();

@@ -122,7 +122,7 @@ test('C52 nothing is parsed behind the request for which a connection is destroy
   const { keys, letIn } = heldKeys();
   const running = await start(t, { keys });
   const begun = observed(t, 'request.start');
-  await (await connectTo(t, running)).send(list.repeat(500)).closed();
+  await (await connectTo(t, running, list.repeat(500))).closed();
   // One under way, 256 that wait, and the one too many.
   assert.equal(begun.length, 258);
   letIn();

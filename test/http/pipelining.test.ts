@@ -43,7 +43,7 @@ test('C52 a GET never sees what a later POST of its connection adds, whatever th
   const storage = plainStorage((memory) => ({
     list: async (query) => (await sleep(30), memory.list(query)),
   }));
-  const client = (await connectTo(t, await start(t, { storage }))).send(list + add + list);
+  const client = await connectTo(t, await start(t, { storage }), list + add + list);
   await client.expect('200 []', 201, `200 [${firstAnimal}]`);
 });
 
@@ -78,9 +78,9 @@ test('C52 a client that reads no answers gets no more made than fit on their way
 
 test('C52 over 256 requests that wait on one connection destroy it, and the server reads no further', async (t) => {
   const running = await start(t);
-  const allowed = (await connectTo(t, running)).send(list.repeat(257));
+  const allowed = await connectTo(t, running, list.repeat(257));
   await allowed.expect(...Array<number>(257).fill(200));
-  const flood = (await connectTo(t, running)).send(list.repeat(20_000));
+  const flood = await connectTo(t, running, list.repeat(20_000));
   await assert.rejects(async () => {
     for (;;) await flood.answer();
   }, /the connection ended/);
@@ -107,8 +107,11 @@ test('C52 an error behind a good request leaves that request its answer, and the
           const storage = plainStorage(({ insert }) => ({
             insert: async (draft) => (await sleep(slowMs), insert(draft)),
           }));
-          const client = await connectTo(t, await start(t, { storage }));
-          client.send(add + (pauseMs ? '' : bytes));
+          const client = await connectTo(
+            t,
+            await start(t, { storage }),
+            add + (pauseMs ? '' : bytes),
+          );
           await sleep(pauseMs);
           if (pauseMs) client.send(bytes);
           const second = await client.expect(201, error);
@@ -121,7 +124,7 @@ test('C52 an error behind a good request leaves that request its answer, and the
   const { port } = await start(t);
   for (const rest of ['garbage\r\n\r\n', list, '\0', 'x'.repeat(5_000)]) {
     const closing = bytesOf('GET', '/v1/pets', { headers: ['Connection: close'] });
-    const client = (await connectTo(t, { port })).send(closing + rest);
+    const client = await connectTo(t, { port }, closing + rest);
     await client.expect('200 []');
     await client.closed();
   }

@@ -128,8 +128,7 @@ test('a reply that cannot be sent counts once, by the one that left in its place
   const slow = serving('/slow', () => sleep(30, okReply('"slow"')));
   const watching: Plugin = ({ onReply }) => onReply(({ status }) => statuses.push(status));
   const running = await startWith(t, slow, bad, watching);
-  const client = await connectTo(t, running);
-  client.send(bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
+  const client = await connectTo(t, running, bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
   await client.expect(200, '500 internal_error');
   client.send(bytesOf('POST', '/v1/pets', { body: animal }) + list);
   await client.expect(201, 200);
@@ -173,7 +172,7 @@ test('onReply hears method, route template, status, key name, path without the q
     ],
   ];
   for (const [bytes, expected] of asked) {
-    const client = (await connectTo(t, { port })).send(bytes);
+    const client = await connectTo(t, { port }, bytes);
     await client.answer(bytes.split(' ')[0]);
     await sleep(5);
     assert.deepEqual(heard.splice(0), [expected]);
@@ -212,7 +211,7 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
   assert.deepEqual([response.status, response.headers.get('X-First')], [401, '3']);
   for (const each of ['GET 3', 'PUT 1, 2', 'GET undefined']) assert.ok(asked.includes(each), each);
   asked.length = 0;
-  const garbage = await (await connectTo(t, { port })).send('garbage\r\n\r\n').answer();
+  const garbage = await (await connectTo(t, { port }, 'garbage\r\n\r\n')).answer();
   assert.ok(!garbage.headers.has('x-first'));
   assert.deepEqual(asked, []);
 });
@@ -400,8 +399,11 @@ test('onReply counts the time that a request waits for the one before it', async
     return okReply('1');
   });
   const watch: Plugin = ({ onReply }) => onReply((event) => events.push(event));
-  const client = await connectTo(t, await startWith(t, slow, watch));
-  client.send(bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'));
+  const client = await connectTo(
+    t,
+    await startWith(t, slow, watch),
+    bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'),
+  );
   await client.expect(200, 200);
   assert.equal(events.length, 2);
   for (const { milliseconds } of events)

@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
+import { memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
 import { HeadEnds, UnsentBytes } from '../../dist/http/wire.js';
 import { Client } from '../support/client.js';
-import { bytesOf, connectTo, key, start } from '../support/fixture.js';
+import { bytesOf, connectTo, start } from '../support/fixture.js';
 import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
 
@@ -39,8 +39,11 @@ describe('C44 times', { concurrency: true }, () => {
 
   test('C44 a head that waits for a slow answer has its 10 s from that answer on, and no more', async (t) => {
     const slow = serving('/slow', () => sleep(11_500, okReply('1')));
-    const client = await connectTo(t, await startWith(t, slow));
-    client.send(`${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `);
+    const client = await connectTo(
+      t,
+      await startWith(t, slow),
+      `${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
+    );
     await client.expect(200);
     const since = performance.now();
     while (client.received === '' && performance.now() - since < 20_000) {
@@ -52,9 +55,7 @@ describe('C44 times', { concurrency: true }, () => {
   });
 
   test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
-    const petstore = createPetstore({ keys: [key] });
-    const { port, url } = await petstore.listen({ port: 0, tls: newCertificate() });
-    atEnd(t, () => petstore.close());
+    const { port, url } = await start(t, {}, { tls: newCertificate() });
     assert.equal(url, `https://127.0.0.1:${port}`);
     const since = performance.now();
     const silent = await Client.connect(port);
@@ -73,10 +74,8 @@ describe('C44 times', { concurrency: true }, () => {
     for (let i = 0; i < 100; i++)
       await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
     const begin = async (bytes: string): Promise<{ petstore: Petstore; socket: Socket }> => {
-      const petstore = createPetstore({ keys: [key], storage });
-      const { port } = await petstore.listen({ port: 0 });
+      const { petstore, port } = await start(t, { storage });
       const socket = connectSocket({ port, host: '127.0.0.1', allowHalfOpen: true });
-      atEnd(t, () => petstore.close());
       atEnd(t, () => socket.destroy());
       socket.write(bytes);
       await once(socket, 'readable');

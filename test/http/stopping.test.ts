@@ -81,7 +81,7 @@ test('C48 while it stops, requests on open connections are answered as ever, wit
 
 test('C48 a request that is on its way as the server stops is answered, though its connection was idle', async (t) => {
   const running = await start(t);
-  const client = (await connectTo(t, running)).send(bytesOf('GET', '/healthz'));
+  const client = await connectTo(t, running, bytesOf('GET', '/healthz'));
   await expectNext(client, 200, 'keep-alive');
   const closing = running.petstore.close();
   await sleep(50);

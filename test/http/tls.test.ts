@@ -5,9 +5,9 @@ import { connect as connectPlain } from 'node:net';
 import { connect } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
-import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
+import { start } from '../support/fixture.js';
 import { heldKeys } from '../support/scenes.js';
 
 /** The SHA-256 of the certificate that a new connection is shown. */
@@ -23,9 +23,7 @@ async function shown(port: number): Promise<string> {
 
 test('setTls serves new connections with another certificate; a bad pair throws and changes nothing', async (t) => {
   const [tls, other] = [newCertificate(), newCertificate()];
-  const petstore = createPetstore({ keys: ['key'] });
-  atEnd(t, () => petstore.close());
-  const { port, setTls } = await petstore.listen({ port: 0, tls });
+  const { port, setTls } = await start(t, {}, { tls });
   const before = await shown(port);
   assert.throws(() => setTls({ cert: other.cert, key: tls.key }));
   assert.equal(await shown(port), before);
@@ -37,17 +35,13 @@ test('setTls serves new connections with another certificate; a bad pair throws 
 });
 
 test('setTls of a port without TLS is a TypeError', async (t) => {
-  const petstore = createPetstore({ keys: ['key'] });
-  atEnd(t, () => petstore.close());
-  const { setTls } = await petstore.listen({ port: 0 });
+  const { setTls } = await start(t);
   assert.throws(() => setTls(newCertificate()), TypeError);
 });
 
 test('close soon ends a connection that never shook hands, and none that is at work', async (t) => {
   const { keys, asked, letIn } = heldKeys();
-  const petstore = createPetstore({ keys });
-  atEnd(t, () => petstore.close());
-  const { port } = await petstore.listen({ port: 0, tls: newCertificate() });
+  const { petstore, port } = await start(t, { keys }, { tls: newCertificate() });
   const silent = connectPlain({ port, host: '127.0.0.1' }).resume();
   atEnd(t, () => silent.destroy());
   await once(silent, 'connect');
