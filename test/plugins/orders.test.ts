@@ -101,16 +101,6 @@ test('what is no order, or of no animal that is there, is a 400 that names every
   ]);
 });
 
-test('it needs the key, has HEAD, OPTIONS and 405, and is not there without the plugin', async (t) => {
-  const { port } = await withOne(t);
-  await expectAnswers(port, [
-    [place, '401 unauthorized', { body: '{}', authorization: 'Bearer no' }],
-    [`HEAD ${path}`, 200],
-    [`PUT ${path}`, 405, {}, { Allow: 'GET, HEAD, POST, OPTIONS' }],
-  ]);
-  await expectAnswer((await start(t)).port, list, '404 not_found');
-});
-
 test('orders are in a file beside the animals’, and outlast restarts; in memory they do not', async (t) => {
   const storagePath = newPath();
   const first = await withOne(t, { storage: await fileStorage(storagePath) });
