@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import {
@@ -25,7 +25,7 @@ import {
   plainStorage,
   serve,
 } from '../support/scenes.js';
-import { until } from '../support/waiting.js';
+import { gate, until } from '../support/waiting.js';
 
 const adding = { method: 'POST', headers: keyHeaders, body: animal };
 const post = bytesOf('POST', '/v1/pets', { body: animal });
@@ -191,7 +191,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
 
     const aborting = new AbortController();
     const answered = fetch(streamed(new ReadableStream(), { signal: aborting.signal }));
-    await new Promise(setImmediate);
+    await nextTurn();
     aborting.abort();
     await assert.rejects(answered, { name: 'AbortError' });
     await close();
@@ -345,20 +345,19 @@ test('close waits until what handler answers has left', async (t) => {
 
 test('close waits for requests of fetch that are under way', async (t) => {
   const { fetch, close } = create(t);
-  let finish = (): void => undefined;
+  const rest = gate();
   const body = new ReadableStream({
-    start: (controller) => {
+    start: async (controller) => {
       controller.enqueue(Buffer.from(animal.slice(0, 9)));
-      finish = () => {
-        controller.enqueue(Buffer.from(animal.slice(9)));
-        controller.close();
-      };
+      await rest.opened;
+      controller.enqueue(Buffer.from(animal.slice(9)));
+      controller.close();
     },
   });
   const answered = fetch(streamed(body));
-  await new Promise(setImmediate);
+  await nextTurn();
   const closed = close();
-  finish();
+  rest.open();
   assert.equal((await answered).status, 201);
   await closed;
   assert.equal((await fetch(target, { headers: keyHeaders })).status, 503);
@@ -486,7 +485,7 @@ test('fetch leaves no listener on the signal of a request that is kept', async (
   const request = new Request('http://a/healthz', { signal: new AbortController().signal });
   const before = getEventListeners(request.signal, 'abort').length;
   for (let i = 0; i < 3; i++) assert.equal((await fetch(request)).status, 200);
-  await new Promise(setImmediate);
+  await nextTurn();
   assert.equal(getEventListeners(request.signal, 'abort').length, before);
 });
 
