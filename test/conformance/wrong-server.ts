@@ -2,7 +2,8 @@
  * Servers that are wrong on purpose: a petstore, and before it a proxy that changes the bytes of
  * requests and answers.
  */
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { start } from '../support/fixture.js';
 
@@ -41,9 +42,8 @@ export async function startWrong(
     proxy.close();
   });
 
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  const { port: proxyPort } = proxy.address() as AddressInfo;
-  return `http://127.0.0.1:${proxyPort}`;
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  return `http://127.0.0.1:${Object(proxy.address()).port}`;
 }
 
 /** A message that has changed, with its new length; several in one piece are left as they were. */

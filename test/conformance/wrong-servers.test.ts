@@ -18,11 +18,16 @@ import { startWrong, type Fault } from './wrong-server.js';
 /** The number that a server breaks, and what it does. */
 type WrongServer = readonly [number: string, does: string, fault: Fault];
 
-/** Adds to the head of an answer, changes it, or leaves a line out. */
-const withoutHeader = (name: string) => (bytes: string) =>
-  bytes.replace(new RegExp(`^${name}: .*\r\n`, 'gim'), '');
-const replaced = (from: string | RegExp, to: string) => (bytes: string) =>
-  bytes.replaceAll(from, to);
+/** Puts another text in the place of one in what is asked. */
+const asks = (from: string | RegExp, to: string): Fault => ({
+  request: (bytes) => bytes.replaceAll(from, to),
+});
+/** The same in what is answered. */
+const answers = (from: string | RegExp, to: string): Fault => ({
+  answer: (bytes) => bytes.replaceAll(from, to),
+});
+/** Leaves a line out of the head of answers. */
+const saysNo = (name: string): Fault => answers(new RegExp(`^${name}: .*\r\n`, 'gim'), '');
 
 /**
  * A server is asked two thousand things, so many faults are tried at once: of which no two break
@@ -41,12 +46,12 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
     [
       'C7',
       'does not know the status sold',
-      { request: replaced(/GET \/v1\/pets\?(.*)status=sold/g, 'GET /v1/pets?$1status=pending') },
+      asks(/GET \/v1\/pets\?(.*)status=sold/g, 'GET /v1/pets?$1status=pending'),
     ],
     [
       'C1',
       'takes a limit that is too large for the largest',
-      { request: replaced(/limit=(101|1000) /g, 'limit=100 ') },
+      asks(/limit=(101|1000) /g, 'limit=100 '),
     ],
     [
       'C5',
@@ -59,8 +64,8 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
           }),
       },
     ],
-    ['C6', 'gives no Link', { answer: replaced(/^Link: <[^>]*limit=2.*\r\n/gm, '') }],
-    ['C12', 'does not decode a path', { request: replaced('/%70ets', '/petz') }],
+    ['C6', 'gives no Link', answers(/^Link: <[^>]*limit=2.*\r\n/gm, '')],
+    ['C12', 'does not decode a path', asks('/%70ets', '/petz')],
     [
       'C18',
       'answers 400 to a method that it does not know',
@@ -74,112 +79,69 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
     [
       'C21',
       'echoes what it does not know',
-      {
-        answer: (bytes) =>
-          bytes.includes('201 Created')
-            ? bytes.replace('"categoryId":', '"extra":1,"categoryId":')
-            : bytes,
-      },
+      answers(/(?<=201 Created.*)(?="categoryId":)/gs, '"extra":1,'),
     ],
-    ['C25', 'trims a name', { request: replaced('"name":" a "', '"name":"a"') }],
+    ['C25', 'trims a name', asks('"name":" a "', '"name":"a"')],
     [
       'C28',
       'takes a text for JSON',
-      {
-        request: (bytes) =>
-          bytes.includes('Expect') ? bytes : bytes.replace('Content-Type: text/plain\r\n', ''),
-      },
+      asks(/Content-Type: text\/plain\r\n(?!.*Expect)(?<!Expect.*)/gs, ''),
     ],
-    ['C30', 'says no Location', { answer: withoutHeader('Location') }],
+    ['C30', 'says no Location', saysNo('Location')],
     [
       'C36',
       'does not say how to authenticate',
-      {
-        answer: (bytes) =>
-          bytes.includes('invalid_token') ? bytes : withoutHeader('WWW-Authenticate')(bytes),
-      },
+      answers(/^WWW-Authenticate: (?!.*invalid_token).*\r\n/gm, ''),
     ],
     [
       'C39',
       'reads the key of a query',
-      {
-        request: replaced(
-          `/v1/pets?access_token=${key} HTTP/1.1\r\n`,
-          `/v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n`,
-        ),
-      },
+      asks(
+        `/v1/pets?access_token=${key} HTTP/1.1\r\n`,
+        `/v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n`,
+      ),
     ],
-    [
-      'C50',
-      'has a code of its own for a body',
-      { answer: replaced('"invalid_body"', '"validation"') },
-    ],
-    ['C64', 'says no Date', { answer: withoutHeader('Date') }],
+    ['C50', 'has a code of its own for a body', answers('"invalid_body"', '"validation"')],
+    ['C64', 'says no Date', saysNo('Date')],
   ],
   [
     [
       'C30',
       'answers 200 to an animal that is added',
-      { answer: replaced('HTTP/1.1 201 Created', 'HTTP/1.1 200 OK') },
+      answers('HTTP/1.1 201 Created', 'HTTP/1.1 200 OK'),
     ],
     [
       'S2',
       'gives 10 animals where nobody says how many',
-      { request: replaced('GET /v1/pets HTTP', 'GET /v1/pets?limit=10 HTTP') },
+      asks('GET /v1/pets HTTP', 'GET /v1/pets?limit=10 HTTP'),
     ],
-    ['P3', 'leaves the status out of errors', { answer: replaced(/,"status":\d+\}/g, '}') }],
-    [
-      'C3',
-      'takes the first of two parameters',
-      { request: replaced(/limit=5&limit=\d/g, 'limit=5') },
-    ],
-    [
-      'C6',
-      'does not know after',
-      { request: replaced(/&after=[^& ]*|(?<=\?)after=[^& ]*&?/g, '') },
-    ],
-    ['C10', 'takes 007 for 7', { request: replaced('/v1/pets/007 ', '/v1/pets?limit=1 ') }],
+    ['P3', 'leaves the status out of errors', answers(/,"status":\d+\}/g, '}')],
+    ['C3', 'takes the first of two parameters', asks(/limit=5&limit=\d/g, 'limit=5')],
+    ['C6', 'does not know after', asks(/&after=[^& ]*|(?<=\?)after=[^& ]*&?/g, '')],
+    ['C10', 'takes 007 for 7', asks('/v1/pets/007 ', '/v1/pets?limit=1 ')],
     [
       'C15',
       'names no methods in a 405',
-      { answer: (bytes) => (bytes.includes('405 ') ? withoutHeader('Allow')(bytes) : bytes) },
+      answers(/(?<=^HTTP\/1\.1 405 .*)^Allow: [^\r]*\r\n/gms, ''),
     ],
     [
       'C19',
       'makes an animal available where nobody says so',
-      { answer: replaced(/("categoryId":-?\d+)\}/g, '$1,"status":"available"}') },
+      answers(/("categoryId":-?\d+)\}/g, '$1,"status":"available"}'),
     ],
-    [
-      'C22',
-      'refuses 1.0 for an integer',
-      { request: replaced('"categoryId":1.0', '"categoryId":1.5') },
-    ],
+    ['C22', 'refuses 1.0 for an integer', asks('"categoryId":1.0', '"categoryId":1.5')],
     [
       'C26',
       'answers 500 to what is no JSON',
-      {
-        answer: (bytes) =>
-          bytes.includes('"invalid_json"')
-            ? bytes.replace('400 Bad Request', '500 Oops').replace('"status":400', '"status":500')
-            : bytes,
-      },
+      answers(/400(?=.*"invalid_json")|(?<="invalid_json".*)400/gs, '500'),
     ],
-    ['C33', 'says nothing of the sunset', { answer: withoutHeader('Sunset') }],
+    ['C33', 'says nothing of the sunset', saysNo('Sunset')],
     [
       'C37',
       'takes any key',
-      {
-        request: replaced(
-          /^Authorization: Bearer no-key-[0-9a-f-]+/gim,
-          `Authorization: Bearer ${key}`,
-        ),
-      },
+      asks(/^Authorization: Bearer no-key-[0-9a-f-]+/gim, `Authorization: Bearer ${key}`),
     ],
-    [
-      'C38',
-      'knows Bearer in one case',
-      { request: replaced(/^Authorization: BEARER /gm, 'Authorization: Basic ') },
-    ],
+    ['C38', 'knows Bearer in one case', asks(/^Authorization: BEARER /gm, 'Authorization: Basic ')],
     [
       'C46',
       'guesses what a client accepts',
@@ -188,10 +150,10 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
           request.includes('Accept: text/html') ? bytes.replace('200 OK', '406 No') : bytes,
       },
     ],
-    ['C56', 'gives links from the root', { answer: replaced(/^(Location: |Link: <)\/v1/gm, '$1') }],
+    ['C56', 'gives links from the root', answers(/^(Location: |Link: <)\/v1/gm, '$1')],
   ],
   [
-    ['C30', 'answers ids as texts', { answer: replaced(/"id":(\d+)/g, '"id":"$1"') }],
+    ['C30', 'answers ids as texts', answers(/"id":(\d+)/g, '"id":"$1"')],
     [
       'S3',
       'answers an animal that is not there by 200 and null',
@@ -206,18 +168,9 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
     [
       'P3',
       'answers errors as a text',
-      {
-        answer: (bytes) =>
-          /^HTTP\/1.1 4/.test(bytes)
-            ? bytes.replace('Content-Type: application/json', 'Content-Type: text/html')
-            : bytes,
-      },
+      answers(/(?<=^HTTP\/1\.1 4.*Content-Type: )application\/json/gs, 'text/html'),
     ],
-    [
-      'C4',
-      'refuses a parameter that it does not know',
-      { request: replaced('utm_source=x', 'limit=x') },
-    ],
+    ['C4', 'refuses a parameter that it does not know', asks('utm_source=x', 'limit=x')],
     [
       'C8',
       'answers nothing by 404',
@@ -228,11 +181,7 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
             : bytes,
       },
     ],
-    [
-      'C11',
-      'serves a path with a slash behind it',
-      { request: replaced('/v1/pets/ HTTP', '/v1/pets HTTP') },
-    ],
+    ['C11', 'serves a path with a slash behind it', asks('/v1/pets/ HTTP', '/v1/pets HTTP')],
     [
       'C16',
       'has a body in an answer to HEAD',
@@ -241,9 +190,9 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
     [
       'C20',
       'takes a number for a name',
-      { request: replaced('{"name":5,"categoryId":1}', '{"name":"5","categoryId":1}') },
+      asks('{"name":5,"categoryId":1}', '{"name":"5","categoryId":1}'),
     ],
-    ['C24', 'rounds 1.5', { request: replaced('"categoryId":1.5', '"categoryId":2') }],
+    ['C24', 'rounds 1.5', asks('"categoryId":1.5', '"categoryId":2')],
     [
       'C27',
       'needs a Content-Type',
@@ -273,24 +222,16 @@ const wrongServers: readonly (readonly WrongServer[])[] = [
             : bytes.replace('\r\n', `\r\nAuthorization: Bearer ${key}\r\n`),
       },
     ],
-    [
-      'C42',
-      'takes the first of two Hosts',
-      { request: replaced('Host: a\r\nHost: a\r\n', 'Host: a\r\n') },
-    ],
-    ['C47', 'lets caches keep answers', { answer: withoutHeader('Cache-Control') }],
-    [
-      'C57',
-      'forgets idempotency keys',
-      { request: replaced(/^Idempotency-Key: [0-9a-f-]{36}\r\n/gm, '') },
-    ],
+    ['C42', 'takes the first of two Hosts', asks('Host: a\r\nHost: a\r\n', 'Host: a\r\n')],
+    ['C47', 'lets caches keep answers', saysNo('Cache-Control')],
+    ['C57', 'forgets idempotency keys', asks(/^Idempotency-Key: [0-9a-f-]{36}\r\n/gm, '')],
   ],
 ];
 
 /** The numbers that fail, of those that are asked for. */
-async function numbersThatFail(url: string, level?: Level): Promise<readonly string[]> {
+async function numbersThatFail(url: string, level: Level = 'full'): Promise<readonly string[]> {
   const failed: string[] = [];
-  for await (const { number, outcome } of verifyPetstore({ url, key, ...(level && { level }) }))
+  for await (const { number, outcome } of verifyPetstore({ url, key, level }))
     if (outcome === 'failed') failed.push(number);
   return failed;
 }
@@ -339,14 +280,12 @@ test('where a rule ends the server, it alone fails, and those behind it are not 
 });
 
 test('an address whose path is // has no base path', async (t) => {
-  const url = await startWrong(t, { request: replaced(/^(GET|POST) \/pets/g, '$1 /v1/pets') });
+  const url = await startWrong(t, asks(/^(GET|POST) \/pets/g, '$1 /v1/pets'));
   assert.deepEqual(await numbersThatFail(`${url}//`, 'specification'), []);
 });
 
 test('a level holds no rules of those behind it', async (t) => {
-  const url = await startWrong(t, {
-    answer: (bytes) => withoutHeader('Cache-Control')(withoutHeader('Date')(bytes)),
-  });
+  const url = await startWrong(t, saysNo('(?:Date|Cache-Control)'));
   assert.deepEqual(await numbersThatFail(url, 'specification'), []);
   assert.deepEqual(await numbersThatFail(url, 'http'), ['C64']);
 });

@@ -6,12 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
+import { memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
 import { HeadEnds, UnsentBytes } from '../../dist/http/wire.js';
-import { assertError, Client } from '../support/client.js';
-import { bytesOf, connectTo, key, start } from '../support/fixture.js';
-import { heldKeys, okReply, serving } from '../support/scenes.js';
+import { Client } from '../support/client.js';
+import { bytesOf, connectTo, start } from '../support/fixture.js';
+import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
 
 /**
@@ -34,29 +34,28 @@ describe('C44 times', { concurrency: true }, () => {
     client.send(bytesOf('GET', '/v1/pets?limit=100', { headers }).repeat(count));
     await sleep(12_000);
     client.resume();
-    for (let answers = 0; answers < count; answers++)
-      assert.equal((await client.answer()).status, 200, `after ${answers}`);
+    await client.expect(...Array<number>(count).fill(200));
   });
 
   test('C44 a head that waits for a slow answer has its 10 s from that answer on, and no more', async (t) => {
     const slow = serving('/slow', () => sleep(11_500, okReply('1')));
-    const { port } = await start(t, { plugins: [slow] });
-    const client = await connectTo(t, { port });
-    client.send(`${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `);
-    assert.equal((await client.answer()).status, 200);
+    const client = await connectTo(
+      t,
+      await startWith(t, slow),
+      `${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
+    );
+    await client.expect(200);
     const since = performance.now();
     while (client.received === '' && performance.now() - since < 20_000) {
       client.send('a');
       await sleep(200);
     }
-    assertError(await client.answer(), 408, 'request_timeout');
+    await client.expect('408 request_timeout');
     assertAbout(performance.now() - since, 10);
   });
 
   test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
-    const petstore = createPetstore({ keys: [key] });
-    const { port, url } = await petstore.listen({ port: 0, tls: newCertificate() });
-    atEnd(t, () => petstore.close());
+    const { port, url } = await start(t, {}, { tls: newCertificate() });
     assert.equal(url, `https://127.0.0.1:${port}`);
     const since = performance.now();
     const silent = await Client.connect(port);
@@ -75,10 +74,8 @@ describe('C44 times', { concurrency: true }, () => {
     for (let i = 0; i < 100; i++)
       await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
     const begin = async (bytes: string): Promise<{ petstore: Petstore; socket: Socket }> => {
-      const petstore = createPetstore({ keys: [key], storage });
-      const { port } = await petstore.listen({ port: 0 });
+      const { petstore, port } = await start(t, { storage });
       const socket = connectSocket({ port, host: '127.0.0.1', allowHalfOpen: true });
-      atEnd(t, () => petstore.close());
       atEnd(t, () => socket.destroy());
       socket.write(bytes);
       await once(socket, 'readable');
@@ -174,24 +171,21 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   const clients = await Promise.all([Client, Client, Client].map((each) => each.connect(port)));
   const [idle, asking, waiting] = clients;
   assert.ok(idle && asking && waiting);
-  const ask = async (client: Client): Promise<number> => {
-    client.send(bytesOf('GET', '/v1/pets'));
-    return (await client.answer()).status;
-  };
-  for (const client of clients) assert.equal(await ask(client), 200);
+  const served = (client: Client) => client.send(bytesOf('GET', '/v1/pets')).expect(200);
+  for (const client of clients) await served(client);
   waiting.send(bytesOf('GET', '/v1/pets', { authorization: 'Bearer slow' }));
   // The server looks at its clock twice a second, and counts from its first look.
   for (let looks = 0; !idle.hasEnded && looks < 20; looks++) {
-    assert.equal(await ask(asking), 200);
+    await served(asking);
     ahead += 40_000;
     await sleep(550);
   }
   assert.ok(ahead > 72_000);
   await idle.closed();
-  assert.equal(await ask(asking), 200);
+  await served(asking);
   letIn();
-  assert.equal((await waiting.answer()).status, 200);
+  await waiting.expect(200);
   // Its time begins with the answer, not with its last byte.
   await sleep(1_100);
-  assert.equal(await ask(waiting), 200);
+  await served(waiting);
 });

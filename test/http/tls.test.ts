@@ -5,10 +5,10 @@ import { connect as connectPlain } from 'node:net';
 import { connect } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
-import { createPetstore } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
-import { gate } from '../support/waiting.js';
+import { start } from '../support/fixture.js';
+import { heldKeys } from '../support/scenes.js';
 
 /** The SHA-256 of the certificate that a new connection is shown. */
 async function shown(port: number): Promise<string> {
@@ -23,9 +23,7 @@ async function shown(port: number): Promise<string> {
 
 test('setTls serves new connections with another certificate; a bad pair throws and changes nothing', async (t) => {
   const [tls, other] = [newCertificate(), newCertificate()];
-  const petstore = createPetstore({ keys: ['key'] });
-  atEnd(t, () => petstore.close());
-  const { port, setTls } = await petstore.listen({ port: 0, tls });
+  const { port, setTls } = await start(t, {}, { tls });
   const before = await shown(port);
   assert.throws(() => setTls({ cert: other.cert, key: tls.key }));
   assert.equal(await shown(port), before);
@@ -37,23 +35,13 @@ test('setTls serves new connections with another certificate; a bad pair throws 
 });
 
 test('setTls of a port without TLS is a TypeError', async (t) => {
-  const petstore = createPetstore({ keys: ['key'] });
-  atEnd(t, () => petstore.close());
-  const { setTls } = await petstore.listen({ port: 0 });
+  const { setTls } = await start(t);
   assert.throws(() => setTls(newCertificate()), TypeError);
 });
 
 test('close soon ends a connection that never shook hands, and none that is at work', async (t) => {
-  const asked = gate();
-  const checked = gate();
-  const keys = async (): Promise<string> => {
-    asked.open();
-    await checked.opened;
-    return 'somebody';
-  };
-  const petstore = createPetstore({ keys });
-  atEnd(t, () => petstore.close());
-  const { port } = await petstore.listen({ port: 0, tls: newCertificate() });
+  const { keys, asked, letIn } = heldKeys();
+  const { petstore, port } = await start(t, { keys }, { tls: newCertificate() });
   const silent = connectPlain({ port, host: '127.0.0.1' }).resume();
   atEnd(t, () => silent.destroy());
   await once(silent, 'connect');
@@ -64,7 +52,7 @@ test('close soon ends a connection that never shook hands, and none that is at w
   busy.setEncoding('latin1').on('data', (text: string) => (answer += text));
   const busyEnds = once(busy, 'close');
   busy.write('GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\n\r\n');
-  await asked.opened;
+  await asked;
 
   const since = performance.now();
   const closed = petstore.close();
@@ -72,7 +60,7 @@ test('close soon ends a connection that never shook hands, and none that is at w
   // The request under way outlasts the moment at which those without one were ended.
   await sleep(500);
   assert.ok(!busy.destroyed);
-  checked.open();
+  letIn();
   await Promise.all([closed, busyEnds]);
   const closedMs = performance.now() - since;
   assert.match(answer, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { corsPlugin } from '../../dist/plugins/cors.js';
 import { header } from '../support/client.js';
 import { command } from '../support/command.js';
-import { exchange, start, type Words } from '../support/fixture.js';
+import { start, type Words } from '../support/fixture.js';
 import { assertRefused, folder, startServer } from '../support/process.js';
 import { animal, expectAnswer, expectAnswers, noKey } from '../support/scenes.js';
 import { serverWithoutLibraries } from './bare.js';
@@ -50,13 +50,6 @@ test('pages of listed origins read every answer, errors included; others read no
   assert.equal(answer.headers.get(allow), ours);
 });
 
-test('what a deprecated route says stands beside what the plugin says', async (t) => {
-  const { port } = await start(t, { plugins });
-  const sent = { headers: [`Origin: ${ours}`] };
-  const answer = await expectAnswer(port, 'GET /v1/pets/1', 404, sent, { [allow]: ours });
-  for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(header(answer, name), name);
-});
-
 test('a preflight needs no key and allows the method and headers that it asks for; nothing is allowed by default, nor with no origin', async (t) => {
   const asked = 'authorization,content-type';
   const preflight = (origin: string) => ({
@@ -90,11 +83,6 @@ test('a preflight needs no key and allows the method and headers that it asks fo
     ]);
   const { came } = await expectAnswer(plain.port, 'OPTIONS /v1/pets', 204, { headers });
   assert.doesNotMatch(came, /^(access-control|vary)/im);
-});
-
-test('what never was a request is answered as ever', async (t) => {
-  const { port } = await start(t, { plugins });
-  assert.equal((await exchange(port, 'garbage\r\n\r\n')).status, 400);
 });
 
 test('what is no origin as a browser sends it is a TypeError that says what to write', () => {

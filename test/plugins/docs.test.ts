@@ -9,8 +9,17 @@ import { corsPlugin } from '../../dist/plugins/cors.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { header } from '../support/client.js';
-import { ask, key, start, stored } from '../support/fixture.js';
+import { key, start, stored, type Running } from '../support/fixture.js';
 import { assertRefused, folder, root, StartedServer, startServer } from '../support/process.js';
+import {
+  animal,
+  documentOf,
+  expectAnswer,
+  expectAnswers,
+  keyHeaders,
+  noKey,
+  startWith,
+} from '../support/scenes.js';
 import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 import { until } from '../support/waiting.js';
@@ -84,16 +93,9 @@ test(
     assert.deepEqual([second, third], ['2 Tüm 猫 7 pending', '3 "5": 1e9 -9223372036854775807 -']);
     assert.equal(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)).length, 3);
 
-    assert.deepEqual(
-      requests.filter((address) => !address.startsWith(`${home}/`) && !address.startsWith('data:')),
-      [],
-    );
-    assert.deepEqual(
-      complaints.filter(
-        (complaint) => !complaint.includes('the server responded with a status of 401'),
-      ),
-      [],
-    );
+    for (const address of requests)
+      assert.ok(address.startsWith(`${home}/`) || address.startsWith('data:'), address);
+    for (const complaint of complaints) assert.match(complaint, /responded with a status of 401/);
   },
 );
 
@@ -101,100 +103,69 @@ test(
   'in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not',
   inBrowser,
   async (t) => {
-    const page1 = await start(t, { plugins: [docsPlugin()] });
-    const page2 = await start(t, { plugins: [docsPlugin()] });
-    const { port } = await start(t, {
-      plugins: [corsPlugin({ origins: [`http://127.0.0.1:${page1.port}`] })],
-    });
+    const [listed, other] = [await start(t), await start(t)];
+    const origins = [`http://127.0.0.1:${listed.port}`];
+    const { port } = await startWith(t, corsPlugin({ origins }));
     const { page } = await openPage(t);
-    // The docs' own policy would stand in the way; the probe has none.
-    const call = (
-      from: number,
-      method: string,
-      path: string,
-      sent: Readonly<Record<string, string>>,
-      body?: string,
-    ): Promise<unknown> =>
-      page.goto(`http://127.0.0.1:${from}/healthz`).then(() =>
-        page.evaluate(
-          async ({ url, init }) => {
-            const response = await fetch(url, init).catch((error: unknown) => String(error));
-            if (typeof response === 'string') return response;
-            return [
-              response.status,
-              response.headers.get('Location') ??
-                response.headers.get('Link') ??
-                response.headers.get('WWW-Authenticate'),
-            ];
-          },
-          {
-            url: `http://127.0.0.1:${port}${path}`,
-            init: { method, headers: sent, ...(body !== undefined && { body }) },
-          },
-        ),
-      );
-    const sent = { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` };
-    const animal = '{"name":"a","categoryId":1}';
-    assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/1']);
-    assert.deepEqual(await call(page1.port, 'POST', '/v1/pets', sent, animal), [201, '/v1/pets/2']);
-    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets?limit=1', sent), [
-      200,
-      '</v1/pets?limit=1&after=1>; rel="next"',
-    ]);
-    assert.deepEqual(await call(page1.port, 'GET', '/v1/pets', {}), [
-      401,
-      'Bearer realm="petstore"',
-    ]);
-    assert.match(String(await call(page2.port, 'POST', '/v1/pets', sent, animal)), /TypeError/);
-    assert.match(String(await call(page2.port, 'GET', '/v1/pets', {})), /TypeError/);
-    assert.equal((await ask(port, 'GET', '/v1/pets?after=2')).body, '[]');
+    /** The status, and a header, of what a page gets; or the error in its place. */
+    const call = async (from: Running, path: string, init: RequestInit = {}): Promise<unknown> => {
+      // The docs' own policy would stand in the way; the probe has none.
+      await page.goto(`http://127.0.0.1:${from.port}/healthz`);
+      return page.evaluate(`fetch('http://127.0.0.1:${port}${path}', ${JSON.stringify(init)}).then(
+        ({ status, headers }) => {
+          const names = ['Location', 'Link', 'WWW-Authenticate'];
+          return [status, ...names.map((name) => headers.get(name)).filter(Boolean)];
+        },
+        String,
+      )`);
+    };
+    const post = { method: 'POST', headers: keyHeaders, body: animal };
+    const list = { headers: keyHeaders };
+    const next = '</v1/pets?limit=1&after=1>; rel="next"';
+    for (const [path, init, expected] of [
+      ['/v1/pets', post, [201, '/v1/pets/1']],
+      ['/v1/pets', post, [201, '/v1/pets/2']],
+      ['/v1/pets?limit=1', list, [200, next]],
+      ['/v1/pets', {}, [401, 'Bearer realm="petstore"']],
+    ] as const)
+      assert.deepEqual(await call(listed, path, init), expected);
+    for (const init of [post, {}])
+      assert.match(String(await call(other, '/v1/pets', init)), /^TypeError/);
+    await expectAnswer(port, 'GET /v1/pets?after=2', '200 []');
   },
 );
 
 test('C58 at /docs: the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
-  const { port } = await start(t, { plugins: [docsPlugin()] });
-  for (const [path, type] of [
-    ['/docs', 'text/html'],
-    ['/docs/start.js', 'text/javascript'],
-    ['/docs/swagger-ui.css', 'text/css'],
-    ['/docs/swagger-ui-bundle.js', 'text/javascript'],
+  const { port } = await startWith(t, docsPlugin());
+  const [html, script, css] = ['html', 'javascript', 'css'].map(
+    (type) => `text/${type}; charset=utf-8`,
+  );
+  const library = 'public, max-age=86400';
+  for (const [file, type, caching] of [
+    ['', html, 'no-store'],
+    // Ours are small, and an upgrade changes them together.
+    ['/start.js', script, 'no-store'],
+    ['/swagger-ui.css', css, library],
+    ['/swagger-ui-bundle.js', script, library],
   ] as const) {
-    const answer = await ask(port, 'GET', path, { authorization: null });
-    assert.equal(answer.status, 200);
-    assert.equal(header(answer, 'Content-Type'), `${type}; charset=utf-8`);
+    const told = { 'Content-Type': type, 'Cache-Control': caching };
+    const answer = await expectAnswer(port, `GET /docs${file}`, 200, noKey, told);
     const policy = header(answer, 'Content-Security-Policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
-    assert.ok(!/unsafe|https?:|\*/.test(policy));
-    assert.ok(
-      !/<script>|<script [^>]*>[^<]|<style| on\w+=/.test(path === '/docs' ? answer.body : ''),
-    );
-    const file = path.slice('/docs/'.length);
-    // Ours are small, and an upgrade changes them together.
-    const caching = file.startsWith('swagger') ? 'public, max-age=86400' : 'no-store';
-    assert.equal(header(answer, 'Cache-Control'), caching);
-    if (file.startsWith('swagger'))
-      assert.equal(
-        answer.body,
-        readFileSync(join(root, 'node_modules/swagger-ui-dist', file), 'latin1'),
-      );
+    assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+    if (file === '') assert.doesNotMatch(answer.body, /<script>|<script [^>]*>[^<]|<style| on\w+=/);
+    if (caching === library) {
+      const path = join(root, 'node_modules/swagger-ui-dist', file);
+      assert.equal(answer.body, readFileSync(path, 'latin1'));
+    }
   }
-  assert.equal((await ask(port, 'HEAD', '/docs')).status, 200);
-  const afterSlash = await ask(port, 'GET', '/docs/', { authorization: null });
-  assert.equal(header(afterSlash, 'Content-Type'), 'text/html; charset=utf-8');
-  for (const path of [
-    '/docs//',
-    '/docs/package.json',
-    '/docs/..%2fpackage.json',
-    '/docs/swagger-ui.css.map',
-  ])
-    assert.equal((await ask(port, 'GET', path)).status, 404, path);
-  const document = (await ask(port, 'GET', '/openapi.json')).body;
-  assert.ok(!document.includes('/docs'));
-});
-
-test('without the plugin there is nothing at /docs', async (t) => {
-  const { port } = await start(t);
-  assert.equal((await ask(port, 'GET', '/docs')).status, 404);
+  const missing = ['//', '/package.json', '/..%2fpackage.json', '/swagger-ui.css.map'];
+  await expectAnswers(port, [
+    ['HEAD /docs', 200],
+    ['GET /docs/', 200, noKey, { 'Content-Type': html }],
+    ...missing.map((file) => [`GET /docs${file}`, 404] as const),
+  ]);
+  assert.ok(!JSON.stringify(await documentOf(port)).includes('/docs'));
 });
 
 test('the process: --plugin docs, and --dev turns it on and says where', async (t) => {
@@ -216,16 +187,10 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   const cwd = folder(t);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const bare = serverWithoutLibraries(t);
-  for (const args of [
-    ['--plugin', 'docs'],
-    ['--dev', '--plugin', 'docs'],
-  ]) {
-    assertRefused(
-      await bare.run(args, { cwd, env }),
-      2,
-      /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m,
-    );
-  }
+  const install =
+    /^--plugin docs needs a package that is not installed: npm install --ignore-scripts swagger-ui-dist@5$/m;
+  for (const more of [[], ['--dev']])
+    assertRefused(await bare.run([...more, '--plugin', 'docs'], { cwd, env }), 2, install);
   const dev = new StartedServer(process.execPath, [bare.file, '--dev'], { cwd, env });
   atEnd(t, () => dev.end('SIGKILL'));
   await dev.said('listening');

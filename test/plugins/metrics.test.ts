@@ -132,10 +132,7 @@ test('a storage that says neither how much it holds nor when it commits has no s
 });
 
 test('each of several petstores counts its own, also behind the other’s end', async (t) => {
-  const [one, other] = [
-    await start(t, { plugins: [metricsPlugin()] }),
-    await start(t, { plugins: [metricsPlugin()] }),
-  ];
+  const [one, other] = [await start(t, { plugins }), await start(t, { plugins })];
   for (let count = 0; count < 3; count++) await expectAnswer(one.port, 'GET /v1/pets', 200);
   await add(other.port, animal);
   const route = { route: '/v1/pets' };

@@ -6,7 +6,6 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import { createPetstore, fileStorage, memoryStorage } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { assertError, header, type Answer } from '../support/client.js';
@@ -17,7 +16,6 @@ import {
   expectAnswers,
   firstAnimal,
   keyHeaders,
-  noKey,
   plainStorage,
 } from '../support/scenes.js';
 import { assertRefused, folder, runServer, startServer } from '../support/process.js';
@@ -26,8 +24,6 @@ import { newPath } from '../storage/scene.js';
 const path = '/v1/store/orders';
 const [list, place] = [`GET ${path}`, `POST ${path}`];
 const order = { body: '{"petId":1,"quantity":1}' };
-const wrongType = { body: '{}', headers: ['Content-Type: a/b'] };
-const tooLarge = { body: ' '.repeat(65_537) };
 
 /** The text of an order that was placed. */
 const placed = (id: number, quantity = 1): string =>
@@ -105,16 +101,6 @@ test('what is no order, or of no animal that is there, is a 400 that names every
   ]);
 });
 
-test('it needs the key, has HEAD, OPTIONS and 405, and is not there without the plugin', async (t) => {
-  const { port } = await withOne(t);
-  await expectAnswers(port, [
-    [place, '401 unauthorized', { body: '{}', authorization: 'Bearer no' }],
-    [`HEAD ${path}`, 200],
-    [`PUT ${path}`, 405, {}, { Allow: 'GET, HEAD, POST, OPTIONS' }],
-  ]);
-  await expectAnswer((await start(t)).port, list, '404 not_found');
-});
-
 test('orders are in a file beside the animals’, and outlast restarts; in memory they do not', async (t) => {
   const storagePath = newPath();
   const first = await withOne(t, { storage: await fileStorage(storagePath) });
@@ -130,55 +116,6 @@ test('orders are in a file beside the animals’, and outlast restarts; in memor
     [place, `201 ${placed(6)}`, order],
   ]);
   await expectAnswer((await withOne(t, { storage: memoryStorage() })).port, list, '200 []');
-});
-
-test('the document has both operations, marked experimental, and live answers fit it', async (t) => {
-  const { port } = await withOne(t);
-  const { paths, components } = JSON.parse((await ask(port, 'GET', '/openapi.json')).body);
-  const operations = paths['/store/orders'];
-  for (const name of ['get', 'post']) assert.equal(operations[name]['x-experimental'], true);
-  assert.ok(!JSON.stringify(paths['/pets']).includes('x-experimental'));
-  const ajv = new Ajv2020({
-    strict: true,
-    allErrors: true,
-    formats: { int64: true, int32: true, 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ },
-  });
-  const moved = (value: unknown): object =>
-    Object(
-      JSON.parse(JSON.stringify(value).replaceAll('#/components/schemas/', 'document#/$defs/')),
-    );
-  ajv.addSchema({ $id: 'document', $defs: moved(components.schemas) });
-  // One whose storage is closed.
-  const away = await withOne(t);
-  await away.petstore.storage.close();
-  const seen: string[] = [];
-  for (const [method, status, words, from = port] of [
-    ['post', 201, order],
-    ['post', 400, { body: '{}' }],
-    ['post', 401, { ...order, ...noKey }],
-    ['post', 415, wrongType],
-    ['post', 413, tooLarge],
-    ['get', 200],
-    ['get', 400],
-    ['get', 401, noKey],
-    ['post', 503, order, away.port],
-    ['get', 503, {}, away.port],
-  ] as const) {
-    const query = method === 'get' && status === 400 ? '?limit=0' : '';
-    const request = `${method.toUpperCase()} ${path}${query}`;
-    const answer = await expectAnswer(from, request, status, words);
-    const { content, headers = {} } = operations[method].responses[status];
-    seen.push(`${method} ${status}`);
-    const validate = ajv.compile(moved(content['application/json'].schema));
-    const problems = JSON.stringify(validate.errors);
-    assert.ok(validate(JSON.parse(answer.body)), `${request} ${status}: ${problems}`);
-    for (const name of Object.keys(headers))
-      if (name !== 'Link') assert.ok(header(answer, name), name);
-  }
-  const documented = Object.keys(operations).flatMap((method) =>
-    Object.keys(operations[method].responses).map((status) => `${method} ${status}`),
-  );
-  assert.deepEqual(seen.sort(), documented.sort());
 });
 
 test('orders that cannot be read stop a petstore from listening, touch nothing, and answer 503 elsewhere', async () => {

@@ -61,6 +61,16 @@ export class Client extends Connection {
     return answer;
   }
 
+  /** Expects the next answers, each as `assertAnswer` does; answers the last of them. */
+  async expect(...expected: readonly (number | string)[]): Promise<Answer> {
+    let last: Answer | undefined;
+    for (const each of expected) {
+      last = await this.answer();
+      assertAnswer(last, each);
+    }
+    return last ?? assert.fail('nothing is expected');
+  }
+
   /**
    * Waits for the server to close its side; answers how long that took, in milliseconds. Nothing
    * more may have come.
@@ -116,6 +126,21 @@ export function header(answer: Answer, name: string): string | undefined {
   const values = answer.headers.get(name.toLowerCase()) ?? [];
   assert.ok(values.length <= 1, `${name} came ${values.length} times`);
   return values[0];
+}
+
+/**
+ * Expects an answer.
+ *
+ * @param expected Its status; with more, also the code of its error, or its whole body, as in
+ * `404 not_found` and `200 []`.
+ */
+export function assertAnswer(answer: Answer, expected: number | string, what?: string): void {
+  const [, code] = /^[45]\d\d ([a-z_]+)$/.exec(String(expected)) ?? [];
+  if (code !== undefined)
+    return void assertError(answer, Number.parseInt(String(expected), 10), code);
+
+  const came = typeof expected === 'number' ? answer.status : `${answer.status} ${answer.body}`;
+  assert.equal(came, expected, what);
 }
 
 /** The Error body by the letter of the specification and of P3; answers its message. */

@@ -4,7 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from './at-end.js';
-import { createPetstore, type Petstore, type PetstoreOptions } from '../../dist/index.js';
+import {
+  createPetstore,
+  type Listening,
+  type ListenOptions,
+  type Petstore,
+  type PetstoreOptions,
+} from '../../dist/index.js';
 import { Client, type Answer } from './client.js';
 
 export const key = 'psk_test';
@@ -16,16 +22,24 @@ export interface Running {
 }
 
 /** Starts a petstore for one test. */
-export async function start(t: Ending, options: Partial<PetstoreOptions> = {}): Promise<Running> {
+export async function start(
+  t: Ending,
+  options: Partial<PetstoreOptions> = {},
+  listenOptions: ListenOptions = {},
+): Promise<Running & Listening> {
   const petstore = createPetstore({ keys: [key], ...options });
-  const { port } = await petstore.listen({ port: 0 });
+  const listening = await petstore.listen({ port: 0, ...listenOptions });
   atEnd(t, () => petstore.close());
-  return { petstore, port };
+  return { petstore, ...listening };
 }
 
-/** A connection that is gone after the test. */
-export async function connectTo(t: Ending, { port }: Pick<Running, 'port'>): Promise<Client> {
-  const client = await Client.connect(port);
+/** A connection that is gone after the test, on which these bytes are sent first. */
+export async function connectTo(
+  t: Ending,
+  { port }: Pick<Running, 'port'>,
+  bytes = '',
+): Promise<Client> {
+  const client = (await Client.connect(port)).send(bytes);
   atEnd(t, () => client.destroy());
   return client;
 }

@@ -8,15 +8,18 @@ import { createServer, type RequestListener } from 'node:http';
 import {
   jsonReply,
   memoryStorage,
+  type Log,
   type Operation,
   type PetStorage,
+  type PetstoreOptions,
   type Plugin,
   type Reply,
   toByteString,
 } from '../../dist/index.js';
 import { atEnd, type Ending } from './at-end.js';
-import { assertError, header } from './client.js';
-import { ask, key, type Running, type Words } from './fixture.js';
+import { inspect } from 'node:util';
+import { assertAnswer, header } from './client.js';
+import { ask, key, start, type Running, type Words } from './fixture.js';
 import { gate } from './waiting.js';
 
 /** The JSON of an animal, and of the same one once it is added as the first. */
@@ -31,8 +34,7 @@ export const keyHeaders = { Authorization: `Bearer ${key}`, 'Content-Type': 'app
  * Asks, and expects an answer; answers it.
  *
  * @param request Its method and target, such as `GET /v1/pets`.
- * @param expected Its status; with more, also the code of its error, or its whole body, as in
- * `404 not_found` and `200 []`.
+ * @param expected As in `assertAnswer`.
  * @param headers The values of some of its headers, undefined where there is none.
  */
 export async function expectAnswer(
@@ -44,13 +46,7 @@ export async function expectAnswer(
 ): Promise<Awaited<ReturnType<typeof ask>>> {
   const [method = '', target = ''] = request.split(' ');
   const answer = await ask(port, method, target, words);
-  const [, code] = /^[45]\d\d ([a-z_]+)$/.exec(String(expected)) ?? [];
-  if (code !== undefined) assertError(answer, Number.parseInt(String(expected), 10), code);
-  else {
-    const came = typeof expected === 'number' ? answer.status : `${answer.status} ${answer.body}`;
-    assert.equal(came, expected, request);
-  }
-
+  assertAnswer(answer, expected, request);
   for (const [name, value] of Object.entries(headers))
     assert.equal(header(answer, name), value, `${request}: ${name}`);
   return answer;
@@ -67,6 +63,24 @@ export async function expectAnswers(
   ])[],
 ): Promise<void> {
   for (const row of rows) await expectAnswer(port, ...row);
+}
+
+/** The OpenAPI document of a petstore. */
+export const documentOf = async (port: number) =>
+  JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
+
+/** Starts a petstore with plugins. */
+export const startWith = (t: Ending, ...plugins: readonly Plugin[]): Promise<Running> =>
+  start(t, { plugins });
+
+/** Starts a petstore whose log is kept: a text for each line, of its level, message and fields. */
+export async function startLogged(
+  t: Ending,
+  options?: Partial<PetstoreOptions>,
+): Promise<Running & { readonly lines: string[] }> {
+  const lines: string[] = [];
+  const log: Log = (...line) => lines.push(inspect(line, { depth: 9, breakLength: Infinity }));
+  return { ...(await start(t, { ...options, log })), lines };
 }
 
 /** Serves on a free port, as somebody else's server, until the test ends; answers the port. */
