@@ -35,7 +35,7 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the
 torture: build ## Try every fault of docs/evidence.md's Reliability table; BUDGET_S=300 bounds it in seconds (all: fourteen minutes; some need root)
 	node --import tsx test/torture/run.ts $(ROWS)
 
-mutants: build ## Change src at COUNT=400 places, one after the other, and see that tests fail, an hour; SEED=1 repeats a choice
+mutants: build ## Change src at COUNT=400 places, one after the other, and see that tests fail, forty minutes; SEED=1 repeats a choice
 	node --import tsx test/mutants/run.ts
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Measure ours against the peers, some twenty minutes; PARTS="speed start" chooses, ROUNDS=7 goes on, SHORT=1 only tries it

@@ -1,6 +1,7 @@
 // What `node --test` needs of us: no file tests an old build, and none leaves a process behind when
 // it is ended.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -89,10 +90,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   );
 }
 
+/** Whether a process runs. One that has ended may still be listed where nobody asks how (Z). */
 function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
+  return /^[^Z\s]/.test(stdout);
 }

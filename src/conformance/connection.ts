@@ -17,7 +17,7 @@ export interface Answer {
   readonly headers: ReadonlyMap<string, readonly string[]>;
   /** Each character is a byte. */
   readonly body: string;
-  /** The bytes that were sent since the answer before it. */
+  /** What was sent from the first `send` behind an answer on. */
   readonly sent: string;
   /** Its own bytes. */
   readonly came: string;

@@ -48,7 +48,7 @@ function measure(): readonly (readonly Results[])[] {
       if (isShort || !existsSync(path)) {
         const command = `node --version | grep '^v${major}\\.' && make ${target}`;
         const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', command];
-        const little = isShort && { BUDGET_S: '150', COUNT: '2' };
+        const little = isShort && { BUDGET_S: '150', COUNT: '30' };
         const env = { ...little, ...process.env, FIGURES: path };
         const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
         if (status !== 0) throw new Error(`\`make ${target}\` failed on Node ${major}`);

@@ -6,6 +6,9 @@ import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { UnsentBytes } from '../../dist/http/wire.js';
 import { memoryStorage } from '../../dist/index.js';
+import { asByteString } from '../../dist/json.js';
+import { pageReply } from '../../dist/paging.js';
+import { Pieces } from '../../dist/reply.js';
 import { bytesOf, start } from '../support/fixture.js';
 
 /** A client that asks for a page of 6 MB, and reads only when it is told to. */
@@ -104,6 +107,17 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
   await Promise.all(never.map((reader) => reader.readAll()));
   const cut = never.filter(({ isWhole }) => !isWhole);
   assert.ok(cut.length >= 4, `${cut.length} that read nothing were ended`);
+});
+
+test('C55 a page of more than 64 KiB is joined only as it is sent', () => {
+  const pageOf = (bytes: number) =>
+    pageReply(
+      '/v1/pets',
+      { limit: 1, after: 0n },
+      { texts: [asByteString('x'.repeat(bytes - 2))] },
+    );
+  assert.equal(typeof pageOf(65_536).body, 'string');
+  assert.ok(pageOf(65_537).body instanceof Pieces);
 });
 
 test('C55 an answer of more than 64 MiB begins once it is alone', async () => {

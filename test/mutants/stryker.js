@@ -12,11 +12,14 @@ const silent = { isDebugEnabled: () => false, debug: nothing, info: nothing, war
 const isProse = (text) => /[a-z][,;:.]? [a-z(`]/.test(text) && !noProse.test(text);
 const noProse = /\b(?:AND|AS|BY|FROM|IN|INTO|KEY|NOT|ON|OR|SELECT|SET|TABLE|VALUES|WHERE)\b|[=\r]/;
 
+/** Words that a program compares are no prose. */
+const isCompared = ({ type, operator }) => type === 'BinaryExpression' && operator !== '+';
+
 const prose = {
-  shouldIgnore: ({ node }) => {
+  shouldIgnore: ({ node, parent }) => {
     const parts =
       node.type === 'StringLiteral' ? [node.value] : node.quasis?.map(({ value }) => value.cooked);
-    return parts && isProse(parts.join('x')) ? 'prose' : undefined;
+    return parts?.some(isProse) && !isCompared(parent) ? 'prose' : undefined;
   },
 };
 

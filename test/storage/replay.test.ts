@@ -127,6 +127,11 @@ test('a number that JSON or our own text writes in another way is not taken as i
     for (const categoryId of parts) expectSame(`{"id":${id},"name":"","categoryId":${categoryId}}`);
 });
 
+test('a member without a value is not taken as it stands', () => {
+  for (const member of ['"status":', '"status":"', '"status":""', '"status":"sol"'])
+    expectSame(`{"id":1,"name":"","categoryId":1,${member}}`);
+});
+
 test('a line changed in any way is read, or refused, as the reader of the contract does', () => {
   const edit = fc.record({
     where: fc.nat(),

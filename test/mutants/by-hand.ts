@@ -1,0 +1,44 @@
+/** Faults that Stryker does not make, each against a promise of ours: they are always tried. */
+import type { Change } from './mutants.js';
+
+export const faultsByHand: readonly Change[] = [
+  // Ready before what was read is on disk.
+  {
+    file: 'journal/index.ts',
+    text: 'await disk.datasync(descriptor);\n  return found.end',
+    becomes: 'return found.end',
+  },
+  // 201 before the sync.
+  {
+    file: 'journal/disk.ts',
+    text: 'await disk.datasync(descriptor);',
+    becomes: 'void disk.datasync(descriptor);',
+  },
+  // Not all of the bytes written.
+  { file: 'journal/disk.ts', text: 'done += count;', becomes: 'done = bytes.length;' },
+  // A sync that is tried again where one has failed.
+  {
+    file: 'journal/index.ts',
+    text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return becomeBroken(error);',
+    becomes: 'await disk.datasync(descriptor);\n    return becomeFull(error);',
+  },
+  // Visible before it is durable.
+  {
+    file: 'file/index.ts',
+    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, status, keyUse } of records) {\n      catalogue.add(stored.id, status, stored.json);',
+    becomes:
+      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',
+  },
+  // A second request that is begun before the first has its answer.
+  {
+    file: 'http/connection.ts',
+    text: 'this.#waiting.push(exchange);',
+    becomes: 'this.#waiting.push(exchange);\n    void this.#shared.service.answer(exchange);',
+  },
+  // A key that is compared as a text.
+  {
+    file: 'auth.ts',
+    text: 'timingSafeEqual(digest, entry.digest)',
+    becomes: "digest.toString('hex') === entry.digest.toString('hex')",
+  },
+];
