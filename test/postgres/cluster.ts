@@ -82,14 +82,19 @@ export class Cluster {
    * Makes and starts one.
    * @param settings More settings of the server, such as `max_connections=20`.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
+   * @param environment What is set for the server alone, beside our own environment.
    */
-  static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
+  static async start(
+    settings: readonly string[] = [],
+    folder?: string,
+    environment?: NodeJS.ProcessEnv,
+  ): Promise<Cluster> {
     const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
     const cluster = new Cluster(programs, folder);
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
     const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
     await cluster.#fill('initdb', options);
-    await cluster.#orRemove(() => cluster.up(settings));
+    await cluster.#orRemove(() => cluster.up(settings, environment));
     return cluster;
   }
 
@@ -115,13 +120,13 @@ export class Cluster {
   }
 
   /** Starts the server, where it does not run, and waits until it takes connections. */
-  async up(settings: readonly string[] = []): Promise<void> {
+  async up(settings: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<void> {
     if (this.#isRunning) return;
     if (this.#port === 0) this.#port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
     // Behind a crash the last of the old processes may hold the memory that they shared for a
     // moment.
-    while (!(await this.#tryUp(settings))) {
+    while (!(await this.#tryUp(settings, environment))) {
       assert.ok(performance.now() < giveUpAt, `PostgreSQL does not start: ${this.#said}`);
       await wait(20);
     }
@@ -185,7 +190,7 @@ export class Cluster {
     }
   }
 
-  async #tryUp(settings: readonly string[]): Promise<boolean> {
+  async #tryUp(settings: readonly string[], environment: NodeJS.ProcessEnv): Promise<boolean> {
     const all = [
       'unix_socket_directories=',
       'listen_addresses=127.0.0.1',
@@ -199,6 +204,7 @@ export class Cluster {
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
+      env: { ...process.env, ...environment },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     this.#server = server;
