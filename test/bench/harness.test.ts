@@ -60,7 +60,8 @@ test('a written catalogue is a sound storage file with its rare animals', async 
 });
 
 test('each server of our own answers what is measured, the limit as many bytes as the petstore, and who answers wrongly is named at once', async (t) => {
-  const servers = await startContestants(t, [petstore('memory:'), bare, limit]);
+  const file = petstore(`file:${folder(t)}/pets.jsonl`, 'file');
+  const servers = await startContestants(t, [petstore('memory:'), bare, limit, file]);
   const operations = [...Object.values(reading), adding];
   await fill(...servers);
   await proveSameAnswers(servers, operations);
@@ -89,7 +90,7 @@ test('each server of our own answers what is measured, the limit as many bytes a
   );
   await assert.rejects(
     proveSameAnswers([ours, gone], [reading.noKey]),
-    refused('gone answers 401 with undefined, not 401'),
+    refused('gone does not answer 401'),
   );
   await assert.rejects(
     fill(wrong),

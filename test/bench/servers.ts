@@ -119,9 +119,10 @@ export async function answersOf(
       const answer = await caller.ask(bytes, patienceMs).catch((error: unknown) => {
         throw new WrongAnswer(`${server.name} does not answer ${name}: ${reasonOf(error)}`);
       });
-      if (answer?.status !== wanted)
+      if (answer === undefined) throw new WrongAnswer(`${server.name} does not answer ${name}`);
+      if (answer.status !== wanted)
         throw new WrongAnswer(
-          `${server.name} answers ${name} with ${answer?.status}, not ${wanted}`,
+          `${server.name} answers ${name} with ${answer.status}, not ${wanted}`,
         );
       answers.push(answer);
     }

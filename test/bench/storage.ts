@@ -75,8 +75,13 @@ async function addingToDisk(bench: Bench): Promise<Table> {
 }
 
 /** The URL of a PostgreSQL that syncs every commit, in a folder of its own or in memory. */
-async function postgres(t: Ending, folder?: string): Promise<string> {
-  const cluster = await Cluster.start(['fsync=on', 'synchronous_commit=on'], folder);
+async function postgres(
+  t: Ending,
+  folder?: string,
+  environment?: NodeJS.ProcessEnv,
+): Promise<string> {
+  const settings = ['fsync=on', 'synchronous_commit=on'];
+  const cluster = await Cluster.start(settings, folder, environment);
   atEnd(t, () => cluster.remove());
   await migratePostgres(cluster.url);
   return cluster.url;
@@ -86,22 +91,22 @@ async function addingToPostgres(bench: Bench): Promise<Table> {
   const libraries = folder(bench.stretch);
   // PostgreSQL runs as another user where we are root.
   chmodSync(libraries, 0o755);
-  // PostgreSQL has our own environment, servers have another.
-  process.env['LD_PRELOAD'] = preload(libraries, 'slow-sync');
+  const slowSync = preload(libraries, 'slow-sync');
   const rows: (readonly string[])[] = [];
   for (const slowerByMs of bench.isShort ? [1] : [0, 1, 4]) {
     const disk = folderOnDisk('petstore-bench-');
     const sync = `${decimal(slowerByMs + syncMs(disk), 1)} ms`;
     const stretch = bench.stretch.within();
-    process.env['SYNC_US'] = String(1_000 * slowerByMs);
-    const url = await postgres(stretch, disk);
+    const url = await postgres(stretch, disk, {
+      LD_PRELOAD: slowSync,
+      SYNC_US: String(1_000 * slowerByMs),
+    });
     const single = ['10', '64'].map((connections) =>
       peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
     );
     rows.push(...(await added({ ...bench, stretch }, [petstore(url), ...single], [64, 512], sync)));
     await stretch.end();
   }
-  delete process.env['LD_PRELOAD'];
   return {
     key: 'postgres-adds',
     title: 'Adding to PostgreSQL',

@@ -82,12 +82,17 @@ export class Cluster {
    * Makes and starts one.
    * @param settings More settings of the server, such as `max_connections=20`.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
+   * @param environment What is set for the server alone, beside our own environment.
    */
-  static async start(settings: readonly string[] = [], folder?: string): Promise<Cluster> {
+  static async start(
+    settings: readonly string[] = [],
+    folder?: string,
+    environment: NodeJS.ProcessEnv = {},
+  ): Promise<Cluster> {
     const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
     // Not synced, for a cluster that a power cut may take; what the server writes later is.
     const words = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    return new Cluster(programs, folder).#begin('initdb', words, settings);
+    return new Cluster(programs, folder).#begin('initdb', words, settings, environment);
   }
 
   /**
@@ -105,13 +110,13 @@ export class Cluster {
   }
 
   /** Starts the server, where it does not run, and waits until it takes connections. */
-  async up(settings: readonly string[] = []): Promise<void> {
+  async up(settings: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<void> {
     if (this.#isRunning) return;
     if (this.port === 0) this.port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
     // Behind a crash the last of the old processes may hold the memory that they shared for a
     // moment.
-    while (!(await this.#tryUp(settings))) {
+    while (!(await this.#tryUp(settings, environment))) {
       assert.ok(performance.now() < giveUpAt, `PostgreSQL does not start: ${this.#said}`);
       await wait(20);
     }
@@ -155,6 +160,7 @@ export class Cluster {
     program: string,
     words: readonly string[],
     settings: readonly string[] = [],
+    environment: NodeJS.ProcessEnv = {},
   ): Promise<Cluster> {
     const options = { ...this.#identity, cwd: this.folder, timeout: deadlineMs } as const;
     try {
@@ -162,7 +168,7 @@ export class Cluster {
         ...options,
         stdio: 'pipe',
       });
-      await this.up(settings);
+      await this.up(settings, environment);
       return this;
     } catch (error) {
       await this.remove();
@@ -170,7 +176,7 @@ export class Cluster {
     }
   }
 
-  async #tryUp(settings: readonly string[]): Promise<boolean> {
+  async #tryUp(settings: readonly string[], environment: NodeJS.ProcessEnv): Promise<boolean> {
     const all = [
       'unix_socket_directories=',
       'listen_addresses=127.0.0.1',
@@ -184,6 +190,7 @@ export class Cluster {
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
+      env: { ...process.env, ...environment },
       stdio: ['ignore', 'ignore', 'pipe'],
       // Killed with the tests, it would leave its shared memory: the guard ends it.
       detached: true,

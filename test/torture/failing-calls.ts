@@ -38,23 +38,34 @@ const plays: Readonly<Record<string, Play>> = {
   'open and close': { begins, adds: [] },
 };
 
-/** A way to fail: its name, and what happens to a call so many behind the one that fails first. */
-type Kind = readonly [
-  name: string,
-  fault: (behind: number) => DiskFault,
-  of?: 'all calls' | 'writes',
-];
+/** What happens to a call so many behind the one that fails first. */
+type FaultOf = (behind: number) => DiskFault;
+
+/** The one that fails first and those behind it meet one of these each, all others none. */
+const inTurn =
+  (...faults: readonly DiskFault[]): FaultOf =>
+  (behind) =>
+    faults[behind];
+
+/** The one that fails first and all behind it meet this. */
+const always =
+  (fault: DiskFault): FaultOf =>
+  (behind) =>
+    behind >= 0 ? fault : undefined;
+
+/** A way to fail. */
+type Kind = readonly [name: string, faultOf: FaultOf, of?: 'all calls' | 'writes'];
 
 const kinds: readonly Kind[] = [
   ...errnos.flatMap((errno): readonly Kind[] => [
-    [`${errno} once`, (behind) => [errno][behind]],
-    [`${errno} from then on`, (behind) => (behind >= 0 ? errno : undefined)],
+    [`${errno} once`, inTurn(errno)],
+    [`${errno} from then on`, always(errno)],
   ]),
-  ['a write of 1 byte', (behind) => [1][behind], 'writes'],
-  ['writes of 7 bytes from then on', (behind) => (behind >= 0 ? 7 : undefined), 'writes'],
-  ['a write of no byte', (behind) => [0][behind], 'writes'],
-  ['a write of 10 bytes and then ENOSPC', (behind) => [10, 'ENOSPC'][behind], 'writes'],
-  ['a write of 10 bytes and then EIO', (behind) => [10, 'EIO'][behind], 'writes'],
+  ['a write of 1 byte', inTurn(1), 'writes'],
+  ['writes of 7 bytes from then on', always(7), 'writes'],
+  ['a write of no byte', inTurn(0), 'writes'],
+  ['a write of 10 bytes and then ENOSPC', inTurn(10, 'ENOSPC'), 'writes'],
+  ['a write of 10 bytes and then EIO', inTurn(10, 'EIO'), 'writes'],
 ];
 
 export const failingCalls: TortureRow = {

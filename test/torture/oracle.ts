@@ -171,9 +171,12 @@ function readChunks(bytes: string): Body | undefined {
 }
 
 function isHost(value: string): boolean {
-  const [, brackets] = /^\[([^\]]*)\](?::[0-9]*)?$/.exec(value) ?? [];
+  const parts = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(value);
+  if (parts === null) return false;
+  const [, brackets, name = '', port = ''] = parts;
+  if (!/^[0-9]*$/.test(port)) return false;
   return brackets === undefined
-    ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?$/.test(value)
+    ? /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$/.test(name)
     : isIPv6(brackets);
 }
 
@@ -270,9 +273,9 @@ function isPetQuery(values: Values): boolean {
     return value === undefined || (second === undefined && rule(value));
   };
   return (
-    holds('limit', (value) => /^(?:[1-9][0-9]?|100)$/.test(value)) &&
+    holds('limit', (value) => isInt64(value) && BigInt(value) >= 1n && BigInt(value) <= 100n) &&
     holds('status', (value) => petStatuses.some((status) => status === value)) &&
-    holds('after', (value) => isInt64(value) && !value.startsWith('-'))
+    holds('after', (value) => isInt64(value) && BigInt(value) >= 0n)
   );
 }
 

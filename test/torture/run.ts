@@ -65,13 +65,13 @@ process.once('uncaughtException', (error) => {
 process.stdout.write(`seed ${seed} (TORTURE_SEED=${seed} repeats it)\n`);
 const figures = new Map<TortureRow, string>();
 const bad: TortureRow[] = [];
-const left = rows
+const chosen = rows
   .filter(({ id }) => wanted.length === 0 || wanted.includes(id))
   .sort((one, other) => Number(other.isAlwaysFull ?? 0) - Number(one.isAlwaysFull ?? 0));
-for (let row = left[0]; row !== undefined; left.shift(), row = left[0]) {
+for (const [index, row] of chosen.entries()) {
   // A row's share is its part of the time that is left, so that what one leaves over goes to those
   // behind it.
-  const part = row.fullS / left.reduce((sum, { fullS }) => sum + fullS, 0);
+  const part = row.fullS / chosen.slice(index).reduce((sum, { fullS }) => sum + fullS, 0);
   const rowStartedAt = performance.now();
   share = new Share((part * Math.max(0, endsAt - rowStartedAt)) / 1000, seed);
   let [word, figure] = ['ok', ''];

@@ -30,6 +30,8 @@ const others = 3;
 const lastWordMs = 250;
 const spareMs = 50;
 const patienceMs = 15_000;
+/** How long the server may take to end. */
+const endMs = 10_000;
 
 export const stop: TortureRow = {
   id: 'R11',
@@ -47,6 +49,12 @@ export const stop: TortureRow = {
   },
 };
 
+/**
+ * Why no answer came: the connection ended in peace before one began, or the kernel made it and the
+ * server never took it, as it had stopped listening.
+ */
+type Unanswered = 'let go' | 'never taken';
+
 /** What the rounds came to, and what their clients met. */
 class Tally {
   acknowledged = 0;
@@ -55,7 +63,7 @@ class Tally {
   refused = 0;
   /** Connections that ended in peace while a client's next request was on its way. */
   letGo = 0;
-  /** Connections that the kernel made and the server never took, as it had stopped listening. */
+  /** Connections that were never taken. */
   unaccepted = 0;
   /** Requests on idle connections around the signal that were answered. */
   lastWords = 0;
@@ -77,30 +85,30 @@ async function round(share: Share, tally: Tally): Promise<void> {
   };
 
   /**
-   * Adds, and books the answer; undefined where the connection ended in peace before one began. One
-   * that was never taken may also be reset.
+   * Adds, and books the answer. Only a connection that the server may not have taken may be reset.
    */
   const addOver = async (
     client: Client,
-    isNew: boolean,
+    mayBeUntaken: boolean,
     headers: readonly string[] = [],
-  ): Promise<Answer | undefined> => {
+  ): Promise<Answer | Unanswered> => {
     const sent = randomDraft(share.random);
     client.send(addBytes(sent, { headers }));
-    const answer = await client.answer('POST', patienceMs).catch((error: unknown) => {
+    const answer = await client.answer('POST', patienceMs).catch((error: unknown): Unanswered => {
       assert.ok(
         client.hasEnded && client.received === '',
         `an answer breaks off: ${String(error)}`,
       );
-      assert.ok(isNew || !client.failure, `who behaves is cut off: ${client.failure?.message}`);
-      return undefined;
+      if (client.failure === undefined) return 'let go';
+      assert.ok(mayBeUntaken, `who behaves is cut off: ${client.failure.message}`);
+      return 'never taken';
     });
-    if (answer?.status === 201) ledger.acknowledge(sent, { body: utf8Of(answer.body) });
-    else if (answer !== undefined) {
+    if (typeof answer === 'string') return answer;
+    if (answer.status === 201) ledger.acknowledge(sent, { body: utf8Of(answer.body) });
+    else {
       assert.equal(answer.status, 503, answer.body);
       tally.refused++;
-    } else if (client.failure === undefined) tally.letGo++;
-    else tally.unaccepted++;
+    }
     return answer;
   };
 
@@ -109,9 +117,11 @@ async function round(share: Share, tally: Tally): Promise<void> {
     for (;;) {
       const client = await Client.connect(port).catch(() => undefined);
       if (client === undefined) return;
-      for (let isNew = true; !client.hasEnded; isNew = false) {
-        const answer = await addOver(client, isNew, headers);
-        if (answer?.headers.get('connection')?.includes('close')) break;
+      for (let mayBeUntaken = true; !client.hasEnded; mayBeUntaken = false) {
+        const answer = await addOver(client, mayBeUntaken, headers);
+        if (answer === 'let go') tally.letGo++;
+        else if (answer === 'never taken') tally.unaccepted++;
+        else if (answer.headers.get('connection')?.includes('close')) break;
       }
       client.destroy();
     }
@@ -126,7 +136,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
     const waitedBefore = waitedMsOf(pid);
     if (behindMs > 0) await wait(behindMs);
     const sentMs = performance.now() - since;
-    if ((await addOver(client, false)) !== undefined) {
+    if ((await addOver(client, false)) !== 'let go') {
       tally.lastWords++;
       return;
     }
@@ -137,7 +147,6 @@ async function round(share: Share, tally: Tally): Promise<void> {
       readMs > lastWordMs - spareMs,
       `a request on an idle connection is not answered, sent ${sentMs.toFixed(0)} ms behind SIGTERM, and read ${readMs.toFixed(0)} ms behind it at the latest`,
     );
-    tally.letGo--;
     tally.starved++;
   };
 
@@ -166,7 +175,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   );
   asking.catch(() => undefined);
   const sentAt = performance.now();
-  const { code, signal, stderr } = await inTime(server.end(), 'the end behind SIGTERM');
+  const { code, signal, stderr } = await inTime(server.end(), 'the end behind SIGTERM', endMs);
   tally.endsMs.push(performance.now() - sentAt);
   assert.equal(code, 0, `SIGTERM ends it with ${code ?? signal}: ${stderr}`);
   server.assertNoError();

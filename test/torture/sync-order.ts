@@ -166,7 +166,8 @@ async function startTraced(
   const path = join(home, 'new', 'pets.jsonl');
   const file = join(home, 'trace');
   // -D: the server is our own child, so that it hears our signals.
-  const under = `strace -f -D -y -s 1000000 -e trace=${tracedCalls} -o ${file}`.split(' ');
+  const under = ['strace', '-f', '-D', '-y', '-s', '1000000', '-o', file];
+  under.push('-e', `trace=${tracedCalls}`);
   if (failingWrite !== undefined) under.push('-e', failingWrite, '-P', path);
   const failing = failingSync && {
     NODE_OPTIONS: `--import=${failingSyncModule}`,
@@ -258,7 +259,8 @@ function holdOrder(trace: Trace): number {
   }
 
   // The last one is the one whose sync failed.
-  const synced = onFile.filter(isWhole).slice(0, failed && -1);
+  const whole = onFile.filter(isWhole);
+  const synced = failed === undefined ? whole : whole.slice(0, -1);
   const written = new Map(synced.flatMap((call) => idsIn(call.args).map((id) => [id, call])));
   let seen = 0;
   for (const { args, began } of replies) {
