@@ -1,5 +1,6 @@
 // The benchmark measures what it says: interleaving, medians and ratios over a load that is made
 // up, and a file that starts.
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,6 +2,7 @@
  * Holds the suite that anyone can run: a server that is wrong in one thing fails by the number of
  * that, and by no other; and one in another language, which the documents name.
  */
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';

@@ -2,6 +2,7 @@
  * The page at `/` in a real browser: the key, the animals page by page, adding one, and what goes
  * wrong.
  */
+import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Page, Route } from 'playwright-core';
