@@ -140,7 +140,7 @@ export function assertAnswer(answer: Answer, expected: number | string, what?: s
     return void assertError(answer, Number.parseInt(String(expected), 10), code);
 
   const came = typeof expected === 'number' ? answer.status : `${answer.status} ${answer.body}`;
-  assert.equal(came, expected, what);
+  assert.equal(came, expected, what ?? answer.body);
 }
 
 /** The Error body by the letter of the specification and of P3; answers its message. */
