@@ -31,7 +31,7 @@ assert.ok(Number.isSafeInteger(seed), 'SEED must be a whole number');
 const goal = 0.9;
 const deviations = 4;
 /** So long a mutant is tried, in milliseconds, by the files that are worth most. */
-const patienceMs = 120_000;
+const patienceMs = 60_000;
 /** Most files of tests wait more than they compute. */
 const atOnce = 2 * availableParallelism();
 
