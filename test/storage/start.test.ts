@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
 import {
@@ -18,6 +19,8 @@ import {
   unusable,
   using,
 } from './scene.js';
+import { diskWith } from '../support/disk.js';
+import { gate } from '../support/waiting.js';
 
 test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
   const torn = '{"id":5,"na';
@@ -38,6 +41,21 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   const { verdict, commits } = await checkFile(path);
   assert.deepEqual([verdict, commits], ['sound', 4]);
   assert.ok(!readFileSync(path, 'utf8').includes('\n\n'), 'no line is empty');
+});
+
+test('F2 what a start has read is on the disk before anything is served', async () => {
+  const path = fileWith(batches(2));
+  const disk = diskWith({});
+  const syncing = gate();
+  const synced = gate();
+  disk.datasync = () => (syncing.open(), synced.opened);
+  let isOpen = false;
+  const opening = fileStorage(path, { disk }).finally(() => (isOpen = true));
+  await syncing.opened;
+  await nextTurn();
+  assert.equal(isOpen, false);
+  synced.open();
+  await (await opening).close();
 });
 
 test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
