@@ -50,7 +50,10 @@ test('F2 what a start has read is on the disk before anything is served', async 
   const synced = gate();
   disk.datasync = () => (syncing.open(), synced.opened);
   let isOpen = false;
-  const opening = fileStorage(path, { disk }).finally(() => (isOpen = true));
+  const opening = fileStorage(path, { disk }).finally(() => {
+    isOpen = true;
+    syncing.open();
+  });
   await syncing.opened;
   await nextTurn();
   assert.equal(isOpen, false);
