@@ -117,7 +117,9 @@ test('C55 a page of more than 64 KiB is joined only as it is sent', () => {
       { texts: [asByteString('x'.repeat(bytes - 2))] },
     );
   assert.equal(typeof pageOf(65_536).body, 'string');
-  assert.ok(pageOf(65_537).body instanceof Pieces);
+  const { body } = pageOf(65_537);
+  assert.ok(body instanceof Pieces);
+  assert.equal(String(body), `[${'x'.repeat(65_535)}]`);
 });
 
 test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
