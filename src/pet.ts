@@ -15,10 +15,13 @@ export interface FieldType<Value> {
   /** The JSON text of a value, as a byte string. */
   readonly write: (value: unknown) => string;
   /**
-   * An expression for what `write` writes of most values, as a byte string whose bytes go up to
-   * `lastByte`. Whatever does not match is parsed in full. No text that matches may have a quote
-   * inside its own two, be it escaped: the reader of storage files (file/record-lines.ts) looks for
-   * `,"status":"sold"` anywhere in a line, which no name can hold so.
+   * Returns an expression for the texts that `write` makes of most values, as byte strings with
+   * bytes up to `lastByte`. Storage files are read by it first (file/record-lines.ts): a line that
+   * matches is served as it is, all other lines are parsed.
+   *
+   * So each text that matches must be one that `read` accepts and that `write` makes of the value.
+   * No text that matches may have a quote between its own two, even an escaped one, because the
+   * reader looks for `,"status":"sold"` anywhere in a line. `test/pet.test.ts` tests each row.
    */
   readonly pattern: (lastByte: string) => string;
   /** What the OpenAPI document says of it. */
