@@ -3,10 +3,12 @@
  * takes no lock.
  */
 import { constants } from 'node:fs';
-import { crc32 } from 'node:zlib';
 import {
   batchBytes,
+  BatchSum,
   createFile,
+  firstLineIn,
+  idempotencyLine,
   nodeDisk,
   offerLine,
   readLine,
@@ -186,20 +188,25 @@ async function readSound(descriptor: number) {
 
   let number = 1;
   let stretch: FoundAnimal[] = [];
-  let sum = 0;
+  let sum = new BatchSum();
+  let isSameLine = false;
   // The animals between the last commit and a line that was no animal.
   let before: FoundAnimal[] = [];
 
   const facts = await nodeDisk.factsOf(descriptor);
-  for await (const { bytes, text } of wholeLines(nodeDisk, descriptor, facts)) {
-    for (let next = 0; next < text.length; ) {
+  for await (const { bytes, text, at } of wholeLines(nodeDisk, descriptor, facts)) {
+    const first = firstLineIn(text, at);
+    sum.add(bytes.subarray(0, first));
+    for (let next = first; next < text.length; ) {
       const line = readLine(text, next);
       const { commit, imported, keyUse } = line;
+      if (isSameLine) number--;
+      isSameLine = commit !== undefined && text[line.end - 1] !== '\n';
 
       // A new reader for each line: ids need not grow here.
       const accept = petLines((animal, _status, json) => {
-        const found = text.slice(next, line.from) + json;
-        stretch.push({ line: keyUse ? number + 1 : number, animal, text: found });
+        const record = keyUse ? `${idempotencyLine(keyUse)}\n` : '';
+        stretch.push({ line: keyUse ? number + 1 : number, animal, text: record + json });
       });
       // The place of an import does not fit what is saved: it is left out, without being a loss.
       const what = commit || imported ? undefined : offerLine(line, accept);
@@ -207,16 +214,16 @@ async function readSound(descriptor: number) {
       if (commit) {
         leaveOut(before, 'without a commit');
         before = [];
-        if (commit.crc32 === sum) save(stretch);
+        if (sum.fits(commit)) save(stretch);
         else leaveOut(stretch, 'the checksum does not fit');
         stretch = [];
-        sum = 0;
+        sum = new BatchSum();
       } else if (what !== undefined) {
         leftOut.push({ line: number, what });
         for (const found of stretch) before.push(found);
         stretch = [];
-        sum = 0;
-      } else sum = crc32(bytes.subarray(next, line.end), sum);
+        sum = new BatchSum();
+      } else sum.add(bytes.subarray(next, line.end));
 
       // Without its idempotency record a line may be sound.
       next = what !== undefined && keyUse ? line.from : line.end;

@@ -7,7 +7,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { isRecordName, textsOf, parsePet } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
-import { nodeDisk, wholeLines } from '../journal/index.js';
+import { firstLineIn, nodeDisk, wholeLines } from '../journal/index.js';
 import { int64Max, parseJson } from '../json.js';
 import type { Log } from '../log.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
@@ -194,8 +194,9 @@ async function firstLineOf(path: string): Promise<string | undefined> {
   if (!facts?.isFile()) return undefined;
 
   return withFileToRead(path, async (descriptor) => {
-    for await (const { text } of wholeLines(nodeDisk, descriptor, facts)) {
+    for await (const { text, at } of wholeLines(nodeDisk, descriptor, facts)) {
       const line = text
+        .slice(firstLineIn(text, at))
         .split('\n')
         .find((each) => !/^(\{"(commit|idempotency|import)":|\s*$)/.test(each));
       if (line !== undefined) return line;

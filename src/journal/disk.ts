@@ -202,6 +202,7 @@ const mends: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder: name a file',
   ENOTDIR: 'a part of its path is a file, not a folder: name another',
   EEXIST: 'something is there already: name another',
+  ENAMETOOLONG: 'its name is too long for this disk: name a file with a shorter name',
   EFTYPE: 'name a regular file',
   ELOOP: 'it is a link to nothing, or in a circle: name a file',
 };

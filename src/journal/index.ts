@@ -4,7 +4,7 @@
  * be trusted (F6).
  */
 import { constants } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { closedError } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
@@ -41,6 +41,8 @@ export {
 } from './disk.js';
 export {
   batchBytes,
+  BatchSum,
+  firstLineIn,
   idempotencyLine,
   importLine,
   offerLine,
@@ -144,39 +146,54 @@ async function recover(
 
   await cutTornTail(file, found);
 
-  const commit = Buffer.from(found.missingCommit);
-  await transferAll(commit, (rest) => disk.write(descriptor, rest));
+  const missing = Buffer.from(found.missingEnd);
+  await transferAll(missing, (rest) => disk.write(descriptor, rest));
 
   // In any case: the process that wrote it may have died before its fdatasync.
   await disk.datasync(descriptor);
-  return found.end + commit.length;
+  return found.end + missing.length;
 }
 
 /**
  * Copies a torn tail, where there is one, into a file beside, and cuts it off (F2).
  * @throws PetstoreError `storage_damaged` where a problem is none of a crash (F3).
  */
-async function cutTornTail(
-  { path, descriptor, disk, log, clock, mend }: OpenFile,
-  { problem, end, tornTail }: Replayed,
-): Promise<void> {
+async function cutTornTail(file: OpenFile, { problem, end, tornTail }: Replayed): Promise<void> {
   if (!problem) return;
 
+  const { path, descriptor, disk, log, mend } = file;
   const { line, byte, what } = problem;
   if (!tornTail) {
     const damage = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`;
     throw new PetstoreError('storage_damaged', damage);
   }
 
-  const copy = `${path}.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
-  // This fails where an earlier tail has that name, for it may be the only copy. A start of another
-  // millisecond has another name.
-  await createFile(disk, copy, [tornTail]);
+  const copy = await copyTail(file, tornTail);
   await disk.truncate(descriptor, end);
   await disk.datasync(descriptor);
 
   const fields = { file: path, line, byte, bytes: tornTail.length, what, copy };
   log('warn', 'a torn tail was cut off the storage file', fields);
+}
+
+/** Writes a torn tail into a new file beside, and returns the path of that. */
+async function copyTail({ path, disk, clock }: OpenFile, tail: Buffer): Promise<string> {
+  const suffix = `.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
+  // This fails where an earlier tail has that name, for it may be the only copy. A start of another
+  // millisecond has another name.
+  const createAt = async (copy: string) => {
+    await createFile(disk, copy, [tail]);
+    return copy;
+  };
+
+  const copy = await createAt(path + suffix).catch(unless('ENAMETOOLONG'));
+  if (copy !== undefined) return copy;
+
+  // The disk takes a name as long as the file's own.
+  const name = Buffer.from(basename(path));
+  const start = name.subarray(0, Math.max(0, name.length - suffix.length)).toString();
+  // The last character may have been cut in two.
+  return createAt(join(dirname(path), start.replace(/\uFFFD+$/, '') + suffix));
 }
 
 /**

@@ -14,8 +14,12 @@ export interface CommitRecord {
   readonly crc32: number;
 }
 
-/** A commit line, wherever it stands in a text. */
-export const commitPattern = /\{"commit":\{"from":(0|[1-9]\d{0,15}),"crc32":"([\da-f]{8})"\}\}\n/;
+/**
+ * A commit line, wherever it stands in a text. It proves its batch without a newline too, because
+ * an editor or a copy tool may have dropped the last newline of the file (F13).
+ */
+export const commitPattern =
+  /\{"commit":\{"from":(0|[1-9]\d{0,15}),"crc32":"([\da-f]{8})"\}\}[ \t\r]*\n?/;
 
 /** The commit line of a batch by its offset and CRC-32, newline included. */
 export function commitLine(from: number, sum: number): string {
@@ -29,7 +33,7 @@ export function batchBytes(lines: readonly string[], from: number): Buffer {
 }
 
 const idempotencyPattern =
-  /^\{"idempotency":\{"key":"([\da-f]{64})","body":"([\da-f]{64})","at":(0|[1-9]\d{0,14})\}\}\n/;
+  /^\{"idempotency":\{"key":"([\da-f]{64})","body":"([\da-f]{64})","at":(0|[1-9]\d{0,14})\}\}\r?\n/;
 
 /** The idempotency record of the animal whose line follows. */
 export function idempotencyLine({ key, body, at }: IdempotencyKeyUse): string {
@@ -47,7 +51,7 @@ export interface ImportRecord {
   readonly place: number;
 }
 
-const importPattern = /^\{"import":\{"source":"([\da-f]{64})","place":(0|[1-9]\d{0,14})\}\}\n/;
+const importPattern = /^\{"import":\{"source":"([\da-f]{64})","place":(0|[1-9]\d{0,14})\}\}\r?\n/;
 
 /** The first line of a batch of imported animals, which is kept whole or not at all (F11). */
 export function importLine({ source, place }: ImportRecord): string {
@@ -67,49 +71,118 @@ interface OwnRecord {
   readonly imported?: ImportRecord | undefined;
 }
 
-/** Reads what begins with a line. */
-function readOwn(line: string): OwnRecord {
-  const [, key, body, at] = idempotencyPattern.exec(line) ?? [];
-  if (key && body) return { keyUse: { key, body, at: Number(at) } };
+/** Reads the record of the journal's own that begins a text, and its length with its newline. */
+function readOwn(text: string): OwnRecord & { readonly length: number } {
+  const [keyLine = '', key, body, at] = idempotencyPattern.exec(text) ?? [];
+  if (key && body) return { keyUse: { key, body, at: Number(at) }, length: keyLine.length };
 
-  const commit = commitPattern.exec(line);
+  const commit = commitPattern.exec(text);
   if (commit?.index === 0)
-    return { commit: { from: Number(commit[1]), crc32: Number(`0x${commit[2]}`) } };
+    return {
+      commit: { from: Number(commit[1]), crc32: Number(`0x${commit[2]}`) },
+      length: commit[0].length,
+    };
 
-  const [, source, place] = importPattern.exec(line) ?? [];
-  return source ? { imported: { source, place: Number(place) } } : {};
+  const [importedLine = '', source, place] = importPattern.exec(text) ?? [];
+  if (source) return { imported: { source, place: Number(place) }, length: importedLine.length };
+  return { length: 0 };
 }
 
 /** A line of a journal, with the idempotency record on the line before it, where there is one. */
 export interface Line extends OwnRecord {
-  /** Itself, without its newline. */
+  /** Its text without the line break; empty if it is a record of the journal's own. */
   readonly text: ByteString;
-  /** Where it begins in the text that it was read from, behind its idempotency record. */
+  /** The offset of its first byte, behind its idempotency record, in the text it was read from. */
   readonly from: number;
-  /** Where the next line begins. */
+  /** The offset of the next line. It is on the same line if a commit lacks its newline (F13). */
   readonly end: number;
 }
+
+const noOwnRecord = { length: 0 };
 
 /** Reads the line at an offset of a text, which holds whole lines. */
 export function readLine(text: string, at: number): Line {
   // The line of an animal, `{"id":…`, is told by one letter: a million need no pattern here.
   const isAnimal = text[at + 4] === '"';
-  const own: OwnRecord = isAnimal ? {} : readOwn(text.slice(at, at + maxOwnBytes));
-  const { keyUse, commit, imported } = own;
+  const own = isAnimal ? noOwnRecord : readOwn(text.slice(at, at + maxOwnBytes));
+  const { keyUse, commit, imported, length }: ReturnType<typeof readOwn> = own;
+  if (commit || imported)
+    return { commit, imported, text: asByteString(''), from: at, end: at + length };
 
-  const from = keyUse ? text.indexOf('\n', at) + 1 : at;
+  const from = at + length;
   const newline = text.indexOf('\n', from);
   const to = newline < 0 ? text.length : newline;
+  const textTo = to > from && text[to - 1] === '\r' ? to - 1 : to;
 
   return {
     keyUse,
-    commit,
-    imported,
     // V8 makes it a view, which keeps all of the piece in memory; most of that is kept anyway.
-    text: asByteString(text.slice(from, to)),
+    text: asByteString(text.slice(from, textTo)),
     from,
     end: newline < 0 ? to : to + 1,
   };
+}
+
+/** A byte order mark, which Windows editors write in front of a file. */
+const byteOrderMark = '\xef\xbb\xbf';
+
+/** Returns the offset of the first line in the piece of a file that begins at `at`. */
+export function firstLineIn(text: string, at: number): number {
+  return at === 0 && text.startsWith(byteOrderMark) ? byteOrderMark.length : 0;
+}
+
+/**
+ * The checksum of a batch of lines. A commit fits the bytes as they are in the file, or as they were
+ * written: without a byte order mark in front, and with LF for each CR LF (F13).
+ */
+export class BatchSum {
+  #exact = 0;
+  #written = 0;
+  #length = 0;
+  #writtenLength = 0;
+
+  /** The CRC-32 of the bytes as they are in the file. */
+  get exact(): number {
+    return this.#exact;
+  }
+
+  /** True if no bytes were added. */
+  get isEmpty(): boolean {
+    return this.#length === 0;
+  }
+
+  /** How many bytes the batch had when it was written. */
+  get writtenLength(): number {
+    return this.#writtenLength;
+  }
+
+  /** Adds whole lines. */
+  add(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+
+    const written = asWritten(bytes, this.isEmpty);
+    const isSame = written === bytes && this.#written === this.#exact;
+    this.#exact = crc32(bytes, this.#exact);
+    // The second checksum is computed only in a file that something else has changed.
+    this.#written = isSame ? this.#exact : crc32(written, this.#written);
+    this.#length += bytes.length;
+    this.#writtenLength += written.length;
+  }
+
+  /** True if the checksum of a commit is that of the lines. */
+  fits({ crc32: sum }: CommitRecord): boolean {
+    return sum === this.#exact || sum === this.#written;
+  }
+}
+
+/** Returns bytes without a byte order mark in front and without the CR of each CR LF. */
+function asWritten(bytes: Buffer, isStart: boolean): Buffer {
+  const hasMark = isStart && bytes.toString('latin1', 0, 3) === byteOrderMark;
+  const hasReturns = bytes.includes('\r\n');
+  if (!hasMark && !hasReturns) return bytes;
+
+  const text = bytes.toString('latin1', hasMark ? byteOrderMark.length : 0);
+  return Buffer.from(text.replaceAll('\r\n', '\n'), 'latin1');
 }
 
 /**
@@ -187,5 +260,6 @@ async function isRegular(disk: Disk, descriptor: number, facts: FileFacts): Prom
 function endOfWholeLines(bytes: Buffer): number {
   const end = bytes.lastIndexOf(0x0a) + 1;
   const lastFrom = end < 2 ? 0 : bytes.lastIndexOf(0x0a, end - 2) + 1;
-  return idempotencyPattern.test(bytes.toString('latin1', lastFrom, end)) ? lastFrom : end;
+  const line = bytes.toString('latin1', lastFrom, end);
+  return idempotencyPattern.test(line.slice(firstLineIn(line, lastFrom))) ? lastFrom : end;
 }

@@ -3,8 +3,10 @@ import { crc32 } from 'node:zlib';
 import { PetstoreError } from '../errors.js';
 import { transferAll, type Disk } from './disk.js';
 import {
+  BatchSum,
   commitLine,
   commitPattern,
+  firstLineIn,
   offerLine,
   readLine,
   wholeLines,
@@ -44,10 +46,10 @@ export interface Replayed {
   /** Where the last accepted line ends: some may stand behind the last sound commit. */
   readonly end: number;
   /**
-   * What is to be written at `end`: a commit for those lines, behind a newline where the last of
-   * them has none. Empty where there are no such lines.
+   * What is to be written at `end`: a newline if the last accepted line lacks it, and a commit for
+   * the lines behind the last sound commit, if there are any.
    */
-  readonly missingCommit: string;
+  readonly missingEnd: string;
   /** Undefined where all is sound. */
   readonly problem: Problem | undefined;
   /**
@@ -76,33 +78,38 @@ export async function replay(
   let commits = 0;
   let committedBytes = 0;
   let end = 0;
-  let sum = 0;
-  let lacksNewline = false;
+  let sum = new BatchSum();
+  // Where the next batch began when it was written, if every line break before it was one byte.
+  let writtenFrom = 0;
   let problem: Problem | undefined;
   let isBlankBefore = true;
+  let isSameLine = false;
   let held: HeldBatch | undefined;
 
   for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
     onRead?.(at, size);
-    let next = 0;
+    const first = firstLineIn(text, at);
+    let next = first;
+    end = Math.max(end, first);
     // The checksum is made of many lines at once: a call for each would cost more than reading it.
     let sumFrom = 0;
 
     while (next < text.length) {
       const line = readLine(text, next);
       const { commit, imported } = line;
-      lines += line.keyUse ? 2 : 1;
+      lines += (line.keyUse ? 2 : 1) - (isSameLine ? 1 : 0);
       const place = { line: lines, byte: at + line.from };
 
       // What is wrong with the line.
       let what: string | undefined;
       if (commit) {
-        sum = crc32(bytes.subarray(sumFrom, next), sum);
+        sum.add(bytes.subarray(sumFrom, next));
         sumFrom = next;
-        what = faultOfCommit(commit, committedBytes, sum);
+        what = faultOfCommit(commit, [committedBytes, writtenFrom], sum);
       } else if (imported) {
         held = { imported, place, lines: [] };
-        if (place.byte !== committedBytes) what = 'an import that does not begin its batch';
+        if (!sum.isEmpty || next > Math.max(sumFrom, first))
+          what = 'an import that does not begin its batch';
       } else if (held) {
         held.lines.push({ line, place });
         what = offerLine(line, checkWhole);
@@ -114,29 +121,31 @@ export async function replay(
 
       // The line is sound; without its commit, one of an imported batch is not accepted yet.
       next = line.end;
+      isSameLine = commit !== undefined && text[next - 1] !== '\n';
       if (commit || !held) end = at + next;
       if (commit) {
         commits++;
         committedBytes = end;
-        sum = 0;
+        writtenFrom = commit.from + sum.writtenLength;
+        writtenFrom += commitLine(commit.from, commit.crc32).length;
+        sum = new BatchSum();
         sumFrom = next;
         onCommit?.(held?.imported);
         held = undefined;
       }
     }
 
-    sum = crc32(bytes.subarray(sumFrom, next), sum);
-    isBlankBefore &&= text.slice(0, problem ? problem.byte - at : next).trim() === '';
+    sum.add(bytes.subarray(sumFrom, next));
+    isBlankBefore &&= text.slice(first, problem ? problem.byte - at : next).trim() === '';
     if (problem) break;
-    lacksNewline = !text.endsWith('\n');
   }
 
   if (held) problem ??= { ...held.place, what: 'an import without its commit' };
 
-  const newline = lacksNewline ? '\n' : '';
-  const commit = commitLine(committedBytes, crc32(newline, sum));
-  const missingCommit = end > committedBytes ? newline + commit : '';
-  const found = { bytes: size, commits, committedBytes, end, missingCommit, problem };
+  const newline = (await endsLine(disk, descriptor, end)) ? '' : '\n';
+  const commit = commitLine(committedBytes, crc32(newline, sum.exact));
+  const missingEnd = end > committedBytes ? newline + commit : newline;
+  const found = { bytes: size, commits, committedBytes, end, missingEnd, problem };
 
   if (!problem || size - end > maxTornBytes) return { ...found, tornTail: undefined };
 
@@ -173,13 +182,27 @@ function offerHeld({ lines }: HeldBatch, accept: AcceptLine): Problem | undefine
   return undefined;
 }
 
-/** What is wrong with a commit, if anything: its batch begins at `from` and has this checksum. */
-function faultOfCommit(commit: CommitRecord, from: number, sum: number): string | undefined {
-  if (commit.from !== from)
-    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${from}`;
-  return commit.crc32 === sum
-    ? undefined
-    : 'a commit whose checksum does not fit the lines before it';
+/** True if a file has no byte before an offset, or a newline. */
+async function endsLine(disk: Disk, descriptor: number, offset: number): Promise<boolean> {
+  if (offset === 0) return true;
+
+  const last = Buffer.alloc(1);
+  await transferAll(last, (rest) => disk.read(descriptor, rest, offset - 1));
+  return last.toString() === '\n';
+}
+
+/**
+ * Returns what is wrong with a commit, if anything.
+ * @param froms Where its batch begins, and where it began when it was written (F13).
+ */
+function faultOfCommit(
+  commit: CommitRecord,
+  froms: readonly [now: number, written: number],
+  sum: BatchSum,
+): string | undefined {
+  if (!froms.includes(commit.from))
+    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${froms[0]}`;
+  return sum.fits(commit) ? undefined : 'a commit whose checksum does not fit the lines before it';
 }
 
 /** What our first write begins with. */

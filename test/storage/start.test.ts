@@ -1,6 +1,14 @@
 // What a start makes of a file: torn tails, files by hand, damage (F2, F3).
 import assert from 'node:assert/strict';
-import { appendFileSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import {
+  appendFileSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
@@ -19,7 +27,7 @@ import {
   unusable,
   using,
 } from './scene.js';
-import { diskWith } from '../support/disk.js';
+import { diskWith, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
 test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
@@ -71,6 +79,30 @@ test('F2 a second torn tail of the same millisecond does not replace the first: 
   assert.deepEqual(tornTails(path).map(String), ['{"a']);
   await startAt(1);
   assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
+});
+
+test('F2 sets a torn tail of a file aside whose own name is as long as the disk allows', async () => {
+  for (const name of ['x'.repeat(226), 'x'.repeat(255), 'ü'.repeat(127), `猫${'x'.repeat(252)}`]) {
+    const path = join(dirname(fileWith('')), name);
+    for (const [at, torn] of ['{"a', '{"b'].entries()) {
+      writeFileSync(path, at === 0 ? batches(2) : readFileSync(path));
+      appendFileSync(path, torn);
+      const options = { disk: unlocked, clock: () => at };
+      await (await fileStorage(path, options)).close();
+    }
+    assert.equal(await sizeOf(path), 2);
+    const copies = readdirSync(dirname(path)).filter((each) => each.includes('.torn-'));
+    assert.deepEqual(
+      copies.sort().map((each) => readFileSync(join(dirname(path), each), 'utf8')),
+      ['{"a', '{"b'],
+    );
+    for (const copy of copies) assert.equal(copy.slice(0, 60), name.slice(0, 60));
+  }
+});
+
+test('F7 refuses a file whose own name is too long, and names the fix', async () => {
+  const path = join(dirname(fileWith('')), 'x'.repeat(256));
+  await assert.rejects(fileStorage(path), { ...unusable, message: /name a file with a shorter/ });
 });
 
 test('F2 a file by hand is served in our own text: other order, white space, escapes, members, empty lines, no newline', async () => {
