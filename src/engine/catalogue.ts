@@ -4,7 +4,10 @@ import { petStatuses, type PetStatus } from '../pet.js';
 import type { PetQuery, ReadQuery, TextPage } from '../storage.js';
 import { checkQuery } from './pet-texts.js';
 
-/** Where a page of long texts ends: its reply is one string, and V8 makes none of 512 MiB. */
+/**
+ * The most bytes of a page, with its brackets and commas (C6): its reply may be one string, and V8
+ * makes none of 512 MiB. A longer text is a page of its own.
+ */
 const maxPageBytes = 64 * 2 ** 20;
 
 /** Texts by ascending id and by status. */
@@ -65,10 +68,11 @@ export class Catalogue {
     const from = positions ? countBelow(positions, matches, first) : first;
     const texts: ByteString[] = [];
     let to = from;
-    for (let bytes = 0; to < Math.min(from + limit, matches) && bytes < maxPageBytes; to++) {
+    for (let bytes = '['.length; to < Math.min(from + limit, matches); to++) {
       const text = this.#texts[positionAt(to)];
       if (text === undefined) break;
-      bytes += text.length;
+      bytes += text.length + ','.length;
+      if (bytes > maxPageBytes && texts.length > 0) break;
       texts.push(text);
     }
 

@@ -313,22 +313,22 @@ function readerOf(connections: Connections, table: sql.Table) {
     const endAt = performance.now() + longPageMs;
     const texts: ByteString[] = [];
 
-    for (let next = after, bytesLeft = sql.maxPageBytes; ; ) {
+    for (let next = after, bytesLeft = sql.maxPageBytes - '['.length; ; ) {
       const most = Math.min(limit - texts.length, sql.maxIds);
       const bytes = Math.min(bytesLeft, sql.maxAnswerBytes);
-      const select = table.selectLongTexts({ ...page, limit: most + 1 }, bytes);
+      const firstBytes = texts.length === 0 ? Number.MAX_SAFE_INTEGER : bytesLeft;
+      const select = table.selectLongTexts({ ...page, limit: most + 1 }, bytes, firstBytes);
       const rows = await connections.read(select, [next], { isPrepared: false });
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);
       rows.forEach(checkId);
-      const last = rows[found.length - 1]?.['digits'];
-      if (rows.length === found.length || !last) return { texts };
+      if (rows.length === found.length) return { texts };
 
-      next = BigInt(last);
-      for (const text of found) bytesLeft -= text.length;
-      if (texts.length === limit || bytesLeft <= 0 || performance.now() > endAt)
-        return { texts, next };
+      next = BigInt(rows[found.length - 1]?.['digits'] ?? next);
+      for (const text of found) bytesLeft -= text.length + ','.length;
+      const isFull = texts.length === limit || bytesLeft <= 0 || found.length === 0;
+      if (isFull || performance.now() > endAt) return { texts, next };
     }
   }
 

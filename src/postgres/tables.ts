@@ -66,7 +66,10 @@ ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, exc
 export const selectVersion =
   "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
-/** Bytes of a page of long texts: 100 animals of the default `maxBodyBytes`. */
+/**
+ * The most bytes of a page of long texts, a comma for each included (C6): 100 animals of the default
+ * `maxBodyBytes`. A longer text is a page of its own.
+ */
 export const maxPageBytes = 2 ** 23;
 
 /**
@@ -153,10 +156,10 @@ export interface Table {
   selectPage(query: PetQuery): string;
 
   /**
-   * Answers rows of the ids and texts of a query, whose `after` is $1; null for a text behind so
-   * many bytes.
+   * Returns rows of the ids and texts of a query, whose `after` is $1. A text is null if it ends
+   * behind so many bytes of texts and commas; the first one, if it is longer than `firstBytes`.
    */
-  selectLongTexts(query: PetQuery, bytes: number): string;
+  selectLongTexts(query: PetQuery, bytes: number, firstBytes: number): string;
 }
 
 /** The animals. */
@@ -231,9 +234,9 @@ FROM (
   FROM ${matches(query)}
 ) AS lines`,
 
-    selectLongTexts: (query, bytes) => `SELECT ${digits}, CASE
-  WHEN sum(length(json)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - length(json) < ${bytes}
-    THEN json
+    selectLongTexts: (query, bytes, firstBytes) => `SELECT ${digits}, CASE
+  WHEN sum(length(json) + 1) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= ${bytes} THEN json
+  WHEN row_number() OVER (ORDER BY id) = 1 AND length(json) < ${firstBytes} THEN json
 END AS json
 FROM ${matches(query)}`,
   };

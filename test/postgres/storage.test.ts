@@ -366,6 +366,23 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     assert.ok(most <= 10, `${most} answers at once`);
   });
 
+  test('C6 ends a page so that its body has at most 8 MiB, or one pet', async (t) => {
+    const { storage } = await openNew(t);
+    const mebibytes = [3, 3, 3, 7, 7, 15, 1, 15, 15, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    for (const size of mebibytes)
+      await storage.insert({ name: 'x'.repeat(size * 2 ** 20), categoryId: 1n });
+
+    const pages: (readonly string[])[] = [];
+    for await (const page of pagesOf(storage, { limit: 100 })) pages.push(page);
+    assertInTurn(pages.flat().map(idIn), mebibytes.length);
+    for (const page of pages) {
+      const body = `[${page.join(',')}]`;
+      assert.ok(page.length === 1 || body.length <= 2 ** 23, `${page.length}: ${body.length}`);
+    }
+    // A page that took a second ends earlier.
+    assert.ok(Math.max(...pages.map(({ length }) => length)) > 1);
+  });
+
   test('a page that comes slowly ends earlier, and whoever follows has all of it; a byte of a text is sent as one', async (t) => {
     const { far, proxy } = await proxied(t, await longAnimals(100, 'é', 30_000));
     const storage = await open(t, far);
