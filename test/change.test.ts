@@ -85,8 +85,8 @@ test('a field is one row, a status one word, and a query parameter a compile err
     }
   };
   const run = (...args: readonly string[]): Promise<Ended> => {
-    // It has a runner of its own, and the coverage of a copy is of no use.
-    const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined };
+    // The coverage of a copy is of no use.
+    const env = { NODE_V8_COVERAGE: undefined };
     return new StartedProcess(process.execPath, args, { cwd: folder, env }).ended;
   };
   const compile = async (...args: readonly string[]): Promise<string> =>

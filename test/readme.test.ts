@@ -2,7 +2,6 @@
 // flags of our own source. A `// …` after a console.log is what it must print. And holds what the
 // documents say against the code.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -17,17 +16,15 @@ import { hash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { textsOf } from '../dist/engine/index.js';
 import { commitOf } from './storage/commit-line.js';
-import { folder as newFolder } from './support/process.js';
+import { folder as newFolder, StartedProcess, type Ended } from './support/process.js';
 import { testInFolder } from './support/working-folder.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const run = promisify(execFile);
 const names = [
   ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'],
   ...readdirSync(join(root, 'docs'))
@@ -77,12 +74,14 @@ describe('the code of the documents', () => {
   for (const { file, code } of examples) writeFileSync(join(folder, file), code);
   const compiled = (file: string): string => file.replace(/^(.*)\.ts$/, 'out/$1.js');
 
+  const run = (...args: readonly string[]): Promise<Ended> =>
+    new StartedProcess(process.execPath, args, { cwd: folder }).ended;
+
   before(async () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc');
     // What is wrong is on its standard output.
-    await run(process.execPath, [tsc], { cwd: folder }).catch(({ stdout }) =>
-      assert.fail(String(stdout)),
-    );
+    const { code, stdout } = await run(tsc);
+    assert.equal(code, 0, stdout);
   });
 
   test('there is some, each in a file of its own', () => {
@@ -92,9 +91,10 @@ describe('the code of the documents', () => {
 
   for (const { place, file, code } of examples) {
     test(`${place} runs and prints what it says`, async () => {
-      const { stdout } = await run(process.execPath, [compiled(file)], { cwd: folder });
+      const ended = await run(compiled(file));
+      assert.equal(ended.code, 0, ended.stderr);
       for (const line of allIn(code, /console\.log\(.*\); \/\/ (.*)$/gm))
-        assert.ok(stdout.split('\n').includes(line), `${line} is not in ${stdout}`);
+        assert.ok(ended.stdout.split('\n').includes(line), `${line} is not in ${ended.stdout}`);
     });
   }
 
@@ -121,12 +121,8 @@ describe('the code of the documents', () => {
     ];
     writeFileSync(join(folder, 'lacking.mjs'), code.join('\n'));
 
-    const { NODE_TEST_CONTEXT: _runner, ...env } = process.env;
-    const args = ['--test', '--test-reporter=tap', 'lacking.mjs'];
-    const { stdout } = await run(process.execPath, args, { cwd: folder, env }).then(
-      () => assert.fail('it passed'),
-      (error: { readonly stdout: string }) => error,
-    );
+    const { code: exitCode, stdout } = await run('--test', '--test-reporter=tap', 'lacking.mjs');
+    assert.equal(exitCode, 1, stdout);
     assert.deepEqual(allIn(stdout, /^ *error: '(.*)'$/gm), [
       'the storage has no insertOnce: leave this suite out',
       'the storage has no records: leave this suite out',

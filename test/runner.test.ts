@@ -57,6 +57,54 @@ test('every file of tests refuses an old build', () => {
   assert.deepEqual(unguarded, []);
 });
 
+test('only test/support reads the environment', () => {
+  const readers = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).filter(
+    (name) =>
+      /^(?!.*(node_modules|generated)|support\/|runner\.test).*\.ts$/.test(name) &&
+      readFileSync(join(root, 'test', name), 'utf8').includes('process.env'),
+  );
+  assert.deepEqual(
+    readers,
+    [],
+    'use childEnvironment or testSetting of test/support/environment.ts',
+  );
+});
+
+testInFolder(
+  'a test and all that it starts have the same environment, whatever the caller has set',
+  {
+    'environment.test.mjs': `import { spawnSync } from 'node:child_process';
+    import { appendFileSync } from 'node:fs';
+    import { test } from 'node:test';
+    import { StartedProcess } from ${JSON.stringify(import.meta.resolve('./support/process.js'))};
+    const args = ['-e', 'process.stdout.write(JSON.stringify(process.env))'];
+    test('environments', async () => {
+      const started = await new StartedProcess(process.execPath, args, { cwd: '.' }).ended;
+      const inherited = spawnSync(process.execPath, args, { encoding: 'utf8' });
+      for (const { stdout } of [started, inherited]) appendFileSync('seen', stdout + '\\n');
+    });`,
+  },
+  async (here) => {
+    const odd = { PORT: '3000', PETSTORE_LOG: 'loud', PGSSLMODE: 'verify-full', FORCE_COLOR: '1' };
+    const languages = { TZ: 'Pacific/Kiritimati', LANG: 'tr_TR.UTF-8', TERM: 'dumb' };
+    const env = { ...odd, ...languages, HOME: '/nonexistent', NODE_V8_COVERAGE: '' };
+    const args = ['--test', 'environment.test.mjs'];
+    const ended = await new StartedProcess(process.execPath, args, { cwd: here.path, env }).ended;
+    assert.equal(ended.code, 0, ended.stdout);
+
+    const { PATH, TMPDIR } = process.env;
+    const expected = { PATH, ...(TMPDIR && { TMPDIR }) };
+    const [started, inherited] = here
+      .read('seen')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(started, expected);
+    const { NODE_TEST_CONTEXT: _runner, NODE_V8_COVERAGE: _folder, ...rest } = inherited;
+    assert.deepEqual(rest, expected);
+  },
+);
+
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   const ours = import.meta.resolve('./support/process.js');
   testInFolder(

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
+import { callersEnvironment } from '../support/environment.js';
 import type { Part } from './figures.js';
 import { openLoad } from './load.js';
 import { keep, section, type Table } from './report.js';
@@ -21,7 +22,7 @@ const usual: Readonly<Record<string, Part>> = {
 };
 const parts: typeof usual = { ...usual, before: beforePart };
 
-const { ROUNDS = '3', SHORT } = process.env;
+const { ROUNDS = '3', SHORT } = callersEnvironment;
 const isShort = SHORT !== undefined;
 const rounds = isShort ? 1 : Number(ROUNDS);
 const named = process.argv.slice(2);

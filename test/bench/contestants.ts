@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { benchmarkKey } from './operations.js';
 
@@ -30,7 +31,7 @@ export function petstore(storage: string, name = 'petstore', checkout = root): C
 
 /** The petstore of another checkout, which BEFORE names and which is built. */
 export function petstoreBefore(storage: string): Contestant {
-  const checkout = process.env['BEFORE'];
+  const checkout = callersEnvironment['BEFORE'];
   if (checkout === undefined) throw new RangeError('BEFORE=FOLDER must name a checkout');
   return petstore(storage, 'petstore before', checkout);
 }

@@ -6,6 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
 import { commitLine, figuresOf, gitIn, staleness, tableOf, withFigures } from './documents.js';
@@ -16,7 +17,7 @@ const targets = ['bench', 'torture'];
 /** Of one Node: who answers right, and whether tests can fail, shows itself on each alike. */
 const targetsOfFirst = [...targets, 'bench-right', 'mutants'];
 const kept = join(root, 'coverage/evidence');
-const isShort = process.env['SHORT'] !== undefined;
+const isShort = callersEnvironment['SHORT'] !== undefined;
 // Once: it may be another when all is measured.
 const commit = gitIn(root, 'rev-parse', 'HEAD');
 
@@ -49,7 +50,7 @@ function measure(): readonly (readonly Results[])[] {
         const command = `node --version | grep '^v${major}\\.' && make ${target}`;
         const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', command];
         const little = isShort && { BUDGET_S: '150', COUNT: '30' };
-        const env = { ...little, ...process.env, FIGURES: path };
+        const env = { ...little, ...callersEnvironment, FIGURES: path };
         const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
         if (status !== 0) throw new Error(`\`make ${target}\` failed on Node ${major}`);
       }

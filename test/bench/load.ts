@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Ending } from '../support/at-end.js';
+import { callersEnvironment } from '../support/environment.js';
 import { folder } from '../support/process.js';
 import type { Operation } from './operations.js';
 import { pinned, WrongAnswer, type Server } from './servers.js';
@@ -64,7 +65,7 @@ export function openLoad(t: Ending): Load {
     send: async ({ name, url }, operation, { connections, neverSleep }) => {
       writeFileSync(file, operation.requests.join('\0'));
       const env = {
-        ...process.env,
+        ...callersEnvironment,
         LOAD_REQUESTS: file,
         ...(neverSleep && { LD_PRELOAD: (neverSleeps ??= preload(folder(t), 'never-sleeps')) }),
       };

@@ -1,5 +1,6 @@
 /** Owns how figures are written, for people and for `make evidence`. Knows no measurement. */
 import { writeFileSync } from 'node:fs';
+import { callersEnvironment } from '../support/environment.js';
 
 /** A table as people read it. */
 export interface Table {
@@ -23,7 +24,7 @@ export interface Results {
 
 /** Keeps what a run has measured in the file that FIGURES names, if it names one. */
 export function keep(conditions: string, tables: readonly Table[]): void {
-  const path = process.env['FIGURES'];
+  const path = callersEnvironment['FIGURES'];
   const results: Results = { node: process.versions.node, conditions, tables };
   if (path !== undefined) writeFileSync(path, JSON.stringify(results));
 }

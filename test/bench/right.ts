@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
 import { npxArgs, programs } from '../ecosystem/scene.js';
 import { atEnd, Stretch, type Ending } from '../support/at-end.js';
+import { callersEnvironment } from '../support/environment.js';
 import { freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { bare, peer, peers, petstore, versionOfPeer, type Contestant } from './contestants.js';
@@ -86,7 +87,11 @@ async function startStub(t: Ending): Promise<string> {
 async function startPrism(t: Ending): Promise<string> {
   const port = await freePort();
   const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(t));
-  const prism = new StartedProcess('npx', args, { cwd: root, env: process.env, isGroup: true });
+  const prism = new StartedProcess('npx', args, {
+    cwd: root,
+    env: callersEnvironment,
+    isGroup: true,
+  });
   atEnd(t, () => prism.end('SIGKILL'));
 
   // The first time npx downloads it.
@@ -96,7 +101,7 @@ async function startPrism(t: Ending): Promise<string> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const say = (what: string) => void process.stderr.write(`… ${what}\n`);
-  const isShort = process.env['SHORT'] !== undefined;
+  const isShort = callersEnvironment['SHORT'] !== undefined;
   const table = await tableOfRight([ours, ...(isShort ? [] : others()), fixed], say);
   process.stdout.write(`${section(table)}\n`);
   keep('the suite of `petstore verify`.', [table]);

@@ -2,10 +2,11 @@
 // restarted one after the other.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { childEnvironment, isSkipForbidden } from '../support/environment.js';
 import { newDatabase, withoutDatabase } from '../postgres/database.js';
 import { rowsIn } from '../postgres/scene.js';
 import { Writers } from '../postgres/writers.js';
@@ -57,7 +58,7 @@ const balancers = [
 const programs = balancers.map(({ name }) => find(name));
 const missing = balancers.filter((_, index) => programs[index] === undefined);
 const words = missing.map(({ name }) => `no ${name} here: apt-get install ${name}`).join('; ');
-if (words !== '') assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], words);
+if (words !== '') assert.ok(!isSkipForbidden, words);
 
 test('C48: rolling restarts after nginx and HAProxy, under load: no error reaches a client', {
   skip: words || withoutDatabase(),
@@ -131,8 +132,10 @@ async function answers(port: string): Promise<boolean> {
 }
 
 function find(program: string): string | undefined {
-  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
+  const { PATH = '' } = childEnvironment();
+  const folders = [...PATH.split(delimiter), '/usr/sbin', '/usr/local/sbin'];
+  // Some folders of PATH may be closed to this user, so `existsSync` comes before `statSync`.
   return folders
     .map((each) => join(each, program))
-    .find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+    .find((path) => existsSync(path) && statSync(path).isFile());
 }

@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd } from '../support/at-end.js';
+import { callersEnvironment } from '../support/environment.js';
 import { key } from '../support/fixture.js';
 import { folder, StartedProcess } from '../support/process.js';
 
@@ -50,7 +51,7 @@ export function program(
 ): StartedProcess {
   // Without the last, a test runner would take itself for one that ours has started.
   const env = {
-    ...process.env,
+    ...callersEnvironment,
     REDOCLY_TELEMETRY: 'off',
     NO_COLOR: '1',
     NODE_TEST_CONTEXT: undefined,

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import { callersEnvironment } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { root } from '../support/process.js';
 
@@ -64,7 +65,7 @@ async function removeTemporaryFolder(temporary: string): Promise<void> {
 type Child = ChildProcessByStdio<null, Readable, null> & { readonly pid: number };
 
 /** Starts Node in a process group of its own, which ends with this process at the latest. */
-function startNode(args: readonly string[], cwd: string, env = process.env): Child {
+function startNode(args: readonly string[], cwd: string, env = callersEnvironment): Child {
   const child = spawn(process.execPath, args, {
     cwd,
     env,
@@ -160,7 +161,7 @@ export class Checkout {
    */
   async test(file: string, limitMs: number, coverage = ''): Promise<Outcome> {
     const temporary = newTemporaryFolder();
-    const env = { ...process.env, TMPDIR: temporary, NODE_V8_COVERAGE: coverage };
+    const env = { ...callersEnvironment, TMPDIR: temporary, NODE_V8_COVERAGE: coverage };
     const child = startNode(['--test-reporter=tap', file], this.folder, env);
     let outcome: Outcome = 'passed';
     const stop = (why: Outcome): void => {

@@ -7,6 +7,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { keep, markdownTable, type Table } from '../bench/report.js';
+import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { randomOf } from '../torture/random.js';
 import { faultsByHand } from './by-hand.js';
@@ -22,7 +23,7 @@ import {
 } from './mutants.js';
 import { unchanged } from './unchanged.js';
 
-const { SEED = Math.floor(Math.random() * 2 ** 32), COUNT = '400' } = process.env;
+const { SEED = Math.floor(Math.random() * 2 ** 32), COUNT = '400' } = callersEnvironment;
 const [seed, count] = [Number(SEED), Number(COUNT)];
 assert.ok(Number.isSafeInteger(count) && count > 0, 'COUNT must be a whole number above 0');
 assert.ok(Number.isSafeInteger(seed), 'SEED must be a whole number');

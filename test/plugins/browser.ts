@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs';
 import { after, type TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { atEnd } from '../support/at-end.js';
+import { isSkipForbidden } from '../support/environment.js';
 
 /** Debian's Chromium: without windows, which takes half the processor time, else the whole one. */
 const programs = ['chromium-headless-shell', 'chromium'] as const;
@@ -25,7 +26,7 @@ export const missing =
  */
 export const inBrowser = {
   timeout: 200_000,
-  skip: process.env.PETSTORE_TEST_NO_SKIP === '1' ? false : (missing ?? false),
+  skip: isSkipForbidden ? false : (missing ?? false),
 };
 
 /**

@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
+import { childEnvironment } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { freePort } from '../support/process.js';
 
@@ -45,7 +46,7 @@ export function serverPrograms(): string | undefined {
     : [];
   const folders = [
     ...versions.map((version) => join(debian, version, 'bin')),
-    ...(process.env['PATH'] ?? '').split(delimiter),
+    ...(childEnvironment()['PATH'] ?? '').split(delimiter),
   ];
   return folders.find(
     (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
@@ -82,7 +83,7 @@ export class Cluster {
    * Makes and starts one.
    * @param settings More settings of the server, such as `max_connections=20`.
    * @param folder An empty one of its own, which goes with it; without it one in memory.
-   * @param environment What is set for the server alone, beside our own environment.
+   * @param environment What is set for the server alone, in addition to `childEnvironment`.
    */
   static async start(
     settings: readonly string[] = [],
@@ -190,7 +191,7 @@ export class Cluster {
     const server = spawn(join(this.#programs, 'postgres'), args, {
       ...this.#identity,
       cwd: this.folder,
-      env: { ...process.env, ...environment },
+      env: childEnvironment(environment),
       stdio: ['ignore', 'ignore', 'pipe'],
       // Killed with the tests, it would leave its shared memory: the guard ends it.
       detached: true,

@@ -9,9 +9,10 @@ import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import pg from 'pg';
 import { migrations } from '../../dist/postgres/tables.js';
+import { isSkipForbidden, testSetting } from '../support/environment.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
-const given = process.env['PETSTORE_TEST_POSTGRES_URL'] || undefined;
+const given = testSetting('POSTGRES_URL');
 const schemas: string[] = [];
 let cluster: Promise<Cluster> | undefined;
 
@@ -41,7 +42,7 @@ export function withoutServer(): string | false {
   if (serverPrograms() !== undefined) return false;
   const mend =
     'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
-  assert.ok(!process.env['PETSTORE_TEST_NO_SKIP'], mend);
+  assert.ok(!isSkipForbidden, mend);
   return mend;
 }
 

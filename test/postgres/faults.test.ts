@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { atEnd } from '../support/at-end.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
+import { testSetting } from '../support/environment.js';
 import { folder, startServer, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { Cluster } from './cluster.js';
@@ -275,7 +276,7 @@ const faults: Readonly<Record<string, Fault>> = {
 };
 
 /** How many faults: each kind once, unless `PETSTORE_TEST_CYCLES=100` asks for more. */
-const cycles = Number(process.env['PETSTORE_TEST_CYCLES'] ?? Object.keys(faults).length);
+const cycles = Number(testSetting('CYCLES') ?? Object.keys(faults).length);
 
 /** Waits until a database takes statements. */
 async function answering(url: string): Promise<void> {
@@ -319,7 +320,7 @@ describe('faults of the database', { skip: withoutServer() }, () => {
     let isOver = false;
     const reading = readAlong(server, () => isOver);
     reading.catch(() => undefined);
-    const only = process.env['PETSTORE_TEST_FAULT'] ?? '';
+    const only = testSetting('FAULT') ?? '';
     const kinds = Object.entries(faults).filter(([kind]) => kind.includes(only));
     const slowest = { kind: '', ms: 0 };
     for (let cycle = 0; cycle < cycles; cycle++) {

@@ -4,15 +4,18 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test, type TestContext } from 'node:test';
+import { after, describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
+import { childEnvironment } from '../support/environment.js';
 import { folder, root, StartedProcess } from '../support/process.js';
 import { WorkingFolder } from '../support/working-folder.js';
 
 const key = 'secret';
 const rex = '{"id":1,"name":"Rex","categoryId":5}';
+/** Languages keep what they build in the home folder, and that of the caller may be read-only. */
+const env = { HOME: folder({ after }), GOTOOLCHAIN: 'local' };
 const isThere = (program: string, ...args: readonly string[]): boolean =>
-  spawnSync(program, args).status === 0;
+  spawnSync(program, args, { env: childEnvironment(env) }).status === 0;
 
 /** The code of a document that begins so, or with a comment that does. */
 function example(text: string, first: string): string {
@@ -38,8 +41,6 @@ async function run(
   cwd: string,
   [program = '', ...args]: readonly string[],
 ): Promise<string> {
-  // Languages keep in the home folder which version is meant, and what they have built.
-  const env = { HOME: process.env['HOME'], GOTOOLCHAIN: 'local' };
   // `go run` starts what it has built.
   const running = new StartedProcess(program, args, { cwd, env, isGroup: true });
   atEnd(t, () => running.end('SIGKILL'));

@@ -4,6 +4,7 @@
  */
 import { readdirSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import './environment.js';
 
 /** The first script of a build whose source was changed since, or is gone. */
 export function outdated(sources: string, build: string): string | undefined {

@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import { childEnvironment } from './environment.js';
 import type { CommandEnd, CommandMessage } from './command-lines.js';
 import { type Ended, extension, extensionArgs, type RunOptions } from './process.js';
 
@@ -46,10 +47,9 @@ async function runNext(line: CommandMessage): Promise<Ended> {
 }
 
 function start(): ChildProcess {
-  const { PATH = '', NODE_V8_COVERAGE } = process.env;
   return fork(join(import.meta.dirname, `command-lines${extension}`), {
     cwd: tmpdir(),
-    env: { PATH, ...(NODE_V8_COVERAGE && { NODE_V8_COVERAGE }) },
+    env: childEnvironment(),
     execArgv: [...extensionArgs],
   });
 }

@@ -11,6 +11,7 @@ import { extname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { atEnd, type Ending } from './at-end.js';
+import { childEnvironment } from './environment.js';
 import { until } from './waiting.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -33,7 +34,7 @@ export function folder(t: Ending): string {
 
 export interface RunOptions {
   readonly cwd: string;
-  /** What it has beside PATH, and the folder of the coverage where that is measured. */
+  /** The variables that the process gets in addition to those of `childEnvironment`. */
   readonly env?: Readonly<NodeJS.ProcessEnv>;
   /** It starts others, as npx does: signals are for all of them. */
   readonly isGroup?: boolean;
@@ -88,7 +89,6 @@ export class StartedProcess {
     args: readonly string[],
     { cwd, env = {}, isGroup = false }: RunOptions,
   ) {
-    const { PATH = '', NODE_V8_COVERAGE } = process.env;
     assert.ok(!isEnding, 'a file that is being ended starts nothing');
     // A program that listens itself has its own way to end.
     for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -96,7 +96,7 @@ export class StartedProcess {
     living.add(this);
     this.child = spawn(command, args, {
       cwd,
-      env: { PATH, ...(NODE_V8_COVERAGE && { NODE_V8_COVERAGE }), ...env },
+      env: childEnvironment(env),
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: isGroup,
     });

@@ -2,6 +2,7 @@
  * Runs the rows of the torture that its arguments name, all without any, each within its share of
  * BUDGET_S seconds.
  */
+import { callersEnvironment } from '../support/environment.js';
 import { keep, markdownTable, type Table } from '../bench/report.js';
 import { damagedFiles } from './damage.js';
 import { failingCalls } from './failing-calls.js';
@@ -36,7 +37,7 @@ const rows: readonly TortureRow[] = [
   flooding,
 ];
 
-const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = process.env;
+const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = callersEnvironment;
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((id) => !rows.some((row) => row.id === id));
 if (unknown.length > 0)
