@@ -25,10 +25,18 @@ const numbers = [...textOf('docs/contract.md').matchAll(/^\| ([SCF][0-9]+) \|/gm
   ([, number]) => number ?? '',
 );
 
-test('the numbers of docs/contract.md are S1 to S3, C1 to C64 and F1 to F12, each once, in order', () => {
-  const series = (letter: string, count: number): readonly string[] =>
-    Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
-  assert.deepEqual(numbers, [...series('S', 3), ...series('C', 64), ...series('F', 12)]);
+test('docs/contract.md has each number of a series once, in order', () => {
+  for (const letter of ['S', 'C', 'F']) {
+    const own = numbers
+      .filter((number) => number.startsWith(letter))
+      .map((number) => Number(number.slice(1)));
+    assert.ok(own.length >= 3, letter);
+    assert.deepEqual(
+      own,
+      [...new Set(own)].toSorted((one, other) => one - other),
+      letter,
+    );
+  }
 });
 
 test('each number of docs/contract.md is named by a test, or is a rule of the suite that our tests run', () => {

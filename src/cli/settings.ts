@@ -2,8 +2,9 @@
  * The options of the process: which there are, and their values, or a refusal that names source and
  * rule.
  */
-import { readFileSync } from 'node:fs';
+import { loadTls } from '../http/index.js';
 import type { TlsPair } from '../index.js';
+import { readRegularFile } from './files.js';
 import { orRefuse, refuse } from './output.js';
 
 /** An option of the process. */
@@ -348,6 +349,9 @@ export function readDuration(setting: Setting): number {
   return read(setting, parse, 'a time such as 90d, 12h, 30m or 60s, of at most six digits');
 }
 
+/** The longest file of a certificate or a key, in bytes. A chain is a hundredth of that. */
+const maxPemBytes = 2 ** 20;
+
 /**
  * The certificate and the key of `--tls-cert` and `--tls-key`; undefined where neither is named.
  *
@@ -364,14 +368,13 @@ export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefi
     );
 
   const readPem = ({ text, from }: Setting) =>
-    orRefuse(`${from} cannot be read`, 'name a PEM file', () => readFileSync(text));
+    orRefuse(`${from} cannot be read`, 'name a PEM file', () => readRegularFile(text, maxPemBytes));
   const pair = { cert: await readPem(certFile), key: await readPem(keyFile) };
 
-  // This is imported only here, as Node's TLS is large, and most servers do without.
-  const { createSecureContext } = await import('node:tls');
+  const { checkTlsPair } = await loadTls();
   const files = `${certFile.from} ${certFile.text} and ${keyFile.from} ${keyFile.text}`;
-  const mend =
+  const hint =
     'give a certificate in PEM, its chain after it, and its private key without a passphrase';
-  await orRefuse(`${files} do not serve HTTPS`, mend, () => createSecureContext(pair));
+  await orRefuse(`${files} do not serve HTTPS`, hint, () => checkTlsPair(pair));
   return pair;
 }

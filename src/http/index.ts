@@ -15,7 +15,8 @@ import { openPort, stopping, type Listening, type ListenOptions, type Port } fro
 import { headersOf, UnsentBytes, halfOf, HeadEnds } from './wire.js';
 
 export type { Answer } from './connection.js';
-export { stopping, type Listening, type ListenOptions, type TlsPair } from './server.js';
+export { loadTls, stopping, type Listening, type ListenOptions } from './server.js';
+export type { TlsPair } from './tls.js';
 
 /** What speaks HTTP for one petstore. */
 export class Endpoint {

@@ -10,6 +10,7 @@ import { PetstoreError } from '../errors.js';
 import { Connection, headMs, requestMs, type Shared } from './connection.js';
 import { Exchange } from './exchange.js';
 import { closePort, SilentResponse, takeOverServer } from './node.js';
+import type { TlsPair } from './tls.js';
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -29,14 +30,6 @@ export interface ListenOptions {
   readonly tls?: TlsPair;
 }
 
-/** A certificate chain and its private key, in PEM. */
-export interface TlsPair {
-  /** The chain, the server's own certificate first. */
-  readonly cert: string | Buffer;
-  /** The key of the server's own certificate, without a passphrase. */
-  readonly key: string | Buffer;
-}
-
 /** A port that the petstore listens on. */
 export interface Listening {
   /** Its base address, without a slash at the end. */
@@ -46,8 +39,8 @@ export interface Listening {
   /**
    * Takes another certificate for new connections.
    *
-   * @throws TypeError where the port listens without TLS.
-   * @throws OpenSSL's error for a certificate or key that is none: the old one stays.
+   * @throws TypeError if the port listens without TLS, or if the pair cannot be used. The old pair
+   * then stays in use.
    */
   readonly setTls: (tls: TlsPair) => void;
 }
@@ -79,19 +72,19 @@ const serverOptions = {
   connectionsCheckingInterval: sweepMs,
 };
 
+/** Loads what serves HTTPS. Node's TLS is large, and most servers do without. */
+export const loadTls = () => import('./tls.js');
+
 /** Opens a port. Rejects with Node's error where that cannot be. */
 export async function openPort(
   shared: Shared,
   { port = 3000, host = '127.0.0.1', tls }: ListenOptions,
 ): Promise<Port> {
-  const secure =
-    tls &&
-    // Imported only here: Node's TLS is large, and most servers do without.
-    (await import('node:https')).createServer({
-      ...serverOptions,
-      ...tls,
-      handshakeTimeout: 10_000,
-    });
+  const https =
+    tls === undefined
+      ? undefined
+      : (await loadTls()).createTlsServer({ ...serverOptions, handshakeTimeout: 10_000 }, tls);
+  const secure = https?.server;
   const server = secure ?? createServer(serverOptions);
   // 64 files are kept back for everything else (C54).
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
@@ -135,9 +128,9 @@ export async function openPort(
   return {
     url: `${secure ? 'https' : 'http'}://${name}:${bound.port}`,
     port: bound.port,
-    setTls: ({ cert, key }) => {
-      if (secure === undefined) throw new TypeError('the server listens without TLS');
-      secure.setSecureContext({ cert, key });
+    setTls: (pair) => {
+      if (https === undefined) throw new TypeError('the server listens without TLS');
+      https.setPair(pair);
     },
     stop: async (graceMs) => {
       // This turn of the event loop still accepts the clients that wait; all others are reset.

@@ -1,5 +1,6 @@
 /** HTTPS as a library: another certificate under a server that listens. */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { connect as connectPlain } from 'node:net';
 import { connect } from 'node:tls';
@@ -33,6 +34,75 @@ test('setTls serves new connections with another certificate; a bad pair throws 
   assert.throws(() => setTls({ cert: 'no PEM', key: other.key }));
   assert.equal(await shown(port), after);
 });
+
+/** Pairs that cannot serve HTTPS, and what the error says about them. */
+const badPairs = (): Readonly<Record<string, readonly [pair: unknown, told: RegExp]>> => {
+  const [ec, other] = [newCertificate(), newCertificate()];
+  const [rsa, ed25519] = [newCertificate('rsa:2048'), newCertificate('ed25519')];
+  const x25519 = generateKeyPairSync('x25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const encrypted = ec.key.replace(/PRIVATE/g, 'ENCRYPTED PRIVATE');
+  const misfit = /^key mismatch: the private key does not belong to the certificate$/;
+  const form = /must be PEM, as a string or a Buffer$/;
+  return {
+    'the key of another certificate': [{ cert: ec.cert, key: other.key }, misfit],
+    'an EC certificate and an RSA key': [{ cert: ec.cert, key: rsa.key }, misfit],
+    'an RSA certificate and an EC key': [{ cert: rsa.cert, key: ec.key }, misfit],
+    'an RSA certificate and an Ed25519 key': [{ cert: rsa.cert, key: ed25519.key }, misfit],
+    'an Ed25519 certificate and an EC key': [{ cert: ed25519.cert, key: ec.key }, misfit],
+    'a chain whose second certificate is the one of the key': [
+      { cert: other.cert + ec.cert, key: ec.key },
+      /belongs to certificate 2, .* put the server's own certificate first/,
+    ],
+    'a chain of another algorithm in the wrong order': [
+      { cert: Buffer.from(rsa.cert + other.cert + ec.cert), key: Buffer.from(ec.key) },
+      /belongs to certificate 3, /,
+    ],
+    'a chain with a broken certificate': [
+      { cert: `${ec.cert}${other.cert.slice(0, 100)}`, key: ec.key },
+      /^the certificate or its key cannot be used: /,
+    ],
+    'a key with a passphrase': [{ cert: ec.cert, key: encrypted }, /has a passphrase/],
+    'a key that cannot sign': [
+      { cert: ec.cert, key: x25519 },
+      /^a key of type x25519 cannot serve TLS: use one of rsa, /,
+    ],
+    'no PEM': [{ cert: 'none', key: ec.key }, /^the certificate is not valid PEM: /],
+    'a certificate in place of the key': [
+      { cert: ec.cert, key: ec.cert },
+      /^the private key is not valid PEM: /,
+    ],
+    'no members': [{}, form],
+    'an empty certificate': [{ cert: '', key: ec.key }, /^cert of tls must be PEM/],
+    'no key': [{ cert: ec.cert }, /^key of tls must be PEM/],
+    'an unknown member': [{ ...ec, passphrase: 'x' }, /^option of tls passphrase is unknown/],
+    null: [null, /^tls must be an object with cert and key$/],
+    false: [false, /^tls must be an object with cert and key$/],
+  };
+};
+
+test('C65 listen and setTls throw a TypeError for a pair that no handshake succeeds with', async (t) => {
+  const tls = newCertificate();
+  const { petstore, port, setTls } = await start(t, {}, { tls });
+  const before = await shown(port);
+
+  for (const [what, [pair, message]] of Object.entries(badPairs())) {
+    const expected = { name: 'TypeError', message };
+    await assert.rejects(petstore.listen(Object({ port: 0, tls: pair })), expected, what);
+    assert.throws(() => Reflect.apply(setTls, undefined, [pair]), expected, what);
+  }
+  assert.equal(await shown(port), before);
+});
+
+for (const algorithm of ['rsa:2048', 'ed25519', 'rsa-pss -pkeyopt rsa_keygen_bits:2048'])
+  test(`a pair of ${algorithm} serves, in two files or together in one`, async (t) => {
+    const { cert, key } = newCertificate(algorithm);
+    const { port, setTls } = await start(t, {}, { tls: { cert, key } });
+    const before = await shown(port);
+    for (const both of [cert + key, key + cert]) {
+      setTls({ cert: both, key: Buffer.from(both) });
+      assert.equal(await shown(port), before);
+    }
+  });
 
 test('setTls of a port without TLS is a TypeError', async (t) => {
   const { setTls } = await start(t);

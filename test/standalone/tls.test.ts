@@ -1,7 +1,9 @@
 // HTTPS: certificates that work and ones that are refused.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { describe } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
@@ -10,7 +12,7 @@ import { apiKey, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusals } from '../support/working-folder.js';
 
-const [one, two] = [newCertificate(), newCertificate()];
+const [one, two, rsa] = [newCertificate(), newCertificate(), newCertificate('rsa:2048')];
 const files = { 'one.crt': one.cert, 'one.key': one.key, 'two.crt': two.cert, 'two.key': two.key };
 const replaced = '--tls-cert cert.pem --tls-key key.pem --storage memory:';
 
@@ -70,6 +72,38 @@ describe('HTTPS', { concurrency: 4 }, () => {
     },
   );
 
+  testInFolder(
+    'SIGHUP: a pair of two algorithms, a wrong order and a pipe leave the last good pair; SIGTERM still ends the server',
+    { 'cert.pem': one.cert, 'key.pem': one.key },
+    async (here) => {
+      const server = await here.start(replaced);
+      const errors = (): readonly string[] =>
+        server.log
+          .filter(({ msg }) => msg === 'TLS files not read again: the last good pair stays')
+          .map(({ error }) => String(error));
+
+      const bad: readonly (readonly [change: () => void, told: RegExp])[] = [
+        [() => here.write('cert.pem', rsa.cert), /do not serve HTTPS \(key mismatch/],
+        [() => here.write('cert.pem', two.cert + one.cert), /certificate 2, not to the first/],
+        [
+          () => {
+            rmSync(here.at('cert.pem'));
+            execFileSync('mkfifo', [here.at('cert.pem')]);
+          },
+          /^--tls-cert cannot be read \(cert\.pem is not a regular file\)/,
+        ],
+      ];
+      for (const [index, [change, told]] of bad.entries()) {
+        change();
+        server.signal('SIGHUP');
+        await until('the reason', () => errors().length > index);
+        assert.match(errors()[index] ?? '', told);
+        await shows(server, one);
+      }
+      await server.stops();
+    },
+  );
+
   testInFolder('SIGHUP while a plugin still opens: the new pair is served', async (here) => {
     const slow = `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
@@ -110,10 +144,29 @@ describe('HTTPS', { concurrency: 4 }, () => {
       // a key that is none
       '--tls-cert one.crt --tls-key bad.pem': unserved,
       // an empty certificate
-      '--tls-cert /dev/null --tls-key one.key': unserved,
+      '--tls-cert empty.pem --tls-key one.key': unserved,
+      // a device
+      '--tls-cert /dev/null --tls-key one.key': /^--tls-cert .*\/dev\/null is not a regular file/,
+      // a folder
+      '--tls-cert one.crt --tls-key .': /^--tls-key .*\. is not a regular file/,
+      // a file without an end
+      '--tls-cert /proc/self/pagemap --tls-key one.key': /longer than 1048576 bytes/,
       // the key of another certificate
       '--tls-cert one.crt --tls-key two.key': unserved,
+      // the key of another algorithm
+      '--tls-cert one.crt --tls-key rsa.key': unserved,
+      '--tls-cert rsa.crt --tls-key one.key': unserved,
+      // a chain in the wrong order
+      '--tls-cert order.pem --tls-key one.key':
+        /belongs to certificate 2, .* put the server's own certificate first, and its chain/,
     },
-    { ...files, 'bad.pem': 'no PEM at all' },
+    {
+      ...files,
+      'rsa.crt': rsa.cert,
+      'rsa.key': rsa.key,
+      'order.pem': two.cert + one.cert,
+      'bad.pem': 'no PEM at all',
+      'empty.pem': '',
+    },
   );
 });

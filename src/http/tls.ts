@@ -1,0 +1,110 @@
+/** HTTPS: its server, and the check of a certificate and its key. It is loaded only when needed. */
+import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { createServer, type ServerOptions } from 'node:https';
+import { createSecureContext } from 'node:tls';
+import { reasonOf } from '../errors.js';
+import { checkNames } from '../options.js';
+
+/** A certificate chain and its private key, in PEM. */
+export interface TlsPair {
+  /** The chain, the server's own certificate first. */
+  readonly cert: string | Buffer;
+  /** The key of the server's own certificate, without a passphrase. */
+  readonly key: string | Buffer;
+}
+
+/** The types of keys with which a TLS server can sign. No cipher of today has DSA. */
+const keyTypes = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'];
+
+/**
+ * Checks that HTTPS can be served with a certificate and its key.
+ *
+ * @throws TypeError with the reason and what to do
+ */
+export function checkTlsPair(pair: TlsPair): void {
+  if (typeof pair !== 'object' || pair === null)
+    throw new TypeError('tls must be an object with cert and key');
+  checkNames('option of tls', pair, ['cert', 'key']);
+  for (const name of ['cert', 'key'] as const)
+    if (!isText(pair[name]))
+      throw new TypeError(`${name} of tls must be PEM, as a string or a Buffer`);
+
+  const key = readKey(pair.key);
+  const own = tryPem('the certificate is not valid PEM', () => new X509Certificate(pair.cert));
+  if (!own.checkPrivateKey(key)) throw new TypeError(mismatch(pair.cert, key));
+
+  // OpenSSL compares a pair only if both have the same algorithm, so this check is not enough.
+  tryPem('the certificate or its key cannot be used', () => createSecureContext(pair));
+}
+
+/** True for a text that is not empty, in either form. */
+function isText(value: unknown): boolean {
+  return (typeof value === 'string' || value instanceof Uint8Array) && value.length > 0;
+}
+
+function textOf(pem: string | Buffer): string {
+  return typeof pem === 'string' ? pem : Buffer.from(pem).toString('latin1');
+}
+
+/** @throws TypeError with the problem and OpenSSL's reason, if `work` fails */
+function tryPem<Value>(problem: string, work: () => Value): Value {
+  try {
+    return work();
+  } catch (cause) {
+    throw new TypeError(`${problem}: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+/** @throws TypeError if it is not a private key that a TLS server can use */
+function readKey(pem: string | Buffer): KeyObject {
+  const isEncrypted = /^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(textOf(pem));
+  if (isEncrypted)
+    throw new TypeError('the private key has a passphrase: give it without, as openssl pkey does');
+
+  const key = tryPem('the private key is not valid PEM', () => createPrivateKey(pem));
+  const type = key.asymmetricKeyType ?? 'unknown';
+  if (!keyTypes.includes(type))
+    throw new TypeError(
+      `a key of type ${type} cannot serve TLS: use one of ${keyTypes.join(', ')}`,
+    );
+  return key;
+}
+
+/** Returns why a key does not fit the first certificate of a chain. */
+function mismatch(cert: string | Buffer, key: KeyObject): string {
+  const beginning = '-----BEGIN CERTIFICATE-----';
+  const place = textOf(cert)
+    .split(beginning)
+    .findIndex((rest, index) => index > 0 && fits(beginning + rest, key));
+  if (place < 0) return 'key mismatch: the private key does not belong to the certificate';
+
+  return (
+    `key mismatch: the private key belongs to certificate ${place}, not to the first; ` +
+    "put the server's own certificate first, and its chain after it"
+  );
+}
+
+/** True if it is the certificate of the key. */
+function fits(cert: string, key: KeyObject): boolean {
+  try {
+    return new X509Certificate(cert).checkPrivateKey(key);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Makes a server for HTTPS. `setPair` gives it another pair for new connections.
+ *
+ * @throws TypeError for a pair that cannot be used, as `setPair` does
+ */
+export function createTlsServer(options: ServerOptions, pair: TlsPair) {
+  checkTlsPair(pair);
+  const server = createServer({ ...options, cert: pair.cert, key: pair.key });
+
+  const setPair = (other: TlsPair) => {
+    checkTlsPair(other);
+    server.setSecureContext({ cert: other.cert, key: other.key });
+  };
+  return { server, setPair };
+}
