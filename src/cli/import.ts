@@ -13,6 +13,7 @@ import {
   type ImportTarget,
   type PetDraft,
 } from '../index.js';
+import { readRegularFile } from './files.js';
 import {
   countOf,
   logTo,
@@ -112,9 +113,11 @@ function showBar(what: string, done: number, count: number): void {
  * @throws Refusal
  */
 export async function readSeed(path: string): Promise<Seed> {
-  const file = await readWhole(path === '-' ? './-' : path, 0);
-  if (file.bytes.length > maxSeedBytes)
-    refuse(`${path} is longer than 16 MiB; use \`${program} import\` for it`);
+  const hint = `name a file of JSON Lines, of 16 MiB at most; \`${program} import\` takes more`;
+  const bytes = await orRefuse(`${path} cannot be read`, hint, () =>
+    readRegularFile(path, maxSeedBytes),
+  );
+  const file: DraftFile = { name: path, bytes, after: 0, ignored: new Set() };
 
   const drafts = [...piecesOf(file)].flatMap((piece) => piece.drafts);
   return { path, drafts, source: digestOf(file) };

@@ -1,8 +1,10 @@
 /** Loads plugins: those of this package by name, others by path or package. */
+import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
+import { requireRegularFile } from './files.js';
 import { orRefuse, refuse } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
@@ -138,8 +140,12 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
 
   // Names are resolved as by a program in the working folder.
   const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
-  const loading = (): Promise<Readonly<Record<string, unknown>>> =>
-    import(text.startsWith('file:') ? text : pathToFileURL(resolve(text)).href);
+  const loading = async (): Promise<Readonly<Record<string, unknown>>> => {
+    const url = text.startsWith('file:') ? new URL(text) : pathToFileURL(resolve(text));
+    // Node would wait for the writer of a pipe, and never end a device.
+    requireRegularFile(text, statSync(url));
+    return import(url.href);
+  };
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
 
   const isPlugin = (value: unknown): value is Plugin => typeof value === 'function';

@@ -16,7 +16,7 @@ import {
   type PetStorage,
   type Plugin,
 } from '../index.js';
-import { openApiKeys, type ApiKeys } from './keys.js';
+import { openApiKeys, type ApiKeys } from './api-keys.js';
 import { logTo, refuse, type LogFormat } from './output.js';
 import { loadPlugins } from './plugins.js';
 import {

@@ -1,39 +1,55 @@
-// Taking turns at a file: by a lock that ends with its owner's work, and that a person deletes
-// where that died. And the folders of a file that is new.
+// How one process at a time replaces the keys file: its lock, its owner and mode, and its failures.
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
-import { replaceFile } from '../../dist/cli/keys.js';
+import fs, { closeSync, constants } from 'node:fs';
+import { mock } from 'node:test';
+import { changeKeysFile } from '../../dist/cli/keys-file.js';
+import { replaceFile } from '../../dist/cli/files.js';
+import { nodeDisk } from '../../dist/index.js';
+import { atEnd } from '../support/at-end.js';
+import { systemError } from '../support/disk.js';
 import { testInFolder } from '../support/working-folder.js';
 
+testInFolder('replaceFile waits for the lock, then refuses and names its owner', async (here) => {
+  const path = here.at('keys.json');
+  const lock = `${path}.lock`;
+  const flags = constants.O_RDWR | constants.O_CREAT | nodeDisk.lockFlags;
+  const descriptor = await nodeDisk.open(lock, flags, 0o600);
+  await nodeDisk.lock(descriptor, lock);
+  await assert.rejects(
+    replaceFile(path, () => assert.fail('worked'), 100),
+    {
+      name: 'Refusal',
+      message: `${lock} is in use by process ${process.pid}; try again once that process has ended`,
+    },
+  );
+  assert.deepEqual(here.names(), ['keys.json.lock']);
+  setTimeout(() => closeSync(descriptor), 50);
+  await replaceFile(path, () => 'worked', 60_000);
+  assert.equal(here.read('keys.json'), 'worked');
+  assert.equal(here.mode('keys.json'), 0o600);
+  assert.deepEqual(here.names(), ['keys.json']);
+});
+
 testInFolder(
-  'a lock that is held is waited for, and then refused with what to do',
-  { 'keys.json.lock': '' },
+  'replaceFile takes over the lock of a process that was killed',
+  { 'keys.json.lock': 'half of a te' },
   async (here) => {
-    const path = here.at('keys.json');
-    await assert.rejects(
-      replaceFile(path, () => assert.fail('worked'), 100),
-      {
-        name: 'Refusal',
-        message: `${path}.lock is held by another process; try again, or delete it if there is none`,
-      },
-    );
-    assert.deepEqual(here.names(), ['keys.json.lock']);
-    setTimeout(() => rmSync(`${path}.lock`), 50);
-    await replaceFile(path, () => 'worked');
+    fs.chmodSync(here.at('keys.json.lock'), 0o666);
+    await replaceFile(here.at('keys.json'), () => 'worked');
     assert.equal(here.read('keys.json'), 'worked');
     assert.equal(here.mode('keys.json'), 0o600);
     assert.deepEqual(here.names(), ['keys.json']);
   },
 );
 
-testInFolder('the folders of a new file are made with it, each of mode 700', async (here) => {
+testInFolder('replaceFile makes the folders of a new file, each of mode 700', async (here) => {
   await replaceFile(here.at('deep/er/keys.json'), () => 'worked');
   for (const name of ['deep', 'deep/er']) assert.equal(here.mode(name), 0o700, name);
   assert.equal(here.read('deep/er/keys.json'), 'worked');
 });
 
 testInFolder(
-  'work that fails leaves the file as it was, and no lock',
+  'replaceFile leaves the file as it was, and no lock, if its text cannot be made',
   { 'keys.json': 'as it was' },
   async (here) => {
     const failing = (): string => {
@@ -44,3 +60,38 @@ testInFolder(
     assert.deepEqual(here.names(), ['keys.json']);
   },
 );
+
+for (const [what, step, code, told] of [
+  [
+    'the owner cannot be kept',
+    'fchmodSync',
+    'EPERM',
+    /keys\.json cannot be replaced: its owner \d+ and group \d+ cannot be kept \(EPERM\); run /,
+  ],
+  // As the kernel says for a file that a container has mounted alone.
+  ['the file is mounted by itself', 'renameSync', 'EBUSY', /; the file is mounted .* its folder/],
+  ['the folder may not be written', 'renameSync', 'EACCES', /; run the command as a user who may/],
+  ['the file system is read-only', 'renameSync', 'EROFS', /; the file system is read-only; mount/],
+  [
+    'the disk is full',
+    'fsyncSync',
+    'ENOSPC',
+    /cannot be written .*; name another with --keys-file/,
+  ],
+] as const)
+  testInFolder(
+    `a change of the keys file is refused with a hint, and changes nothing, if ${what}`,
+    { 'keys.json': '{"keys":[]}' },
+    async (here, t) => {
+      const failing = mock.method(fs, step, () => {
+        throw systemError(code);
+      });
+      atEnd(t, () => failing.mock.restore());
+      await assert.rejects(
+        changeKeysFile(here.at('keys.json'), (keys) => keys),
+        { name: 'Refusal', message: told },
+      );
+      assert.equal(here.read('keys.json'), '{"keys":[]}');
+      assert.deepEqual(here.names(), ['keys.json']);
+    },
+  );

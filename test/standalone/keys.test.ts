@@ -1,7 +1,16 @@
 // Keys: made, listed, revoked, expired, and changed under a running server (C40).
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  lstatSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -117,10 +126,35 @@ describe('the keys command', { concurrency: 4 }, () => {
     // a folder that cannot be made, below which Node’s recursive mkdir never ends
     'keys add a --keys-file /proc/foo/bar/keys.json': /ENOENT.*--keys-file/,
     // a device, which never ends
-    'keys add a --keys-file /dev/zero': /\/dev\/zero.*no regular file/,
+    'keys add a --keys-file /dev/zero': /\/dev\/zero is not a regular file/,
   });
   // an empty name
   testRefusal(['keys', 'add', ''], /1 to 100/);
+  for (const [what, char] of Object.entries({
+    'a zero-width space': '\u200b',
+    'a soft hyphen': '\u00ad',
+    'a byte order mark': '\ufeff',
+    'a change of direction': '\u202e',
+    'a combining grapheme joiner': '\u034f',
+    'a Hangul filler': '\u3164',
+    'a variation selector': '\ufe0f',
+    'a tag': '\u{e0041}',
+    'an empty Braille pattern': '\u2800',
+    'a space that does not break': '\u00a0',
+    'an ideographic space': '\u3000',
+    'a line separator': '\u2028',
+    'an escape': '\u001b',
+    'a C1 control': '\u009b',
+    'a private character': '\ue000',
+  })) {
+    testRefusal(['keys', 'add', `a${char}b`], /1 to 100/, {}, `a name with ${what}`);
+    testRefusal(
+      'keys list',
+      /key 1: a name must be 1 to 100/,
+      { [file]: textOf(entry(`a${char}b`, 'x')) },
+      `a keys file with a name with ${what}`,
+    );
+  }
   // a name of two lines
   testRefusal(['keys', 'add', 'a\nb'], /1 to 100/);
   for (const name of ['dev', 'env-1', 'env-20'])
@@ -149,6 +183,60 @@ describe('the keys command', { concurrency: 4 }, () => {
     await here.command('PETSTORE_KEYS_FILE=one.json keys add bob');
     assert.deepEqual(here.names(), ['one.json']);
     await here.prints('keys list --keys-file=one.json', /^alice .*\nbob .*\n$/);
+  });
+
+  testInFolder('C66: names that differ only in their Unicode form are one name', async (here) => {
+    const [composed, decomposed] = ['André', 'André'].map((name, index) =>
+      name.normalize(index === 0 ? 'NFC' : 'NFD'),
+    );
+    assert.notEqual(composed, decomposed);
+    await here.done(['keys', 'add', decomposed ?? '']);
+    await here.refuses(['keys', 'add', composed ?? ''], 2, /there is a key named/);
+    await here.refuses(['keys', 'add', decomposed ?? ''], 2, /there is a key named/);
+    assert.equal(keysIn(here)[0].name, composed);
+    await here.done(['keys', 'revoke', decomposed ?? '']);
+    assert.deepEqual(keysIn(here), []);
+
+    here.write(file, textOf(entry(composed ?? '', 'x'), entry(decomposed ?? '', 'y')));
+    await here.refuses('keys list', 2, /stands twice, at key 1 and key 2/);
+    here.write(file, textOf(entry(decomposed ?? '', 'y')));
+    await here.done(['keys', 'revoke', composed ?? '']);
+    assert.deepEqual(keysIn(here), []);
+  });
+
+  testInFolder(
+    'C66: keys add and keys revoke keep owner, group and mode of the file',
+    { [file]: textOf(entry('alice', 'x')) },
+    async (here) => {
+      const path = here.at(file);
+      const isRoot = process.getuid?.() === 0;
+      // Others may give a file only to a group that they belong to.
+      const gid = isRoot ? 23_456 : (process.getgroups?.().at(-1) ?? statSync(path).gid);
+      chownSync(path, isRoot ? 12_345 : statSync(path).uid, gid);
+      chmodSync(path, 0o640);
+      const facts = () => [statSync(path).uid, statSync(path).gid, statSync(path).mode];
+      const before = facts();
+
+      symlinkSync('keys.json', here.at('data/link.json'));
+      for (const line of ['add bob', 'revoke alice', 'revoke bob --keys-file data/link.json']) {
+        await here.done(`keys ${line}`);
+        assert.deepEqual(facts(), before, line);
+      }
+    },
+  );
+
+  testInFolder('C66: a keys file takes 100,000 keys and no more', async (here) => {
+    const many = Array.from({ length: 100_000 }, (_, index) => entry(`key ${index}`, `${index}`));
+    here.write(file, textOf(...many));
+    await here.refuses('keys add one-more', 2, /data\/keys\.json is full: it takes 100000 keys/);
+    const { stdout } = await here.command('keys list');
+    assert.equal(stdout.split('\n').length, 100_001);
+    await here.done(['keys', 'revoke', 'key 77777']);
+    await here.done('keys add one-more');
+    here.write(file, textOf(...many, entry('too many', 'x')));
+    await here.refuses('keys list', 2, /it has 100001 keys, which is over 100000/);
+    here.write(file, ' '.repeat(2 ** 25 + 1));
+    await here.refuses('keys list', 2, /data\/keys\.json is longer than 33554432 bytes/);
   });
 
   testInFolder('of many keys added at once none is lost', async (here) => {
