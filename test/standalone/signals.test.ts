@@ -149,6 +149,17 @@ describe('the end', { concurrency: 8 }, () => {
     },
   );
 
+  testInFolder('SIGUSR1 does not open the debugger of Node', async (here) => {
+    const server = await here.start('--storage memory:');
+    server.signal('SIGUSR1');
+    // Its thread has had the time to speak by the time that all of this is done.
+    server.signal('SIGHUP');
+    await server.said('keys read again');
+    assert.equal(await server.status('/v1/pets'), 200);
+    const { stderr } = await server.stops();
+    assert.equal(stderr, '');
+  });
+
   testInFolder('SIGHUP ends a command, as whoever closes its terminal expects', async (here, t) => {
     const silent = await silentDatabase(t);
     const migrating = here.begin(`migrate --storage ${silent.url}`);
