@@ -18,6 +18,7 @@
 //   FileImport
 //   FileReport
 //   FileStorageOptions
+//   FilterName
 //   IdempotencyKeyUse
 //   ImportTarget
 //   JsonNumber
@@ -42,6 +43,7 @@
 //   Pet
 //   PetDraft
 //   PetField
+//   PetFilter
 //   PetQuery
 //   PetStatus
 //   PetStorage
@@ -93,6 +95,7 @@
 //   limitParameter
 //   listDocument
 //   makeFolders
+//   matchesFilter
 //   maxBodyValues
 //   memoryStorage
 //   nodeDisk
@@ -234,8 +237,13 @@ interface FieldType<Value> {
     readonly is: (value: unknown) => boolean;
     readonly write: (value: unknown) => string;
     readonly pattern: (lastByte: string) => string;
+    readonly parameterRule: string;
+    readonly parse: (text: string) => Value | undefined;
+    readonly values?: readonly Value[];
     readonly schema: Readonly<Record<string, string | readonly string[]>>;
 }
+
+type Fields = typeof requiredFields & typeof optionalFields;
 
 type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
@@ -256,6 +264,14 @@ interface FileReport {
 }
 
 type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
+
+type FilterName = {
+    [Name in keyof Fields]: Fields[Name] extends FilterableType<unknown> ? Name : never;
+}[keyof Fields];
+
+interface FilterableType<Value> extends FieldType<Value> {
+    readonly isFilterable: true;
+}
 
 type HeaderMaker = (request: RequestHead) => readonly string[];
 
@@ -413,11 +429,15 @@ interface PetField {
     readonly name: string;
     readonly type: FieldType<unknown>;
     readonly isRequired: boolean;
+    readonly isFilterable: boolean;
     readonly key: string;
 }
 
-interface PetQuery extends PageQuery {
-    readonly status?: PetStatus | undefined;
+type PetFilter = {
+    readonly [Name in FilterName]?: PetDraft[Name] | undefined;
+};
+
+interface PetQuery extends PageQuery, PetFilter {
 }
 
 type PetStatus = (typeof petStatuses)[number];
@@ -832,6 +852,8 @@ function listDocument<Asked>(operationId: string, tag: string, things: string, p
 
 function makeFolders(disk: Disk, folder: string): Promise<void>;
 
+function matchesFilter(pet: PetFilter, filter: PetFilter): boolean;
+
 const maxBodyValues = 65536;
 
 function memoryStorage(options?: MemoryStorageOptions): MemoryStorage;
@@ -859,7 +881,7 @@ const nodeDisk: Readonly<{
 }>;
 
 const optionalFields: {
-    status: FieldType<"available" | "pending" | "sold">;
+    status: FilterableType<"available" | "pending" | "sold">;
 };
 
 function ordersPlugin(): Plugin;

@@ -3,8 +3,6 @@
  * export more.
  */
 
-import { petFields as fields, type PetField } from './pet.js';
-
 // A petstore: its options, keys, log and ports.
 export { createPetstore, type Petstore } from './petstore.js';
 export { largestBodyBytes, type PetstoreOptions } from './options.js';
@@ -26,10 +24,16 @@ export {
 
 // Animals and JSON.
 export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
-export { parseDraft, petStatuses } from './pet.js';
-export type { FieldType, Pet, PetDraft, PetField, PetStatus } from './pet.js';
-/** Every field of an animal but its id, in the order in which they are written; it is frozen. */
-export const petFields: readonly PetField[] = Object.freeze([...fields]);
+export { matchesFilter, parseDraft, petFields, petStatuses } from './pet.js';
+export type {
+  FieldType,
+  FilterName,
+  Pet,
+  PetDraft,
+  PetField,
+  PetFilter,
+  PetStatus,
+} from './pet.js';
 export {
   int64OfJsonNumber,
   JsonNumber,

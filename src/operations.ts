@@ -20,9 +20,17 @@ import {
   pageReply,
   parsePage,
   readParameter,
+  type ListParameter,
   type ListParameters,
 } from './paging.js';
-import { int64Schema, isPetStatus, parseDraft, petStatuses } from './pet.js';
+import {
+  filterableFields,
+  int64Schema,
+  parseDraft,
+  type FilterName,
+  type PetField,
+  type PetFilter,
+} from './pet.js';
 import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, type Reply } from './reply.js';
 import type { Query } from './request.js';
@@ -45,21 +53,30 @@ const getPetDeprecation: Deprecation = {
 
 const noSuchPet = replyTo(new PetstoreError('not_found', 'There is no pet with this id.'));
 
-/** What a list of animals may be asked for. */
-const petListParameters: ListParameters<PetQuery> = {
+/** The query parameters that filter a list of pets. */
+const filterParameters = filterableFields.map(
+  ({ name, type }: PetField): ListParameter<unknown> => ({
+    name,
+    read: type.parse,
+    refusal: new PetstoreError('invalid_parameter', `${name} must be ${type.parameterRule}.`),
+    describe: (things) => `Returns only ${things} with this ${name}.`,
+    schema: type.schema,
+  }),
+);
+
+/** The query parameters of a list of pets. */
+const petListParameters = {
   limit: limitParameter,
-  status: {
-    name: 'status',
-    read: (text) => (isPetStatus(text) ? text : undefined),
-    refusal: new PetstoreError(
-      'invalid_parameter',
-      `status must be one of ${petStatuses.join(', ')}.`,
-    ),
-    describe: (things) => `Returns only ${things} with this status.`,
-    schema: schemaRef('PetStatus'),
-  },
+  ...Object.fromEntries(filterParameters.map((row) => [row.name, row])),
   after: afterParameter,
-};
+} satisfies ListParameters<Omit<PetQuery, FilterName>>;
+
+/** Returns the filter of a query. @throws PetstoreError `invalid_parameter` (C3) */
+function parseFilter(query: Query): PetFilter {
+  const filter: Record<string, unknown> = {};
+  for (const row of filterParameters) filter[row.name] = readParameter(query, row);
+  return filter;
+}
 
 /** An animal of data/animals.jsonl, with the id that `make seed` gives it. */
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
@@ -102,8 +119,7 @@ export function petRoutes(
 function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Operation {
   async function list(query: Query): Promise<Reply> {
     const { limit, after } = parsePage(query);
-    const status = readParameter(query, petListParameters.status);
-    const asked: Required<PetQuery> = { limit, status, after };
+    const asked: Required<Omit<PetQuery, FilterName>> = { limit, ...parseFilter(query), after };
 
     const kept = pages.current;
     const page = await pets.list(asked);

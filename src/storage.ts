@@ -3,7 +3,7 @@
  * length.
  */
 import type { ByteString } from './json.js';
-import type { Pet, PetDraft, PetStatus } from './pet.js';
+import type { FilterName, Pet, PetDraft, PetFilter } from './pet.js';
 
 /** A page; a member that is undefined counts as absent. */
 export interface PageQuery {
@@ -13,20 +13,18 @@ export interface PageQuery {
   readonly after?: bigint | undefined;
 }
 
-/** Which animals to list. */
-export interface PetQuery extends PageQuery {
-  /** Only animals with exactly this status. */
-  readonly status?: PetStatus | undefined;
-}
+/** A page of the pets whose fields have the values of a filter. */
+export interface PetQuery extends PageQuery, PetFilter {}
 
 /**
- * A query whose members are read one by one, by these names. Where `PetQuery` has a member that is
- * not among them, this is another type, and the place that would ignore the member does not
- * compile.
+ * A query of which a module reads these members and the filter. If `PetQuery` gets another member,
+ * this is another type, so that a module that would ignore the member does not compile.
  */
-export type ReadQuery<Names extends keyof PetQuery> = [keyof PetQuery] extends [Names]
+export type ReadQuery<Names extends keyof PetQuery> = [
+  Exclude<keyof PetQuery, FilterName>,
+] extends [Names]
   ? PetQuery
-  : { readonly 'this place must obey': Exclude<keyof PetQuery, Names> };
+  : { readonly 'read this member, and name it here': Exclude<keyof PetQuery, Names | FilterName> };
 
 /** One use of an idempotency key, which tells a repeated insert from a new one (C57). */
 export interface IdempotencyKeyUse {

@@ -1,5 +1,5 @@
-// The animal is safe to change: a copy of the source gets a field, a status and a query parameter,
-// and each storage and the petstore keep their contract with it, and lose nothing of it.
+// Tests that a pet is easy to change: a copy of the source gets a field, a filter, a status and a
+// query parameter, and each storage and the petstore then pass their suites.
 import './support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,22 +10,61 @@ import { folder as newFolder, root, StartedProcess, type Ended } from './support
 /** A text that stands once in a file of src, and what stands there after the change. */
 type Edit = readonly [file: string, text: string, becomes: string];
 
-/** One row of the table, and one word. */
-const fieldAndStatus: readonly Edit[] = [
-  ['pet.ts', '  status: petStatus,\n', "  status: petStatus,\n  breed: text('Its breed.'),\n"],
+/** A row of the table, a word in another row, and a status. */
+const ofTheTable: readonly Edit[] = [
+  [
+    'pet.ts',
+    '  status: filterable(petStatus),\n',
+    "  status: filterable(petStatus),\n  breed: text('Its breed.'),\n",
+  ],
+  [
+    'pet.ts',
+    "int64('Identifier of the category the animal belongs to.')",
+    "filterable(int64('Identifier of the category the animal belongs to.'))",
+  ],
   ['pet.ts', "'sold'] as const", "'sold', 'adopted'] as const"],
 ];
 
-/** A member of the query, which nothing obeys yet. */
-const parameter: readonly Edit[] = [
+/** What the compile error about the filter leads to. */
+const indexed: readonly Edit[] = [
   [
-    'storage.ts',
-    '  readonly status?: PetStatus | undefined;\n}',
-    '  readonly status?: PetStatus | undefined;\n  readonly before?: bigint | undefined;\n}',
+    'postgres/filters.ts',
+    '\n};\n\n/** The statements that make the indexes',
+    `
+  categoryId: {
+    condition: (categoryId, addValue) => \`\${categoryOfJson} = \${addValue(categoryId)}::int8\`,
+    migrations: [
+      \`CREATE INDEX IF NOT EXISTS petstore_pets_category
+ON petstore_pets ((\${categoryOfJson}), id)\`,
+    ],
+  },
+};
+
+/** The statements that make the indexes`,
+  ],
+  [
+    'postgres/filters.ts',
+    'const filters:',
+    `// The text of a pet has quotes without a backslash only around names and values.
+const categoryOfJson =
+  \`CAST(substring(encode(json, 'escape'), ',"categoryId":(-?[0-9]+)') AS int8)\`;
+
+const filters:`,
   ],
 ];
 
-/** What its compile errors lead to. */
+/** A member of the query that is not a filter, which no module obeys yet. */
+const parameter: readonly Edit[] = [
+  [
+    'storage.ts',
+    'export interface PetQuery extends PageQuery, PetFilter {}',
+    `export interface PetQuery extends PageQuery, PetFilter {
+  readonly before?: bigint | undefined;
+}`,
+  ],
+];
+
+/** What the compile errors about the member lead to. */
 const obeyed: readonly Edit[] = [
   [
     'operations.ts',
@@ -34,13 +73,18 @@ const obeyed: readonly Edit[] = [
   ],
   [
     'operations.ts',
-    '{ limit, status, after };',
-    '{ limit, status, after, before: readParameter(query, petListParameters.before) };',
+    '{ limit, ...parseFilter(query), after };',
+    `{
+      limit,
+      ...parseFilter(query),
+      after,
+      before: readParameter(query, petListParameters.before),
+    };`,
   ],
   [
     'engine/catalogue.ts',
-    "const { limit, status, after = 0n }: ReadQuery<'limit' | 'status' | 'after'>",
-    "const { limit, status, after = 0n, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>",
+    "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
+    "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
   ],
   [
     'engine/catalogue.ts',
@@ -50,14 +94,23 @@ const obeyed: readonly Edit[] = [
   ],
   [
     'conformance/storage.ts',
-    '{ limit, status, after };',
-    '{ limit, status, after, before: undefined };',
+    '{ ...filter, limit, after };',
+    '{ ...filter, limit, after, before: undefined };',
   ],
-  ['postgres/records.ts', '      status,\n', '      status,\n      before: query.before,\n'],
+  [
+    'postgres/records.ts',
+    "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
+    "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
+  ],
+  [
+    'postgres/records.ts',
+    '      ...filterOf(query),\n',
+    '      ...filterOf(query),\n      before,\n',
+  ],
   [
     'postgres/tables.ts',
-    "({ limit, status }: ReadQuery<'limit' | 'status' | 'after'>)",
-    "({ limit, status, before }: ReadQuery<'limit' | 'status' | 'after' | 'before'>)",
+    "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
+    "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
   ],
   [
     'postgres/tables.ts',
@@ -66,7 +119,7 @@ const obeyed: readonly Edit[] = [
   ],
 ];
 
-test('a field is one row, a status one word, and a query parameter a compile error where it is to be known', async (t) => {
+test('a field is a row, a filter and a status a word, and the compiler names what else must change', async (t) => {
   const folder = newFolder(t);
   const isOurs = (path: string): boolean => !/node_modules|\/generated$/.test(path);
   for (const name of ['src', 'test', 'tsconfig.json', 'package.json'])
@@ -92,9 +145,16 @@ test('a field is one row, a status one word, and a query parameter a compile err
   const compile = async (...args: readonly string[]): Promise<string> =>
     (await run(join(root, 'node_modules/typescript/bin/tsc'), ...args)).stdout;
 
-  edit([...fieldAndStatus, ...parameter]);
-  const places = (await compile('--noEmit')).matchAll(/^(src\S+)\(/gm);
-  assert.deepEqual([...new Set(Array.from(places, ([, file]) => file))].sort(), [
+  const compileErrors = async (): Promise<readonly unknown[]> => {
+    const places = (await compile('--noEmit')).matchAll(/^(src\S+)\(/gm);
+    return [...new Set(Array.from(places, ([, file]) => file))].sort();
+  };
+
+  edit(ofTheTable);
+  assert.deepEqual(await compileErrors(), ['src/postgres/filters.ts']);
+
+  edit([...indexed, ...parameter]);
+  assert.deepEqual(await compileErrors(), [
     'src/conformance/storage.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',

@@ -69,7 +69,6 @@ const indexesWithCode: readonly string[] = [
   'engine/index.ts',
   'file/index.ts',
   'http/index.ts',
-  'index.ts',
   'journal/index.ts',
   'memory/index.ts',
   'postgres/index.ts',

@@ -237,21 +237,6 @@ testInFolder(
   },
 );
 
-test('the README counts the modules of each room as they are', () => {
-  const count = (room: string): number =>
-    readdirSync(join(root, 'src', room)).filter((name) => name.endsWith('.ts')).length;
-  // Beside the contract stands the entry of the process, which is the command line's.
-  const contract = count('') - 1;
-  const file = count('file') + count('journal');
-  const chapter = readme.replace(/\s+/g, ' ');
-  for (const words of [
-    `the OpenAPI document are ${contract} modules; HTTP, as Node's own does not do it, is ${count('http')};`,
-    `what every storage is made of is ${count('engine')}, and a storage is ${count('memory')} more in memory, ${file} in a file ` +
-      `(${count('journal')} of them are the journal) and ${count('postgres')} in PostgreSQL; ${count('plugins')} plugins, ${count('cli')} modules of the command line`,
-  ])
-    assert.ok(chapter.includes(words), words);
-});
-
 test('every target of make that a document names is there, and CI runs it', () => {
   const makefile = textOf('Makefile');
   // `make evidence` runs those that it lists.

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
-import { petStatuses, type Pet, type PetDraft, type PetQuery, type PetStorage } from '../index.js';
+import {
+  petFields,
+  petStatuses,
+  type Pet,
+  type PetDraft,
+  type PetFilter,
+  type PetQuery,
+  type PetStorage,
+} from '../index.js';
 
 const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
 /** The ends of an int64. */
@@ -16,6 +24,27 @@ const numbered = (count: number): PetDraft[] =>
 /** The animals that a storage makes of these drafts, where it has no others. */
 const kept = (drafts: readonly PetDraft[]): Pet[] =>
   drafts.map((draft, at) => ({ id: BigInt(at + 1), ...draft }));
+
+/** The names of the fields that lists filter by. */
+const filterNames = petFields.filter(({ isFilterable }) => isFilterable).map(({ name }) => name);
+
+/** Returns the filters by each combination of fields, with the values that a pet has. */
+function filtersOf(pet: Pet): readonly PetFilter[] {
+  const values: Readonly<Record<string, unknown>> = { ...pet };
+  const filters: PetFilter[] = [{}];
+  for (const name of filterNames)
+    if (values[name] !== undefined)
+      filters.push(...filters.map((filter) => ({ ...filter, [name]: values[name] })));
+  return filters;
+}
+
+/** Returns true if a pet has each value of a filter. A value that is undefined counts as absent. */
+function matches(pet: Pet, filter: PetFilter): boolean {
+  const values: Readonly<Record<string, unknown>> = { ...pet };
+  return Object.entries(filter).every(
+    ([name, value]) => value === undefined || values[name] === value,
+  );
+}
 
 /** What a program without types may give in place of a query. */
 const impossibleQueries: readonly unknown[] = [
@@ -107,26 +136,29 @@ export function testStorage({
     );
 
     const statuses = [...petStatuses, undefined];
-    const mixed = numbered(40).map(({ name, categoryId }, at): PetDraft => {
-      const status = statuses[(at * 7) % 4];
-      return { name, categoryId, ...(status && { status }) };
+    const mixed = Array.from({ length: 40 }, (_, at): PetDraft => {
+      const status = statuses[(at * 7) % statuses.length];
+      return { name: `n${at % 5}`, categoryId: BigInt(at % 3), ...(status && { status }) };
     });
     rule(
-      'a list is the first of those that match, by ascending id, whatever the query',
+      'a list has the first pets that match the query, by ascending id, whatever its filter',
       mixed,
       async (storage) => {
         const all = kept(mixed);
         assert.deepEqual(await storage.list({ limit: 100 }), all);
 
-        for (const status of statuses) {
+        const absent = Object.fromEntries(filterNames.map((name) => [name, undefined]));
+        const filters = new Map(
+          [absent, ...all.flatMap(filtersOf)].map((filter) => [inspect(filter), filter]),
+        );
+        for (const [words, filter] of filters) {
           for (const limit of [1, 2, 7, 39, 40, 100]) {
             for (const after of [undefined, 0n, 1n, 2n, 20n, 39n, 40n, 41n, 2n ** 63n - 1n]) {
-              const query: Required<PetQuery> = { limit, status, after };
+              const query: Required<Omit<PetQuery, keyof PetFilter>> = { ...filter, limit, after };
               const following = all.filter(({ id }) => id > (after ?? 0n));
-              const matching = following.filter(
-                (pet) => status === undefined || pet.status === status,
-              );
-              assert.deepEqual(await storage.list(query), matching.slice(0, limit));
+              const matching = following.filter((pet) => matches(pet, filter));
+              const listed = await storage.list(query);
+              assert.deepEqual(listed, matching.slice(0, limit), `a list filtered by ${words}`);
 
               const page = await storage.texts?.list(query);
               if (page === undefined) continue;
@@ -147,8 +179,8 @@ export function testStorage({
 
       for (const query of [
         { limit: 1 },
-        { limit: 100, status: 'sold' as const },
         { limit: 100, after: 5n },
+        ...filtersOf({ id: 1n, ...rex }).map((filter) => ({ limit: 100, ...filter })),
       ]) {
         assert.deepEqual(await storage.list(query), []);
         if (storage.texts !== undefined)

@@ -1,7 +1,8 @@
 /** All records of one kind in memory, as their texts. */
 import type { ByteString } from '../json.js';
-import { petStatuses, type PetStatus } from '../pet.js';
+import type { PetFilter } from '../pet.js';
 import type { PetQuery, ReadQuery, TextPage } from '../storage.js';
+import { FilterIndex } from './filter-index.js';
 import { checkQuery } from './pet-texts.js';
 
 /**
@@ -10,16 +11,13 @@ import { checkQuery } from './pet-texts.js';
  */
 const maxPageBytes = 64 * 2 ** 20;
 
-/** Texts by ascending id and by status. */
+/** Texts by ascending id and by filter. */
 export class Catalogue {
   /** The ids, of eight bytes each, a quarter of what an array of bigints takes; then zeros. */
   #ids = new BigInt64Array(1024);
   /** The texts, each at the position of its id. */
   readonly #texts: ByteString[] = [];
-  /** The positions of the texts of each status, ascending. */
-  readonly #byStatus: ReadonlyMap<PetStatus, number[]> = new Map(
-    petStatuses.map((status) => [status, []]),
-  );
+  readonly #byFilter = new FilterIndex();
 
   /** How many texts there are. */
   get size(): number {
@@ -31,9 +29,12 @@ export class Catalogue {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
-  /** Adds a text, whose id must be above `lastId`. */
-  add(id: bigint, status: PetStatus | undefined, text: ByteString): void {
-    if (status) this.#byStatus.get(status)?.push(this.size);
+  /**
+   * Adds a text, whose id must be above `lastId`. `indexed` has the values that filters find the
+   * text by.
+   */
+  add(id: bigint, text: ByteString, indexed?: PetFilter): void {
+    if (indexed !== undefined) this.#byFilter.add(this.size, indexed);
 
     if (this.size === this.#ids.length) {
       const grown = new BigInt64Array(2 * this.size);
@@ -56,10 +57,10 @@ export class Catalogue {
    */
   page(query: PetQuery): TextPage {
     checkQuery(query);
-    const { limit, status, after = 0n }: ReadQuery<'limit' | 'status' | 'after'> = query;
+    const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
 
-    // The texts that match, in their order: all of them, or those at the positions of a status.
-    const positions = status === undefined ? undefined : (this.#byStatus.get(status) ?? []);
+    // The positions of the texts that match the filter; undefined without a filter, for all texts.
+    const positions = this.#byFilter.find(query);
     const matches = positions?.length ?? this.size;
     const positionAt = (match: number) => (positions ? (positions[match] ?? 0) : match);
 

@@ -3,12 +3,13 @@ import { PetstoreError } from '../errors.js';
 import { asByteString, parseJson, type ByteString } from '../json.js';
 import {
   petId,
+  filterOf,
   parseDraft,
   petFields,
   ruleOf,
   type Pet,
   type PetDraft,
-  type PetStatus,
+  type PetFilter,
 } from '../pet.js';
 import type { PageQuery } from '../storage.js';
 
@@ -59,8 +60,8 @@ export function petRest(draft: PetDraft): ByteString {
 
 /** A record as it waits for its id: a text that nobody else can change. */
 export interface Unnumbered {
-  /** The status of an animal that has one. */
-  readonly status: PetStatus | undefined;
+  /** The values that filters find a pet by. Absent for the record of a plugin. */
+  readonly indexed?: PetFilter;
   /** What follows the id in its JSON text. */
   readonly rest: ByteString;
 }
@@ -74,7 +75,7 @@ export function unnumberedPet(draft: PetDraft): Unnumbered {
   const rest = petRest(own);
   if (rest.length > maxTextBytes - '{"id":9223372036854775807'.length)
     throw new TypeError(`a draft must have at most ${maxTextBytes} bytes as JSON`);
-  return { status: own.status, rest };
+  return { indexed: filterOf(own), rest };
 }
 
 /** The JSON text of a record: its id, and what follows that, in one piece of memory. */

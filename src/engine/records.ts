@@ -77,7 +77,7 @@ export function recordsWhenOpen<Draft>(
     insert: async (draft) => {
       // Before anything is waited for: its owner may change the draft.
       const rest = restOf(kind, draft);
-      return (await texts).insert({ status: undefined, rest });
+      return (await texts).insert({ rest });
     },
     get: async (id) => (await texts).get(id),
     list: async (query) => (await texts).list(query),

@@ -52,9 +52,9 @@ export async function checkFile(path: string): Promise<FileReport> {
   const copyOfCounts = () => ({ ...counts, byStatus: { ...counts.byStatus } });
   let committed = copyOfCounts();
 
-  const accept = petLines((_id, status, _json, keyUse) => {
+  const accept = petLines((_id, _json, indexed, keyUse) => {
     counts.animals++;
-    counts.byStatus[status ?? 'none']++;
+    counts.byStatus[indexed?.status ?? 'none']++;
     if (keyUse) counts.idempotencyKeys++;
   });
 
@@ -204,7 +204,7 @@ async function readSound(descriptor: number) {
       isSameLine = commit !== undefined && text[line.end - 1] !== '\n';
 
       // A new reader for each line: ids need not grow here.
-      const accept = petLines((animal, _status, json) => {
+      const accept = petLines((animal, json) => {
         const record = keyUse ? `${idempotencyLine(keyUse)}\n` : '';
         stretch.push({ line: keyUse ? number + 1 : number, animal, text: record + json });
       });

@@ -201,8 +201,8 @@ async function openFileRecords(
 ) {
   const catalogue = new Catalogue();
   const keys = new IdempotencyKeys();
-  const restore = acceptorFor((id, status, json, keyUse) => {
-    catalogue.add(id, status, json);
+  const restore = acceptorFor((id, json, indexed, keyUse) => {
+    catalogue.add(id, json, indexed);
     if (keyUse) keys.restore(keyUse, { id, json });
   });
 
@@ -240,18 +240,18 @@ async function openFileRecords(
 
     let id = catalogue.lastId;
     const lines: string[] = [];
-    const records = batch.map(({ status, rest, keyUse }) => {
+    const records = batch.map(({ indexed, rest, keyUse }) => {
       const json = withId(++id, rest);
       // In this order a torn write leaves no animal without its idempotency record. A record
       // without its animal is cut off.
       if (keyUse) lines.push(idempotencyLine(keyUse));
       lines.push(json);
-      return { stored: { id, json }, status, keyUse };
+      return { stored: { id, json }, indexed, keyUse };
     });
 
     const syncMilliseconds = await journal.append(lines);
-    for (const { stored, status, keyUse } of records) {
-      catalogue.add(stored.id, status, stored.json);
+    for (const { stored, indexed, keyUse } of records) {
+      catalogue.add(stored.id, stored.json, indexed);
       if (keyUse) keys.keep(keyUse, stored);
     }
 

@@ -58,10 +58,10 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
     const records = recordsInMemory(
       opened,
       () => keys,
-      ({ status, rest, keyUse }) => {
+      ({ indexed, rest, keyUse }) => {
         const id = opened().lastId + 1n;
         const added = { id, json: withId(id, rest) };
-        catalogue.add(id, status, added.json);
+        catalogue.add(id, added.json, indexed);
         if (keyUse) keys.keep(keyUse, added);
         return added;
       },

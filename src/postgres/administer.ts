@@ -2,7 +2,7 @@
 import { parsePet, petJson, petRest, RecordNames } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
-import type { PetDraft } from '../pet.js';
+import { filterOf, type PetDraft } from '../pet.js';
 import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
 import {
   causeOf,
@@ -216,7 +216,7 @@ export async function postgresImport(url: string, source: string, log: Log): Pro
   return {
     start: place,
     add: async (drafts) => {
-      const records = drafts.map((draft) => ({ status: draft.status, rest: petRest(draft) }));
+      const records = drafts.map((draft) => ({ indexed: filterOf(draft), rest: petRest(draft) }));
       const values = [source, place, records.length, sql.petTable.counter, ...columnsOf(records)];
 
       place = await known(async () => {

@@ -17,10 +17,11 @@ import {
 import { PetstoreError } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
 import type { Log } from '../log.js';
-import { isPetStatus } from '../pet.js';
-import type { IdempotencyKeyUse, PetQuery, PetStorage, TextPage } from '../storage.js';
+import { filterOf } from '../pet.js';
+import type { IdempotencyKeyUse, PetQuery, PetStorage, ReadQuery, TextPage } from '../storage.js';
 import { ignore, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
+import { isImpossible } from './filters.js';
 import * as sql from './tables.js';
 import { writerTo, type Added, type Batch } from './writer.js';
 
@@ -250,17 +251,18 @@ function readerOf(connections: Connections, table: sql.Table) {
     if (isClosed) throw closedError();
     checkQuery(query);
 
-    const { status, after = 0n } = query;
-    // No text of a caller's comes into a statement.
-    if (after > int64Max || (status !== undefined && !isPetStatus(status))) return { texts: [] };
+    const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
+    if (after > int64Max || isImpossible(query)) return { texts: [] };
 
-    // Whatever a query may have stands here, for this is all that tells one page from another.
-    const page: Required<PetQuery> = {
-      status,
+    const page: PetQuery = {
+      ...filterOf(query),
       after: after < 0n ? 0n : after,
-      limit: Math.min(query.limit, 1_000_000),
+      limit: Math.min(limit, 1_000_000),
     };
-    const name = Object.values(page).join();
+    // The name has each member of the query, because it alone tells one page from another.
+    const name = JSON.stringify(
+      Object.entries(page).map(([member, value]) => [member, `${value}`]),
+    );
     const begin = () => {
       nextPages.delete(name);
       return readPage(page);
@@ -291,7 +293,7 @@ function readerOf(connections: Connections, table: sql.Table) {
     // One text more says whether there is a next page.
     const select = table.selectPage({ ...page, limit: limit + 1 });
     const isPrepared = preparedLimits.includes(limit);
-    const [row] = await connections.read(select, [after], { isPrepared });
+    const [row] = await connections.read(select.sql, select.values, { isPrepared });
 
     const texts = row?.['page']?.split('\n').map(asByteString) ?? [];
     if (texts.includes(sql.tooLong)) return undefined;
@@ -317,8 +319,9 @@ function readerOf(connections: Connections, table: sql.Table) {
       const most = Math.min(limit - texts.length, sql.maxIds);
       const bytes = Math.min(bytesLeft, sql.maxAnswerBytes);
       const firstBytes = texts.length === 0 ? Number.MAX_SAFE_INTEGER : bytesLeft;
-      const select = table.selectLongTexts({ ...page, limit: most + 1 }, bytes, firstBytes);
-      const rows = await connections.read(select, [next], { isPrepared: false });
+      const wanted = { ...page, after: next, limit: most + 1 };
+      const select = table.selectLongTexts(wanted, bytes, firstBytes);
+      const rows = await connections.read(select.sql, select.values, { isPrepared: false });
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);

@@ -4,8 +4,8 @@
  */
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
-import { petStatuses, type PetStatus } from '../pet.js';
 import type { PetQuery, ReadQuery } from '../storage.js';
+import { conditionsOf, filterMigrations, type AddValue } from './filters.js';
 
 /**
  * What makes the tables. The version of a database is the number of these statements that were run
@@ -40,12 +40,7 @@ export const migrations: readonly string[] = [
   // The place says how many animals of a source, which is told by its digest, are there.
   'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
 
-  // With an index for each status a page of one is never dearer than a page of all, whatever the
-  // planner takes for common.
-  ...petStatuses.map(
-    (status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status}
-ON petstore_pets (id ASC) WHERE status = '${status}'`,
-  ),
+  ...filterMigrations,
 ];
 
 /** The index that a migration makes, if any: even where it is there, making it waits for adds. */
@@ -120,6 +115,12 @@ const numberedBatch = `batch AS (
 /** An id as a text. It has another name than the column, by whose numbers a page is sorted. */
 const digits = 'CAST(id AS text) AS digits';
 
+/** A statement with its values. */
+export interface Statement {
+  readonly sql: string;
+  readonly values: (string | bigint)[];
+}
+
 /** One kind of records: its counter, and the statements for it. */
 export interface Table {
   /** The name of the row in `petstore_counters` that has the last id given. */
@@ -150,16 +151,16 @@ export interface Table {
   readonly selectMany: string;
 
   /**
-   * Answers the texts of a query, whose `after` is $1, in one, line by line. An empty line stands
-   * for a long text, null for no records.
+   * Selects the texts of a query as one text, line by line. An empty line stands for a long text,
+   * null for no records.
    */
-  selectPage(query: PetQuery): string;
+  selectPage(query: PetQuery): Statement;
 
   /**
-   * Returns rows of the ids and texts of a query, whose `after` is $1. A text is null if it ends
-   * behind so many bytes of texts and commas; the first one, if it is longer than `firstBytes`.
+   * Selects the ids and texts of a query. A text is null if it ends behind so many bytes of texts
+   * and commas; the first one, if it is longer than `firstBytes`.
    */
-  selectLongTexts(query: PetQuery, bytes: number, firstBytes: number): string;
+  selectLongTexts(query: PetQuery, bytes: number, firstBytes: number): Statement;
 }
 
 /** The animals. */
@@ -167,9 +168,8 @@ export const petTable: Table = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
   "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
-  // A status is spelt out, for the planner to choose its index.
-  (status) =>
-    status === undefined ? 'petstore_pets WHERE' : `petstore_pets WHERE status = '${status}' AND`,
+  'petstore_pets WHERE',
+  conditionsOf,
 );
 
 /** Records of a plugin. @param name One of small letters, for it stands in the statements. */
@@ -182,7 +182,8 @@ export function recordTable(name: string): Table {
     `INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8)
   ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id`,
     `petstore_records (kind, id, json) SELECT '${kind}', id, json`,
-    () => `petstore_records WHERE kind = '${kind}' AND`,
+    `petstore_records WHERE kind = '${kind}' AND`,
+    () => '',
   );
 }
 
@@ -191,19 +192,26 @@ export function recordTable(name: string): Table {
  * @param counter The name of its counter.
  * @param raiseCounter The statement that raises the counter $4 by $3; what it returns follows.
  * @param target What is inserted into, with the columns of `batch`, from which it is to select.
- * @param rowsOf What is selected from; a condition on the id follows.
+ * @param rows What is selected from; conditions follow.
+ * @param conditions Returns the conditions of a query's filter.
  */
 function tableOf(
   counter: string,
   raiseCounter: string,
   target: string,
-  rowsOf: (status?: PetStatus) => string,
+  rows: string,
+  conditions: (query: PetQuery, addValue: AddValue) => string,
 ): Table {
-  const rows = rowsOf();
+  /** Returns the statement that `select` makes of the rows of a query. */
+  function selectFrom(query: PetQuery, select: (matches: string) => string): Statement {
+    const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
+    const values: (string | bigint)[] = [after];
+    const filter = conditions(query, (value) => `$${values.push(value)}`);
 
-  /** The rows of a query. Whatever is spelt out here makes another statement. */
-  const matches = ({ limit, status }: ReadQuery<'limit' | 'status' | 'after'>) =>
-    `${rowsOf(status)} id > $1::int8 ORDER BY id LIMIT ${limit}`;
+    // A limit that is spelled out makes another statement.
+    const sql = select(`${rows}${filter} id > $1::int8 ORDER BY id LIMIT ${limit}`);
+    return { sql, values };
+  }
 
   return {
     counter,
@@ -226,19 +234,27 @@ SELECT CAST(last_id AS text) AS last_id FROM taken`,
   CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
 
-    selectPage: (query) => `SELECT
+    selectPage: (query) =>
+      selectFrom(
+        query,
+        (matches) => `SELECT
   string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
   SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / query.limit)} THEN json
     ELSE decode('', 'hex') END AS line
-  FROM ${matches(query)}
+  FROM ${matches}
 ) AS lines`,
+      ),
 
-    selectLongTexts: (query, bytes, firstBytes) => `SELECT ${digits}, CASE
+    selectLongTexts: (query, bytes, firstBytes) =>
+      selectFrom(
+        query,
+        (matches) => `SELECT ${digits}, CASE
   WHEN sum(length(json) + 1) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= ${bytes} THEN json
   WHEN row_number() OVER (ORDER BY id) = 1 AND length(json) < ${firstBytes} THEN json
 END AS json
-FROM ${matches(query)}`,
+FROM ${matches}`,
+      ),
   };
 }
 

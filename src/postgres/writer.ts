@@ -173,7 +173,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
 /** The statuses of records, where '' is none, and the bytes of their texts after the id. */
 export function columnsOf(records: readonly Unnumbered[]): readonly [string[], Buffer[]] {
   return [
-    records.map(({ status }) => status ?? ''),
+    records.map(({ indexed }) => indexed?.status ?? ''),
     records.map(({ rest }) => Buffer.from(rest, 'latin1')),
   ];
 }

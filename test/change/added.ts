@@ -1,5 +1,5 @@
-// What `test/change.test.ts` adds to a copy of the source must do there: the field `breed`, the
-// status `adopted` and the query parameter `before`. It is run in that copy alone.
+// Tests what `test/change.test.ts` adds to a copy of the source: the field `breed`, the filter
+// `categoryId`, the status `adopted` and the query parameter `before`. It runs only in that copy.
 import assert from 'node:assert/strict';
 
 import { join } from 'node:path';
@@ -55,6 +55,23 @@ async function hasAll(storage: PetStorage): Promise<void> {
   assert.deepEqual(await ask(storage, '/v1/pets?status=sold'), [200, '[]', null]);
   assert.deepEqual(await ask(storage, '/v1/pets'), [200, `[${first},${second},${third}]`, null]);
   assert.equal((await ask(storage, '/v1/pets/2'))[1], second);
+
+  for (const [filter, ...bodies] of [
+    ['categoryId=7', second, third],
+    ['categoryId=5', first],
+    ['categoryId=7&status=adopted', second],
+    ['categoryId=5&status=sold'],
+    ['categoryId=-9223372036854775808'],
+  ]) {
+    const filtered = await ask(storage, `/v1/pets?${filter}`);
+    assert.deepEqual(filtered, [200, `[${bodies.join()}]`, null], filter);
+  }
+  const page = await ask(storage, '/v1/pets?categoryId=7&limit=1');
+  const link = '</v1/pets?limit=1&categoryId=7&after=2>; rel="next"';
+  assert.deepEqual(page, [200, `[${second}]`, link]);
+  const refused = await ask(storage, '/v1/pets?categoryId=seven');
+  assert.equal(refused[0], 400);
+  assert.match(String(refused[1]), /categoryId must be an integer from -9223372036854775808 to/);
 }
 
 /** A list obeys the parameter, and the link to the next page has it. */
@@ -106,9 +123,10 @@ for (const { name, open, place = () => '', skip = false } of storages) {
   });
 }
 
-test('PostgreSQL has an index of the status', { skip: withoutDatabase() }, async () => {
-  const named = "SELECT indexname FROM pg_indexes WHERE indexname = 'petstore_pets_adopted'";
-  assert.ok((await query(await newDatabase(), named)).length > 0);
+test('PostgreSQL has the new indexes', { skip: withoutDatabase() }, async () => {
+  const named = `SELECT DISTINCT indexname FROM pg_indexes
+    WHERE indexname IN ('petstore_pets_adopted', 'petstore_pets_category')`;
+  assert.equal((await query(await newDatabase(), named)).length, 2);
 });
 
 const petstore = createPetstore({ keys: [key] });
@@ -145,7 +163,7 @@ test('the document has them', async () => {
     assert.ok(!schema.required.includes('breed'));
   }
   const names = paths['/pets'].get.parameters.map(({ name }: { readonly name: string }) => name);
-  assert.deepEqual(names, ['limit', 'status', 'after', 'before']);
+  assert.deepEqual(names, ['limit', 'categoryId', 'status', 'after', 'before']);
 });
 
 test('the page has a column and an option', async () => {

@@ -25,9 +25,9 @@ export const faultsByHand: readonly Change[] = [
   // Visible before it is durable.
   {
     file: 'file/index.ts',
-    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, status, keyUse } of records) {\n      catalogue.add(stored.id, status, stored.json);',
+    text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, indexed, keyUse } of records) {\n      catalogue.add(stored.id, stored.json, indexed);',
     becomes:
-      'for (const { stored, status } of records) catalogue.add(stored.id, status, stored.json);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',
+      'for (const { stored, indexed } of records) catalogue.add(stored.id, stored.json, indexed);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',
   },
   // A second request that is begun before the first has its answer.
   {

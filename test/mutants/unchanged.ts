@@ -65,12 +65,6 @@ export const unchanged: readonly Unchanged[] = [
     why: speed,
   },
   {
-    file: 'file/record-lines.ts',
-    text: "petFields.at(-1)?.name === 'status'",
-    becomes: 'petFields.at(-1)?.name === ""',
-    why: speed,
-  },
-  {
     file: 'http/connection.ts',
     text: 'body.length <= longBytes',
     becomes: 'body.length < longBytes',

@@ -20,10 +20,10 @@ test('a catalogue with gaps between its ids, of more than it has room for at fir
     const catalogue = new Catalogue();
     const pets = Array.from({ length: 1_100 }, (_, index) => ({
       id: start + BigInt(3 * index + (index % 2) + 1),
-      status: statuses[(7 * index) % 4],
+      status: statuses[(7 * index) % statuses.length],
       text: toByteString(`text ${index}`),
     }));
-    for (const { id, status, text } of pets) catalogue.add(id, status, text);
+    for (const { id, status, text } of pets) catalogue.add(id, text, { status });
     assert.equal(catalogue.lastId, start + 3_299n);
     for (const { id, text } of pets) {
       assert.equal(catalogue.get(id), text);
@@ -52,7 +52,7 @@ test('C6 ends a page so that its body has at most 64 MiB, or one text', () => {
   const both = [long.slice(2), long.slice(1)];
   const texts = [...both, long, long, long.repeat(3), 'short'].map(toByteString);
   for (const [index, text] of texts.entries())
-    catalogue.add(BigInt(index + 1), index === 1 ? undefined : 'sold', text);
+    catalogue.add(BigInt(index + 1), text, index === 1 ? {} : { status: 'sold' });
   const walk = (query: { readonly limit: number; readonly status?: 'sold' }) => {
     const pages: number[] = [];
     for (let after: bigint | undefined = 0n; after !== undefined; ) {

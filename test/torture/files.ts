@@ -57,7 +57,7 @@ export function keyedText(id: number, name: string): string {
 /** The texts that a start would serve, each behind its record as it was read. */
 export async function startTexts(disk: Disk, path: string): Promise<readonly string[]> {
   const texts: string[] = [];
-  const keep = petLines((_id, _status, json, once) => {
+  const keep = petLines((_id, json, _indexed, once) => {
     const record = once === undefined ? '' : `${JSON.stringify({ idempotency: once })}\n`;
     texts.push(record + Buffer.from(json, 'latin1').toString());
   });
