@@ -132,8 +132,8 @@ export function firstLineIn(text: string, at: number): number {
 }
 
 /**
- * The checksum of a batch of lines. A commit fits the bytes as they are in the file, or as they were
- * written: without a byte order mark in front, and with LF for each CR LF (F13).
+ * The checksum of a batch of lines. A commit fits the bytes as they are in the file, or as they
+ * were written: without a byte order mark in front, and with LF for each CR LF (F13).
  */
 export class BatchSum {
   #exact = 0;

@@ -62,7 +62,7 @@ export const selectVersion =
   "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
 /**
- * The most bytes of a page of long texts, a comma for each included (C6): 100 animals of the default
+ * The most bytes of a page of long texts, a comma for each included (C6): 100 pets of the default
  * `maxBodyBytes`. A longer text is a page of its own.
  */
 export const maxPageBytes = 2 ** 23;
