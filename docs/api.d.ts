@@ -449,6 +449,7 @@ interface PetStorage {
     onCommit?(watcher: (commit: Commit) => void): void;
     insert(draft: PetDraft): Promise<Pet>;
     insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
+    readonly keyClock?: () => number;
     get(id: bigint): Promise<Pet | undefined>;
     list(query: PetQuery): Promise<readonly Pet[]>;
     ready?(): Promise<void>;

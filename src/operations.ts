@@ -95,18 +95,20 @@ export interface KeptPages {
 
 /**
  * The routes of the animals.
+ * @param keyClock Returns the time of uses of idempotency keys (C73).
  * @param isClosed Whether the storage refuses everything.
  */
 export function petRoutes(
   pets: Required<PetTexts>,
   pages: KeptPages,
   clock: () => number,
+  keyClock: () => number,
   isClosed: () => boolean,
 ): readonly Route[] {
   return [
     {
       path: '/v1/pets',
-      methods: { GET: listPets(pets, pages, isClosed), POST: createPet(pets, clock) },
+      methods: { GET: listPets(pets, pages, isClosed), POST: createPet(pets, clock, keyClock) },
     },
     { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
   ];
@@ -145,7 +147,11 @@ function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Op
 }
 
 /** Adds an animal: once for an idempotency key, where there is one (C57). */
-function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
+function createPet(
+  pets: Required<PetTexts>,
+  clock: () => number,
+  keyClock: () => number,
+): Operation {
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
   const repeats =
     'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
@@ -155,7 +161,9 @@ function createPet(pets: Required<PetTexts>, clock: () => number): Operation {
       // The clock is read before the animal is stored, for it may throw.
       const now = clock();
       const keyUse =
-        idempotencyKey === undefined ? undefined : keyUseOf(idempotencyKey, keyName, body, now);
+        idempotencyKey === undefined
+          ? undefined
+          : keyUseOf(idempotencyKey, keyName, body, keyClock());
       const draft = parseDraft(parseJson(body, maxBodyValues));
 
       const { id, json } = await (keyUse === undefined

@@ -17,8 +17,8 @@ export interface PetstoreOptions {
   readonly storage?: PetStorage;
 
   /**
-   * Milliseconds since the epoch.
-   * @defaultValue `Date.now`
+   * Milliseconds since the epoch. It counts the 24 hours of idempotency keys too (C73).
+   * @defaultValue `Date.now`, and for idempotency keys a clock that nobody sets
    */
   readonly clock?: () => number;
   /** Called in this order. */
@@ -49,6 +49,8 @@ export interface ResolvedOptions {
   readonly storage: PetStorage;
   /** Milliseconds since the epoch, up to the year 9999; throws a TypeError for anything else. */
   readonly clock: () => number;
+  /** The clock for idempotency keys (C73), of the same range. */
+  readonly keyClock: () => number;
   /** In the order in which they are called. */
   readonly plugins: readonly Plugin[];
   /** Never throws. */
@@ -111,10 +113,12 @@ export function resolveOptions(
   }
 
   const safeClock = checkedClock(clock);
+  const keyClock = clock === Date.now ? (storage.keyClock ?? steadyClock(Date.now())) : safeClock;
   return {
     verifyKey: resolveKeys(keys, safeClock),
     storage,
     clock: safeClock,
+    keyClock: checkedClock(keyClock),
     plugins,
     log: harmlessLog(log),
     maxBodyBytes,
@@ -163,6 +167,15 @@ export function checkNames<Given extends object>(
 
   if (name !== undefined)
     throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
+}
+
+/**
+ * Returns a clock that begins at `start`, in milliseconds since the epoch, and goes on evenly
+ * whatever happens to the machine's clock.
+ */
+export function steadyClock(start: number): () => number {
+  const startedAt = performance.now();
+  return () => Math.floor(start + performance.now() - startedAt);
 }
 
 /** A clock whose answers fit a storage file and RFC 3339; it throws a TypeError for others. */

@@ -68,7 +68,7 @@ export interface Petstore {
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const resolved = resolveOptions(options, memoryStorage);
-  const { storage, clock, log } = resolved;
+  const { storage, clock, keyClock, log } = resolved;
 
   const routes = new Routes(clock);
   const hooks = new Hooks(log);
@@ -78,7 +78,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const pages: KeptPages = { current: new Map() };
   storage.onReset?.(() => (pages.current = new Map()));
   const ours = [
-    ...petRoutes(textsOf(storage), pages, clock, () => service.phase === 'closed'),
+    ...petRoutes(textsOf(storage), pages, clock, keyClock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
   ];
   for (const route of ours) routes.add(route);

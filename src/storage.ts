@@ -32,7 +32,7 @@ export interface IdempotencyKeyUse {
   readonly key: string;
   /** What was sent with it: a SHA-256 too. */
   readonly body: string;
-  /** When it came, in whole milliseconds since the epoch. */
+  /** When it came, in whole milliseconds since the epoch, by `PetStorage.keyClock`. */
   readonly at: number;
 }
 
@@ -59,13 +59,19 @@ export interface PetStorage {
    */
   insert(draft: PetDraft): Promise<Pet>;
   /**
-   * As `insert`, but once for a key: for 24 hours, from one `at` to another, the first animal is
-   * answered again. Key and animal are kept in one step, or neither is. Absent where it keeps no
-   * keys.
+   * As `insert`, but once for a key: for 24 hours, from one `at` to a later one, the first animal
+   * is answered again; also for an earlier `at`. Key and animal are kept in one step, or neither
+   * is. Absent where it keeps no keys.
    * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before
    * the first is kept.
    */
   insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
+  /**
+   * Returns the time for `at` of `insertOnce` in milliseconds since the epoch, by a clock that goes
+   * on evenly while the machine's clock is set (C73). A petstore with a clock of its own uses that.
+   * @defaultValue a clock that begins when the petstore is made
+   */
+  readonly keyClock?: () => number;
   /** The animal of this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
   /**

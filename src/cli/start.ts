@@ -258,7 +258,10 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   const { host, port, tls, contract, apiKeys, log, plugins } = server;
   const { clock } = contract;
   if (clock !== undefined)
-    log('warn', 'the clock is set: this is not the time', { now: new Date(clock()).toISOString() });
+    log('warn', 'the clock is set: this is not the time', {
+      now: new Date(clock()).toISOString(),
+      machine: new Date().toISOString(),
+    });
 
   const requestLogs =
     server.logLevel === 'requests' ? [requestLog(server.logFormat, apiKeys.verify)] : [];

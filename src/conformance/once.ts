@@ -95,6 +95,17 @@ const rules: StorageRules<'insertOnce'> = {
     assert.equal((await storage.insertOnce(rex, onceOf('a', 'one', at + 2 * dayMs))).id, 3n);
   },
 
+  'a use from before the first, as by a clock that was set back, is a repeat': async (storage) => {
+    const at = 1_795_132_800_000;
+    await storage.insertOnce(rex, onceOf('a', 'one', at));
+    for (const before of [1, dayMs, 365 * dayMs])
+      assert.equal((await storage.insertOnce(rex, onceOf('a', 'one', at - before))).id, 1n);
+    await storage.insertOnce(tom, onceOf('b', 'one', at - 2 * dayMs));
+    await storage.insertOnce(tom, onceOf('c', 'one', at - 2 * dayMs));
+    assert.equal((await storage.insertOnce(rex, onceOf('a', 'one', at - 2 * dayMs))).id, 1n);
+    assert.deepEqual(await idsIn(storage), [1n, 2n, 3n]);
+  },
+
   'of many at once with one key one is kept; the others get it, or that it is under way': async (
     storage,
   ) => {

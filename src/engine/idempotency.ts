@@ -41,9 +41,12 @@ export function checkKeyUse({ key, body, at }: IdempotencyKeyUse): void {
     throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
-/** Whether two times are a day or more apart, in either order: a clock may have been wrong. */
-export function isTooFar(at: number, now: number): boolean {
-  return Math.abs(now - at) >= keptMs;
+/**
+ * True if a use at one time has expired at another. One from the future has not: a clock that was
+ * set back must not add a pet twice (C73).
+ */
+export function hasExpired(at: number, now: number): boolean {
+  return now - at >= keptMs;
 }
 
 /** The keys of one storage; each takes some 350 bytes. */
@@ -54,10 +57,16 @@ export class IdempotencyKeys {
   // once many were deleted.
   #oldest: KnownUse | undefined;
   #newest: KnownUse | undefined;
+  #lastAt: number | undefined;
 
   /** How many keys are known. */
   get size(): number {
     return this.#uses.size;
+  }
+
+  /** The time of the use that was kept last. */
+  get lastAt(): number | undefined {
+    return this.#lastAt;
   }
 
   /**
@@ -68,7 +77,7 @@ export class IdempotencyKeys {
     this.#forgetExpired(keyUse.at);
     const known = this.#uses.get(keyUse.key);
     if (known && !known.added) throw inFlight;
-    if (!known || isTooFar(known.at, keyUse.at)) return this.#start(keyUse);
+    if (!known || hasExpired(known.at, keyUse.at)) return this.#start(keyUse);
 
     if (known.body !== keyUse.body) throw mismatch;
     return known;
@@ -77,6 +86,11 @@ export class IdempotencyKeys {
   /** Ends a use by its animal, which it answers from now on. */
   keep(use: KnownUse, added: StoredText): void {
     use.added = added;
+    this.#lastAt = use.at;
+    this.#append(use);
+  }
+
+  #append(use: KnownUse): void {
     if (this.#newest) this.#newest.next = use;
     this.#oldest ??= use;
     this.#newest = use;
@@ -109,11 +123,18 @@ export class IdempotencyKeys {
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
       const use = this.#oldest;
-      if (!use || !isTooFar(use.at, now)) return;
+      if (!use || (use.at <= now && !hasExpired(use.at, now))) return;
 
-      // The key may have been used anew since.
-      if (this.#uses.get(use.key) === use) this.#uses.delete(use.key);
       this.#oldest = use.next;
+      if (!this.#oldest) this.#newest = undefined;
+      if (use.at > now) {
+        // A use from the future must not keep those behind it for ever.
+        use.next = undefined;
+        this.#append(use);
+      } else if (this.#uses.get(use.key) === use) {
+        // The key was not used anew since.
+        this.#uses.delete(use.key);
+      }
     }
   }
 }

@@ -35,9 +35,9 @@ export {
 } from './group-commit.js';
 export {
   checkKeyUse,
+  hasExpired,
   IdempotencyKeys,
   inFlight,
-  isTooFar,
   keptMs,
   mismatch,
   type KnownUse,

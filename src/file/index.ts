@@ -26,7 +26,7 @@ import {
   type OnCommit,
 } from '../journal/index.js';
 import { int64Max } from '../json.js';
-import { checkNames } from '../options.js';
+import { checkedClock, checkNames, steadyClock } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type { ImportTarget, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
@@ -83,6 +83,8 @@ export async function fileStorage(
       return pets.commits.waiting;
     },
     onCommit: pets.onCommit,
+    // Time in which no server ran does not count: nobody knows how long it was (C73).
+    keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? Date.now)()),
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const open = async () => {
         names.take(name);
@@ -261,6 +263,7 @@ async function openFileRecords(
 
   return {
     catalogue,
+    keys,
     commits,
     onCommit: watchers.add,
     records: recordsInMemory(opened, () => keys, commits.add),

@@ -4,13 +4,13 @@
  */
 import { petsOf, petTexts, RecordNames, recordsWhenOpen, untilClosed } from '../engine/index.js';
 import type { Log } from '../log.js';
-import { checkNames } from '../options.js';
+import { checkNames, steadyClock } from '../options.js';
 import type { PetStorage, RecordKind } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { postgresRecords } from './records.js';
-import { petTable, recordTable } from './tables.js';
+import { petTable, recordTable, selectTime } from './tables.js';
 
 export {
   type Migration,
@@ -76,11 +76,12 @@ export async function postgresStorage(
 
   const pets = postgresRecords(connections, petTable, log);
 
-  if (!isSource)
-    await pets.open().catch(async (error: unknown) => {
-      await connections.close();
-      throwUnusable(error);
-    });
+  const refuse = async (error: unknown) => {
+    await connections.close();
+    throwUnusable(error);
+  };
+  if (!isSource) await pets.open().catch(refuse);
+  const [row] = await connections.read(selectTime).catch(refuse);
 
   const texts = petTexts(pets.texts);
   const kinds = [pets];
@@ -95,6 +96,8 @@ export async function postgresStorage(
       return pets.waiting;
     },
     onCommit: pets.onCommit,
+    // One clock for all servers (C73).
+    keyClock: steadyClock(Number(row?.['now'])),
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const open = async () => {
         names.take(name);

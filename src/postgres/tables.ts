@@ -285,7 +285,7 @@ function insertInto(target: string, raiseCounter: string) {
     AS used (key, body, sent_at, n)
   ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
     pet_id = CASE
-      WHEN abs(excluded.sent_at - petstore_idempotency.sent_at) >= ${keptMs} THEN excluded.pet_id
+      WHEN excluded.sent_at - petstore_idempotency.sent_at >= ${keptMs} THEN excluded.pet_id
       ELSE ${keyTaken}
     END
   RETURNING key
@@ -323,6 +323,10 @@ export const selectKeys = `SELECT key, used.body,
 FROM unnest($1::text[], $2::text[]) AS sought (key, body)
 JOIN petstore_idempotency AS used USING (key)
 LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = sought.body`;
+
+/** Returns the time of the database in milliseconds since the epoch. */
+export const selectTime =
+  'SELECT CAST(CAST(extract(epoch FROM now()) * 1000 AS int8) AS text) AS now';
 
 /** Answers the last id of the counter $1. */
 export const selectCounter =

@@ -27,7 +27,13 @@
  * synchronous standby.
  */
 import { randomUUID } from 'node:crypto';
-import { isTooFar, mismatch, withId, type KeyedRecord, type Unnumbered } from '../engine/index.js';
+import {
+  hasExpired,
+  mismatch,
+  withId,
+  type KeyedRecord,
+  type Unnumbered,
+} from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 import { causeOf, DatabaseFailure, retry, stateOf, type Connections } from './connections.js';
@@ -180,7 +186,7 @@ export function columnsOf(records: readonly Unnumbered[]): readonly [string[], B
 
 /** What a key is answered by; undefined where its use has expired, or there is none. */
 function repeatOf(keyUse: IdempotencyKeyUse, known: Row | undefined): Added | undefined {
-  if (known === undefined || isTooFar(Number(known['sent_at']), keyUse.at)) return undefined;
+  if (known === undefined || hasExpired(Number(known['sent_at']), keyUse.at)) return undefined;
   if (known['body'] !== keyUse.body) return mismatch;
 
   const { pet_id: id, json } = known;

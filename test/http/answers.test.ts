@@ -168,6 +168,15 @@ async function withTwo(storage: PetStorage): Promise<PetStorage> {
   return storage;
 }
 
+test('C74 /healthz and /readyz are {"status":"ok"}; /readyz is an Error while it is not ready', async (t) => {
+  const { port, petstore } = await start(t);
+  const ok = '200 {"status":"ok"}';
+  for (const path of ['GET /healthz', 'GET /readyz']) await expectAnswer(port, path, ok, noKey);
+  petstore.drain();
+  await expectAnswer(port, 'GET /healthz', ok, noKey);
+  await expectAnswer(port, 'GET /readyz', '503 unavailable', noKey);
+});
+
 test('C59 once closed, fetch and handler answer all that needs the storage 503, a kept page too', async (t) => {
   const petstore = createPetstore({ keys: [key], storage: await withTwo(memoryStorage()) });
   const { port } = await petstore.listen({ port: 0 });

@@ -45,6 +45,17 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
   testInsertOnce(onNewDatabase);
   testRecords(onNewDatabase);
 
+  test('C73 servers count the 24 hours of a key by the database’s clock, not by their own', async (t) => {
+    const { url, storage } = await openNew(t);
+    const now = Date.now();
+    t.mock.method(Date, 'now', () => now - 400 * 86_400_000);
+    const other = await open(t, url);
+    const times = [storage, other].map(({ keyClock }) => keyClock?.() ?? assert.fail());
+    const [one = 0, another = 0] = times;
+    assert.ok(Math.abs(one - another) < 60_000, `${times}`);
+    assert.ok(times.every(Number.isInteger));
+  });
+
   test('its rows are the very bytes that are served, their ids and statuses beside them', async (t) => {
     const { url, sql, storage } = await openNew(t);
     await storage.insert({ name: 'Tüm\u0000"', categoryId: lastId, status: 'sold' });
