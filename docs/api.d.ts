@@ -92,6 +92,7 @@
 //   jsonContent
 //   jsonReply
 //   largestBodyBytes
+//   largestKeepAliveSeconds
 //   limitParameter
 //   listDocument
 //   makeFolders
@@ -339,6 +340,7 @@ interface ListenOptions {
     readonly port?: number;
     readonly host?: string;
     readonly tls?: TlsPair;
+    readonly keepAliveSeconds?: number;
 }
 
 interface Listening {
@@ -844,6 +846,8 @@ function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
 
 const largestBodyBytes: number;
+
+const largestKeepAliveSeconds = 86400;
 
 const levels: readonly ['specification', 'http', 'full'];
 

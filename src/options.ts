@@ -1,4 +1,5 @@
 /** The options of `createPetstore`, their defaults and ranges, and checks of options elsewhere. */
+import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { harmlessLog, type Log } from './log.js';
@@ -116,7 +117,8 @@ export function resolveOptions(
   }
 
   const safeClock = checkedClock(clock);
-  const keyClock = clock === Date.now ? (storage.keyClock ?? steadyClock(Date.now())) : safeClock;
+  const isDefault = clock === machineClock;
+  const keyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : safeClock;
   return {
     verifyKey: resolveKeys(keys, safeClock),
     storage,

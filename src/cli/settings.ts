@@ -88,6 +88,12 @@ const options = {
     about: 'go on serving so long after SIGTERM, /readyz at 503',
     fallback: '0',
   },
+  '--keep-alive': {
+    variable: 'PETSTORE_KEEP_ALIVE',
+    value: 'SECONDS',
+    about: 'close a connection that is idle for so long',
+    fallback: '72',
+  },
 
   '--base-url': {
     variable: 'PETSTORE_BASE_URL',
