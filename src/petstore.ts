@@ -12,8 +12,9 @@ import {
   type ListenOptions,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
-import { petRoutes, publicRoutes, type KeptPages } from './operations.js';
+import { petRoutes, publicRoutes } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
+import { PageCache } from './paging.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
@@ -76,8 +77,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
-  const pages: KeptPages = { current: new Map() };
-  storage.onReset?.(() => (pages.current = new Map()));
+  const pages = new PageCache();
+  storage.onReset?.(() => pages.clear());
   const ours = [
     ...petRoutes(textsOf(storage), pages, clock, keyClock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),

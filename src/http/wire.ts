@@ -5,7 +5,7 @@
 import { STATUS_CODES } from 'node:http';
 import { setImmediate } from 'node:timers';
 import { machineClock } from '../options.js';
-import type { Pieces, Reply } from '../reply.js';
+import { SharedResponse, type Pieces, type Reply } from '../reply.js';
 
 /**
  * The first lines of most heads, those of JSON, by their status: an animal is up to 25 % faster by
@@ -52,18 +52,18 @@ export function headersOf(reply: Reply): string[][] {
 }
 
 /**
- * The texts of frozen replies as they were last sent, and the ends of their heads, which have a
+ * The texts of shared responses as they were last sent, and the ends of their heads, which have a
  * date: a list of 100 is 8 % faster (`make bench PARTS=before`).
  */
-const sent = new WeakMap<Reply, { end: string; text: string }>();
+const sent = new WeakMap<SharedResponse, { end: string; text: string }>();
 
 /**
- * The whole text of an answer. That of a frozen reply is kept.
+ * The whole text of a response. That of a shared response is kept.
  *
  * @param body - The body of the reply, or empty for HEAD.
  */
 export function replyText(reply: Reply, body: string, end: string): string {
-  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, end) + body;
+  if (body === '' || !(reply instanceof SharedResponse)) return replyHead(reply, end) + body;
 
   const kept = sent.get(reply);
   if (kept?.end === end) return kept.text;
