@@ -71,6 +71,7 @@
 //   VerifyKey
 //   Wrapper
 //   afterParameter
+//   baseUrlRule
 //   checkDraft
 //   checkFile
 //   checkKeyUse
@@ -79,6 +80,7 @@
 //   copyPets
 //   copyRecords
 //   createPetstore
+//   denialOf
 //   detailOf
 //   digestOfKey
 //   emptyReply
@@ -89,10 +91,10 @@
 //   fileStorage
 //   fileTarget
 //   int64OfJsonNumber
+//   isBaseUrl
 //   jsonContent
 //   jsonReply
 //   largestBodyBytes
-//   largestKeepAliveSeconds
 //   limitParameter
 //   listDocument
 //   makeFolders
@@ -340,13 +342,13 @@ interface ListenOptions {
     readonly port?: number;
     readonly host?: string;
     readonly tls?: TlsPair;
-    readonly keepAliveSeconds?: number;
 }
 
 interface Listening {
     readonly url: string;
     readonly port: number;
     readonly setTls: (tls: TlsPair) => void;
+    readonly cutRequests: number;
 }
 
 type Log = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void;
@@ -699,6 +701,8 @@ type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise
 
 const afterParameter: Readonly<ListParameter<bigint>>;
 
+const baseUrlRule: string;
+
 const bytes: unique symbol;
 
 function checkDraft(draft: PetDraft, absent?: null): PetDraft;
@@ -720,6 +724,8 @@ function corsPlugin({ origins }: CorsOptions): Plugin;
 function countRules(options: Pick<PetstoreUnderTest, 'level' | 'slow'>): number;
 
 function createPetstore(options: PetstoreOptions): Petstore;
+
+function denialOf(thrown: unknown): string | undefined;
 
 function detailOf(thrown: unknown): string;
 
@@ -839,6 +845,8 @@ function fileTarget(path: string, records?: string): Promise<TextTarget>;
 
 function int64OfJsonNumber(number: string): bigint | undefined;
 
+function isBaseUrl(url: unknown): url is string;
+
 function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean;
 
 function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
@@ -846,8 +854,6 @@ function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
 
 const largestBodyBytes: number;
-
-const largestKeepAliveSeconds = 86400;
 
 const levels: readonly ['specification', 'http', 'full'];
 

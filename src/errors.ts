@@ -145,17 +145,45 @@ export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
 /** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. Never throws. */
 export function codeOf(thrown: unknown): string | undefined {
   try {
-    // Not by `instanceof`: under Jest, Node's errors are of another realm.
-    const code: unknown = Object(thrown).code;
-    return typeof code === 'string' ? code : undefined;
+    return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string'
+      ? thrown.code
+      : undefined;
   } catch {
     return undefined;
   }
 }
 
+/** The flags of Node that allow what its permission model denies. */
+const permissionFlags: Readonly<Record<string, string>> = {
+  FileSystemRead: '--allow-fs-read',
+  FileSystemWrite: '--allow-fs-write',
+  ChildProcess: '--allow-child-process',
+  WorkerThreads: '--allow-worker',
+  Net: '--allow-net',
+};
+
+/** Returns the reason, with a hint, if Node's permission model denied an access; else undefined. */
+export function denialOf(thrown: unknown): string | undefined {
+  if (codeOf(thrown) !== 'ERR_ACCESS_DENIED' || !(thrown instanceof Error)) return undefined;
+
+  const permission = 'permission' in thrown ? thrown.permission : undefined;
+  const resource = 'resource' in thrown ? thrown.resource : undefined;
+  const what = typeof resource === 'string' && resource !== '' ? `access to ${resource}` : 'it';
+  const flag = permissionFlags[String(permission)];
+  // Some functions, such as fsync, are disabled altogether.
+  const hint =
+    flag === undefined
+      ? `${thrown.message.replace(/\.$/, '')}; start Node without --permission`
+      : `start Node with ${flag}`;
+  return `Node's permission model denies ${what}: ${hint}`;
+}
+
 /** Whatever was thrown in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
+    const denial = denialOf(thrown);
+    if (denial !== undefined) return denial;
+
     // A host with several addresses failed once for each of them.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
 

@@ -5,19 +5,15 @@
 
 // A petstore: its options, keys, log and ports.
 export { createPetstore, type Petstore } from './petstore.js';
-export { largestBodyBytes, type PetstoreOptions } from './options.js';
+export { baseUrlRule, isBaseUrl, largestBodyBytes, type PetstoreOptions } from './options.js';
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
-export {
-  largestKeepAliveSeconds,
-  type Listening,
-  type ListenOptions,
-  type TlsPair,
-} from './http/index.js';
+export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 
 // What goes wrong.
 export {
   codeOf,
+  denialOf,
   detailOf,
   errorCodes,
   PetstoreError,

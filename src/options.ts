@@ -1,5 +1,4 @@
 /** The options of `createPetstore`, their defaults and ranges, and checks of options elsewhere. */
-import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { harmlessLog, type Log } from './log.js';
@@ -34,8 +33,8 @@ export interface PetstoreOptions {
   readonly maxBodyBytes?: number;
 
   /**
-   * Absolute address of the production deployment, `/v1` included: the path of links (C56), and for
-   * the document.
+   * Absolute http or https address of the production deployment, `/v1` included, without user,
+   * password, query and fragment. Its path begins links (C56); the OpenAPI document lists it.
    */
   readonly baseUrl?: string;
   /** That of the staging deployment, for the OpenAPI document alone. */
@@ -64,9 +63,6 @@ export interface ResolvedOptions {
   readonly baseUrls: readonly string[];
 }
 
-/** The machine's clock, also after a test has replaced `Date` by a fake one (C68). */
-export const machineClock = Date.now;
-
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
 
@@ -94,7 +90,7 @@ export function resolveOptions(
   checkNames('option', options, known);
 
   const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
-  const { clock = machineClock, log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const { clock = Date.now, log = () => undefined, maxBodyBytes = 65_536 } = options;
 
   check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
   check('log', typeof log === 'function', 'be a function');
@@ -108,7 +104,7 @@ export function resolveOptions(
   check('maxBodyBytes', isSize, `be an integer from 1 to ${largestBodyBytes}`);
 
   for (const name of ['baseUrl', 'stagingBaseUrl'] as const)
-    check(name, isUrl(options[name]), 'be an absolute http or https URL');
+    check(name, options[name] === undefined || isBaseUrl(options[name]), `be ${baseUrlRule}`);
 
   check('storage', !(storage instanceof Promise), 'be open: await it first');
   for (const method of ['insert', 'get', 'list', 'close'] as const) {
@@ -117,8 +113,7 @@ export function resolveOptions(
   }
 
   const safeClock = checkedClock(clock);
-  const isDefault = clock === machineClock;
-  const keyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : safeClock;
+  const keyClock = clock === Date.now ? (storage.keyClock ?? steadyClock(Date.now())) : safeClock;
   return {
     verifyKey: resolveKeys(keys, safeClock),
     storage,
@@ -132,10 +127,18 @@ export function resolveOptions(
   };
 }
 
-function isUrl(url: unknown): boolean {
-  return (
-    url === undefined || (typeof url === 'string' && URL.canParse(url) && /^https?:\/\//i.test(url))
-  );
+/** The rule of a base URL, for messages: it is public (C56), so it must not hold a password. */
+export const baseUrlRule =
+  'an absolute URL of http or https such as https://api.example.com/v1, ' +
+  'without user, password, query and fragment';
+
+/** The characters of a host and a port, and those of a path, or letters of any script. */
+const baseUrlForm =
+  /^https?:\/\/[\p{L}\p{M}\p{N}.:_[\]~%-]+(?:\/[\p{L}\p{M}\p{N}\-._~!$&'()*+,;=:@%/]*)?$/iu;
+
+/** True if the value is an address that the OpenAPI document can show as it stands. */
+export function isBaseUrl(url: unknown): url is string {
+  return typeof url === 'string' && baseUrlForm.test(url) && URL.canParse(url);
 }
 
 function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): void {
@@ -186,7 +189,7 @@ export function steadyClock(start: number): () => number {
 /** A clock whose answers fit a storage file and RFC 3339; it throws a TypeError for others. */
 export function checkedClock(clock: () => number): () => number {
   // The machine's own is right, and is read at each request.
-  if (clock === machineClock) return clock;
+  if (clock === Date.now) return clock;
 
   return () => {
     const now = clock();

@@ -3,24 +3,22 @@
  * C51 to C55).
  */
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
-import { setImmediate } from 'node:timers';
 import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
 import { requestTooLate } from './head.js';
-import { breakOff, linger, lingerMs, takeOverSocket, type Receiver } from './node.js';
+import { breakOff, linger, takeOverSocket, type Receiver } from './node.js';
 import {
   atEndOfTurn,
   halfOf,
+  keepAliveMs,
   longBytes,
   replyHead,
   replyText,
   slicesOf,
   type HeadEnds,
-  type HttpDate,
   type UnsentBytes,
 } from './wire.js';
 
@@ -56,8 +54,8 @@ export interface Shared {
   readonly service: Service;
   /** What they have still to send (C55). */
   readonly unsent: UnsentBytes;
-  /** The header Date of their responses. */
-  readonly date: HttpDate;
+  /** How their heads end. */
+  readonly headEnds: HeadEnds;
   /** How many requests wait on all connections (C52). */
   waiting: number;
 }
@@ -75,9 +73,6 @@ const readMs = 60_000;
 /** A client may read nothing for so long while others wait for room (C55). */
 const stalledMs = 5_000;
 
-/** How long a client may go on sending its request head once the server stops (C48). */
-const stopLingerMs = 250;
-
 /**
  * How long a head may take (C44): by Node's clock, and by ours once we read again after a wait.
  */
@@ -94,7 +89,6 @@ const brokenOff = new PetstoreError(
 export class Connection implements Receiver<Exchange> {
   readonly #socket: Socket;
   readonly #shared: Shared;
-  readonly #headEnds: HeadEnds;
 
   /**
    * `idle`: no request is under way. `answering`: one is, and others may wait. `over`: no further
@@ -123,10 +117,9 @@ export class Connection implements Receiver<Exchange> {
   /** The same as it had last read `readBytes` more. */
   #enoughProgress = this.#progress;
 
-  constructor(socket: Socket, shared: Shared, headEnds: HeadEnds) {
+  constructor(socket: Socket, shared: Shared) {
     this.#socket = socket;
     this.#shared = shared;
-    this.#headEnds = headEnds;
     takeOverSocket(socket, this);
 
     // No more of its body will come; requests that came whole are carried out all the same (C53).
@@ -165,6 +158,11 @@ export class Connection implements Receiver<Exchange> {
     return this.#waiting.length === 0;
   }
 
+  /** How many requests have not got their whole response. */
+  get requestsInFlight(): number {
+    return (this.#current === undefined ? 0 : 1) + this.#waiting.length;
+  }
+
   /**
    * Ends the connection with an error. It is the answer to the latest request if that is still
    * arriving, else one more answer behind all others.
@@ -180,14 +178,11 @@ export class Connection implements Receiver<Exchange> {
   }
 
   /**
-   * Ends the connection unless a whole request head has come (C48).
-   *
-   * @param error - The response to a head of which a part has come.
+   * Ends the connection unless a request is under way, which begins with the first byte of its head
+   * (C48).
    */
-  endWithoutRequest(error: PetstoreError): void {
-    if (this.#state !== 'idle') return;
-    if (this.#isHeadArriving) this.#refusal = replyTo(error);
-    this.#hangUp(stopLingerMs);
+  endIfIdle(): void {
+    if (this.#state === 'idle' && this.#socket.bytesRead === this.#idleFromBytes) this.#hangUp();
   }
 
   /** Ends what has waited too long; called twice a second. */
@@ -207,13 +202,8 @@ export class Connection implements Receiver<Exchange> {
 
     if (this.#isHeadLate && ms > headMs) this.refuse(requestTooLate);
     // A head that begins to arrive at the last moment has its time too.
-    const keepAliveMs = 1_000 * this.#headEnds.keepAliveSeconds;
-    if (ms > keepAliveMs + (this.#isHeadArriving ? headMs : 0)) this.#hangUp();
-  }
-
-  /** True if something has come since the connection became idle. */
-  get #isHeadArriving(): boolean {
-    return this.#socket.bytesRead > this.#idleFromBytes;
+    const isHeadArriving = this.#socket.bytesRead > this.#idleFromBytes;
+    if (ms > keepAliveMs + (isHeadArriving ? headMs : 0)) this.#hangUp();
   }
 
   /** Ends the connection where the client reads too little of its answers. */
@@ -282,21 +272,21 @@ export class Connection implements Receiver<Exchange> {
 
   /** Breaks the connection in place of a whole answer; what waits on it is not carried out. */
   #cut(exchange: Exchange, answer: Answer, reply: Reply): void {
-    const { service } = this.#shared;
+    const { service, headEnds } = this.#shared;
     exchange.discard();
     this.#takeNoMore();
     const sent =
-      reply.cut === 'truncate' ? replyHead(reply, this.#headEnds.of(false)) + halfOf(reply) : '';
+      reply.cut === 'truncate' ? replyHead(reply, headEnds.of(false)) + halfOf(reply) : '';
     breakOff(this.#socket, sent);
     service.replied(reply.status, exchange, answer);
   }
 
   /** Writes an answer, a long one slice by slice; goes on once the socket has taken all of it. */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
-    const { unsent } = this.#shared;
+    const { unsent, headEnds } = this.#shared;
     const socket = this.#socket;
     if (typeof body === 'string' && body.length <= longBytes) {
-      const text = replyText(reply, body, this.#headEnds.of(closes));
+      const text = replyText(reply, body, headEnds.of(closes));
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
 
@@ -306,7 +296,7 @@ export class Connection implements Receiver<Exchange> {
       return;
     }
 
-    const head = replyHead(reply, this.#headEnds.of(closes));
+    const head = replyHead(reply, headEnds.of(closes));
     const bytes = head.length + body.length;
     const slices = slicesOf(head, body);
     const next = (): void => {
@@ -338,14 +328,14 @@ export class Connection implements Receiver<Exchange> {
     if (this.isCaughtUp && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Ends the sending side, with the refusal if there is one, and the connection within `ms`. */
-  #hangUp(ms = lingerMs): void {
+  /** Ends the sending side, with the refusal if there is one. */
+  #hangUp(): void {
     if (!this.#socket.writable) return;
 
     this.#takeNoMore();
     const refusal = this.#refusal;
-    const head = refusal === undefined ? '' : replyHead(refusal, this.#headEnds.of(true));
-    linger(this.#socket, head + (refusal?.body ?? ''), ms);
+    const head = refusal === undefined ? '' : replyHead(refusal, this.#shared.headEnds.of(true));
+    linger(this.#socket, head + (refusal?.body ?? ''));
     if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 

@@ -1,7 +1,7 @@
 /** HTTPS: its server, and the check of a certificate and its key. It is loaded only when needed. */
-import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createServer, type ServerOptions } from 'node:https';
-import { createSecureContext, DEFAULT_MIN_VERSION } from 'node:tls';
+import { createSecureContext } from 'node:tls';
 import { reasonOf } from '../errors.js';
 import { checkNames } from '../options.js';
 
@@ -15,27 +15,6 @@ export interface TlsPair {
 
 /** The types of keys with which a TLS server can sign. No cipher of today has DSA. */
 const keyTypes = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'];
-
-/**
- * Returns every option of Node's TLS servers, beside the pair (C67). `--tls-min-v1.3` demands
- * TLS 1.3, but `--tls-min-v1.0` and `--tls-cipher-list` change nothing.
- */
-const tlsOptions = () =>
-  ({
-    minVersion: DEFAULT_MIN_VERSION === 'TLSv1.3' ? 'TLSv1.3' : 'TLSv1.2',
-    maxVersion: 'TLSv1.3',
-    ciphers: constants.defaultCoreCipherList,
-    honorCipherOrder: true,
-    ecdhCurve: 'auto',
-    requestCert: false,
-    rejectUnauthorized: true,
-    ALPNProtocols: ['http/1.1'],
-    handshakeTimeout: 10_000,
-    certificateCompression: [],
-    enableTrace: false,
-    allowHalfOpen: false,
-    pauseOnConnect: false,
-  }) as const;
 
 /**
  * Checks that HTTPS can be served with a certificate and its key.
@@ -55,9 +34,7 @@ export function checkTlsPair(pair: TlsPair): void {
   if (!own.checkPrivateKey(key)) throw new TypeError(mismatch(pair.cert, key));
 
   // OpenSSL compares a pair only if both have the same algorithm, so this check is not enough.
-  tryPem('the certificate or its key cannot be used', () =>
-    createSecureContext({ ...tlsOptions(), ...pair }),
-  );
+  tryPem('the certificate or its key cannot be used', () => createSecureContext(pair));
 }
 
 /** True for a text that is not empty, in either form. */
@@ -123,11 +100,11 @@ function fits(cert: string, key: KeyObject): boolean {
  */
 export function createTlsServer(options: ServerOptions, pair: TlsPair) {
   checkTlsPair(pair);
-  const server = createServer({ ...options, ...tlsOptions(), ...pair });
+  const server = createServer({ ...options, cert: pair.cert, key: pair.key });
 
   const setPair = (other: TlsPair) => {
     checkTlsPair(other);
-    server.setSecureContext({ ...tlsOptions(), ...other });
+    server.setSecureContext({ cert: other.cert, key: other.key });
   };
   return { server, setPair };
 }

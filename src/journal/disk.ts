@@ -8,7 +8,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { codeOf, PetstoreError, reasonOf } from '../errors.js';
+import { codeOf, denialOf, PetstoreError, reasonOf } from '../errors.js';
 
 /** What a journal asks about a file. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
@@ -210,6 +210,12 @@ const mends: Readonly<Record<string, string>> = {
 /** Whatever was thrown as a `storage_unusable` (F7); a PetstoreError stays as it is. */
 export function unusable(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
+
+  const denial = denialOf(thrown);
+  if (denial !== undefined)
+    return new PetstoreError('storage_unusable', `${path} cannot be used: ${denial}`, {
+      cause: thrown,
+    });
 
   const mend = mends[errnoOf(thrown)] ?? 'see to the disk and its free space, or name another file';
   const what = `${path} cannot be used: ${mend} (${reasonOf(thrown)})`;

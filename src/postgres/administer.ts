@@ -1,5 +1,4 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies into it. */
-import { performance } from 'node:perf_hooks';
 import { parsePet, petJson, petRest, RecordNames } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';

@@ -59,8 +59,9 @@ const sslModes = /^(disable|no-verify|verify-full|verify-ca|require|prefer)$/;
 /** What is wanted in the place of a text; undefined where it is the URL of a database. */
 export function wantedUrl(text: string): string | undefined {
   const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
-  // What stands before an unescaped / ? or # of a password is taken for the host, and an @ is left.
-  if (!url || (url.username === '' && `${url.pathname}${url.search}${url.hash}`.includes('@'))) {
+  // What stands before an unescaped / ? or # of a password is taken for the host, which is logged;
+  // the @ before the true host is left.
+  if (!url || `${url.pathname}${url.search}${url.hash}`.includes('@')) {
     const escapes =
       'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
     return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;

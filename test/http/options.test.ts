@@ -19,8 +19,11 @@ test('every option against its rule, and one that is unknown or misspelt, is a T
     plugins: [null, {}, 'x', [null], [{}], () => undefined, [() => undefined, 'x']],
     log: [null, {}, 'info', console, true],
     maxBodyBytes: [null, 0, -1, 1.5, NaN, Infinity, '65536', 65536n, 2 ** 24 + 1, {}],
-    baseUrl: [null, '', 'example.com/v1', '/v1', 'ftp://example.com', 'javascript:0', 7, new URL('http://a'), 'http://'],
-    stagingBaseUrl: [null, '', 'example.com', '/v1', 7],
+    baseUrl: [null, '', 'example.com/v1', '/v1', 'ftp://example.com', 'javascript:0', 7, new URL('http://a'), 'http://',
+      'https://u:p@x.example/v1', 'https://u@x.example', 'https://@x.example', 'https://x.example/v1?q=1', 'https://x.example?',
+      'https://x.example/v1#f', 'https://x.example#', 'https:///x.example', 'https://x.example\\v1', ' https://x.example',
+      'https://x.example/a b', 'https://x.example\r', 'https://{host}.example', 'https://*.example', 'https://x.example/"'],
+    stagingBaseUrl: [null, '', 'example.com', '/v1', 7, 'https://u:p@x.example', 'https://x.example?a', 'https://x.example#a'],
   };
   const refused = (options: unknown, message: RegExp): void =>
     assert.throws(() => create(options), { name: 'TypeError', message }, inspect(options));
@@ -33,6 +36,11 @@ test('every option against its rule, and one that is unknown or misspelt, is a T
     const message = new RegExp(`^option ${name} is unknown; known are keys, storage, `);
     refused({ keys: [key], [name]: 1 }, message);
   }
+  // A message may be logged, and the URL holds a password.
+  assert.throws(
+    () => create({ keys: [key], baseUrl: 'https://u:secret@x.example' }),
+    (error) => !inspect(error).includes('secret'),
+  );
   refused({ keys: [key], storage: Promise.resolve(storage) }, /storage must be open: await it/);
 });
 
