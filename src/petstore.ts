@@ -1,6 +1,5 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { clearTimeout, setTimeout } from 'node:timers';
 import { refusalOf, tokenOf } from './auth.js';
 import { textsOf } from './engine/index.js';
 import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';
@@ -12,9 +11,8 @@ import {
   type ListenOptions,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
-import { petRoutes, publicRoutes } from './operations.js';
+import { petRoutes, publicRoutes, type KeptPages } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
-import { PageCache } from './paging.js';
 import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
@@ -77,8 +75,8 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
-  const pages = new PageCache();
-  storage.onReset?.(() => pages.clear());
+  const pages: KeptPages = { current: new Map() };
+  storage.onReset?.(() => (pages.current = new Map()));
   const ours = [
     ...petRoutes(textsOf(storage), pages, clock, keyClock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),

@@ -164,10 +164,10 @@ testInFolder(
   async (here) => {
     const { stdout: help } = await here.command('--help');
     const [, commands = '', options = ''] =
-      /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?\n(.*?)\n\n/ms.exec(help) ?? [];
+      /^Usage:.*?\n\n(.*?)\n\n.*?^Options.*?:\n(.*?)\n\n/ms.exec(help) ?? [];
     const forms = allIn(commands, /^ {2}([a-z]+(?: [a-z]+)?)/gm);
     const flags = allIn(options, /^ {2}(--[a-z-]+)/gm);
-    const variables = allIn(options, /^.{28}([A-Z_]+)/gm);
+    const variables = allIn(options, /\[([A-Z_]+)\]/g);
     const defaults = allIn(options, /\(default (.*)\)$/gm);
     for (const words of [forms, flags, variables, defaults]) {
       assert.ok(words.length >= 5, help);

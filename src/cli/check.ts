@@ -3,16 +3,18 @@
  */
 import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
 import { countOf, print, printNotice, program, Refusal, refuse } from './output.js';
-import type { Run } from './settings.js';
+import { readPath, type Run } from './settings.js';
 
 /**
  * Runs `check FILE [--salvage OUT]`; the process exits by 3 where a start would refuse the file.
  *
  * @throws Refusal
  */
-export const run: Run = async (settings, [path, ...others]) => {
-  if (path === undefined || others.length > 0)
+export const run: Run = async (settings, [operand, ...others]) => {
+  if (operand === undefined || others.length > 0)
     refuse('`check` needs one FILE, such as data/pets.jsonl');
+
+  const path = readPath(operand, 'FILE');
 
   const outPath = settings.find('--salvage')?.text;
   await (outPath === undefined ? report(path) : salvage(path, outPath)).catch((error: unknown) => {

@@ -24,7 +24,7 @@ import {
   refuse,
   showProgress,
 } from './output.js';
-import { readWholeNumber, type Run } from './settings.js';
+import { readPath, readWholeNumber, type Run, type Setting } from './settings.js';
 import { readStorage } from './storages.js';
 
 /** How many bytes of the file are added in one commit: about a thousand animals. */
@@ -77,7 +77,7 @@ export const run: Run = async (settings, [path, ...others]) => {
     refuse(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
 
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
-  const file = await readWhole(path, after);
+  const file = await readWhole(path === '-' ? path : readPath(path, 'FILE'), after);
 
   let total = 0;
   let before = 0;
@@ -112,9 +112,9 @@ function showBar(what: string, done: number, count: number): void {
  *
  * @throws Refusal
  */
-export async function readSeed(path: string): Promise<Seed> {
+export async function readSeed({ text: path, from }: Setting): Promise<Seed> {
   const hint = `name a file of JSON Lines, of 16 MiB at most; \`${program} import\` takes more`;
-  const bytes = await orRefuse(`${path} cannot be read`, hint, () =>
+  const bytes = await orRefuse(`${from} ${path} cannot be read`, hint, () =>
     readRegularFile(path, maxSeedBytes),
   );
   const file: DraftFile = { name: path, bytes, after: 0, ignored: new Set() };

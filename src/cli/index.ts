@@ -2,8 +2,9 @@
  * Runs the command line, and says why it failed. Other folders may import nothing else of this one.
  */
 import { createRequire } from 'node:module';
-import { detailOf, PetstoreError } from '../index.js';
-import { print, printable, program, Refusal, refuse } from './output.js';
+import { denialOf, detailOf, PetstoreError, reasonOf } from '../index.js';
+import { helpParagraph, helpRow } from './help.js';
+import { messageLine, print, program, quoteWord, Refusal, refuse } from './output.js';
 import { pluginsHelp } from './plugins.js';
 import {
   optionsHelp,
@@ -16,8 +17,8 @@ import {
 
 /** A command of the command line. */
 interface Command {
-  /** What the help says of it: each form in a line, and what that does. */
-  readonly usage: string;
+  /** Each form of it, and what that does, for the help. */
+  readonly usage: readonly (readonly [form: string, about: string])[];
   /** The options that it takes; any other flag is refused. */
   readonly options: readonly OptionName[];
   /** Whole command lines, for its own help. */
@@ -28,7 +29,7 @@ interface Command {
 
 /** What runs without the name of a command; the help of all says how. */
 const start: Command = {
-  usage: '',
+  usage: [],
   options: serverOptions,
   examples: '',
   load: () => import('./start.js'),
@@ -37,10 +38,14 @@ const start: Command = {
 const commands = new Map(
   Object.entries<Command>({
     keys: {
-      usage: `
-  keys add NAME [--expires TIME]    make a key, print it once, keep its digest in the keys file
-  keys list                         list names, when made, when they expire
-  keys revoke NAME                  take a key out; a running server follows within 2 seconds`,
+      usage: [
+        [
+          'keys add NAME [--expires TIME]',
+          'make a key, print it once, keep its digest in the keys file',
+        ],
+        ['keys list', 'list names, when made, when they expire'],
+        ['keys revoke NAME', 'take a key out; running servers follow within 2 s'],
+      ],
       options: ['--keys-file', '--expires'],
       examples: `
   ${program} keys add alice --expires 90d
@@ -48,34 +53,42 @@ const commands = new Map(
       load: () => import('./keys.js'),
     },
     import: {
-      usage: `
-  import FILE [--after LINE]        add animals of JSON Lines, checked first; - is standard input`,
+      usage: [
+        [
+          'import FILE [--after LINE]',
+          'add animals of JSON Lines, checked first; - is standard input',
+        ],
+      ],
       options: ['--storage', '--after'],
       examples: `
   ${program} import data/animals.jsonl
-  ${program} import data/animals.jsonl --after 100 --storage file:/srv/pets.jsonl`,
+  ${program} import more.jsonl --storage file:/srv/pets.jsonl`,
       load: () => import('./import.js'),
     },
     copy: {
-      usage: `
-  copy --from STORAGE --to STORAGE  copy all with their ids, and compare; run again, it goes on`,
+      usage: [
+        [
+          'copy --from STORAGE --to STORAGE',
+          'copy all with their ids, and compare; run again, it goes on',
+        ],
+      ],
       options: ['--from', '--to'],
       examples: `
   ${program} copy --from file:data/pets.jsonl --to file:data/copy.jsonl
-  ${program} copy --from file:data/pets.jsonl --to postgres://owner:secret@db.example/petstore`,
+  ${program} copy --from file:a.jsonl --to postgres://ann:pw@db/pets`,
       load: () => import('./copy.js'),
     },
     migrate: {
-      usage: `
-  migrate --storage postgres://…    make the tables of a database, or bring them up to date`,
+      usage: [['migrate --storage postgres://…', 'make the tables of a database, or update them']],
       options: ['--storage'],
       examples: `
-  ${program} migrate --storage postgres://owner:secret@db.example/petstore`,
+  ${program} migrate --storage postgres://ann:secret@db/pets`,
       load: () => import('./migrate.js'),
     },
     check: {
-      usage: `
-  check FILE [--salvage OUT]        say what a storage file holds, and whether it is sound`,
+      usage: [
+        ['check FILE [--salvage OUT]', 'say what a storage file holds, and whether it is sound'],
+      ],
       options: ['--salvage'],
       examples: `
   ${program} check data/pets.jsonl
@@ -83,12 +96,13 @@ const commands = new Map(
       load: () => import('./check.js'),
     },
     verify: {
-      usage: `
-  verify URL --key KEY              try the rules of the contract on any petstore that listens`,
+      usage: [
+        ['verify URL --key KEY', 'try the rules of the contract on any petstore that listens'],
+      ],
       options: ['--key', '--level', '--slow', '--format'],
       examples: `
   ${program} verify http://127.0.0.1:3000 --key "$(cat data/dev-key)"
-  ${program} verify https://api.example/v2 --key KEY --level specification`,
+  ${program} verify https://api.example --key KEY --level specification`,
       load: () => import('./verify.js'),
     },
   }),
@@ -107,10 +121,14 @@ export async function main(): Promise<void> {
   try {
     await runCommand(new Settings(process.argv.slice(2)));
   } catch (error) {
+    const denial = denialOf(error);
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
-    process.stderr.write(`${isForOperator ? printable(error.message) : detailOf(error)}\n`);
+    const text = isForOperator ? messageLine(error.message) : (denial ?? detailOf(error));
+    process.stderr.write(`${text}\n`);
     // A plugin may have started timers, which would keep the process alive.
-    process.exit(error instanceof Refusal ? 2 : error instanceof PetstoreError ? 3 : 70);
+    process.exit(
+      error instanceof PetstoreError ? 3 : isForOperator || denial !== undefined ? 2 : 70,
+    );
   }
 }
 
@@ -124,59 +142,97 @@ async function runCommand(settings: Settings): Promise<void> {
     return print([version]);
   }
 
-  if (name === 'help') return print(help());
-
-  const command = name === undefined ? start : commands.get(name);
+  const isHelp = name === 'help';
+  const commandName = isHelp ? operands[0] : name;
+  const command = commandName === undefined ? start : commands.get(commandName);
   if (command === undefined)
-    refuse(`unknown command ${name}${suggestion(name ?? '', [...commands.keys(), 'help'])}`);
-  if (settings.find('--help')) return print(command === start ? help() : helpOf(command));
+    refuse(
+      `unknown command ${quoteWord(commandName ?? '')}` +
+        suggestion(commandName ?? '', [...commands.keys(), 'help']),
+    );
+
+  if (isHelp || settings.find('--help')) return print(command === start ? help() : helpOf(command));
 
   settings.refuseOthers(command.options, name ?? 'a start');
 
   // `server.ts` keeps SIGHUP from ending a process that starts; a command ends with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
 
+  refuseWorkingFolder();
   const module = await command.load();
   return module.run(settings, operands);
 }
 
-/** The lines of the help of one command. */
-function helpOf({ usage, options, examples }: Command): readonly string[] {
-  return `Usage, after ${program}:
-${usage}
-
-Options and their environment variables:
-${optionsHelp(options).join('\n')}
-
-Examples:${examples}`.split('\n');
+/**
+ * Refuses a working folder below which no file can be named.
+ *
+ * @throws Refusal
+ */
+function refuseWorkingFolder(): void {
+  const hint = 'run it in another';
+  try {
+    if (!process.cwd().includes('\ufffd')) return;
+  } catch (error) {
+    refuse(`the working folder cannot be used (${reasonOf(error)}); ${hint}`);
+  }
+  refuse(`the name of the working folder has bytes that are not UTF-8; ${hint}`);
 }
 
-/** The lines of the help of all. */
+const usageRows = ({ usage }: Command) =>
+  usage.flatMap(([form, about]) => helpRow(form, [about])).join('\n');
+
+/** Returns the lines of the help of one command. */
+function helpOf(command: Command): readonly string[] {
+  return `Usage, after ${program}:
+
+${usageRows(command)}
+
+Options, [environment variables] and defaults:
+${optionsHelp(command.options).join('\n')}
+
+Examples:${command.examples}`.split('\n');
+}
+
+const paragraph = (text: string) => helpParagraph(text).join('\n');
+
+/** Returns the lines of the help of all. */
 function help(): readonly string[] {
-  const usages = [...commands.values()].map(({ usage }) => usage);
-  const failures = '1 not closed in time, or a rule is broken';
-  const refusals = '2 a bad option, key or file; 3 no usable storage';
-  const ending = 'SIGTERM and SIGINT finish the requests under way';
+  const oneCommand =
+    '`help COMMAND` and `COMMAND --help` print the help of one command. Without a command it ' +
+    'serves, and needs an API key.';
+  const options =
+    'Options, [environment variables] and defaults; a flag beats the environment, which beats ' +
+    'the default:';
+  const plugins =
+    'Plugins: a path that starts with ./ or /, a package, or one of these, which come with the ' +
+    'server:';
+  const exitCodes =
+    'Exit codes: 0 fine; 1 a request was cut, not closed in time, or a rule is broken; 2 a bad ' +
+    'option, key or file; 3 no usable storage; 70 an error in this program.';
+  const signals =
+    'SIGTERM and SIGINT finish the requests in flight. SIGHUP reads the keys file and the TLS ' +
+    'files again; on a terminal, and with --dev, it stops the server.';
 
   return `Petstore: a server of animals over HTTP and JSON.
 
 Usage: ${program} [options], or one of these commands in front of them
-${usages.join('')}
 
-COMMAND --help prints the help of one command. Without a command it serves, and needs an API key.
+${[...commands.values()].map(usageRows).join('\n')}
 
-Options and their environment variables; a flag beats the environment, which beats the default:
+${paragraph(oneCommand)}
+
+${paragraph(options)}
 ${optionsHelp().join('\n')}
 
-Plugins: a path that starts with ./ or /, a package, or one of these, which come with the server:
+${paragraph(plugins)}
 ${pluginsHelp().join('\n')}
 
-Exit codes: 0 fine; ${failures}; ${refusals};
-70 an error in this program.
-${ending}; SIGHUP reads the keys file and the TLS files again.
+${paragraph(exitCodes)}
+${paragraph(signals)}
 
 Examples:
   ${program} --dev
-  ${program} keys add alice --expires 90d && ${program} --port 8080
+  ${program} keys add alice --expires 90d
+  ${program} --port 8080
   ${program} import data/animals.jsonl --storage file:/srv/pets.jsonl`.split('\n');
 }

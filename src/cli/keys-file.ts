@@ -74,13 +74,12 @@ function refuseEqualNames(keys: readonly StoredKey[]): void {
   const places = new Map<string, number>();
 
   keys.forEach(({ name }, index) => {
-    const text = name.normalize();
-    const other = places.get(text);
+    const other = places.get(name.normalize());
     if (other !== undefined)
       refuse(
         `the name ${JSON.stringify(name)} stands twice, at key ${other + 1} and key ${index + 1}`,
       );
-    places.set(text, index);
+    places.set(name.normalize(), index);
   });
 }
 

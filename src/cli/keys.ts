@@ -1,4 +1,5 @@
 /** The `keys` command: adds, lists and revokes the keys of the keys file. */
+import { existsSync } from 'node:fs';
 import { digestOfKey } from '../index.js';
 import {
   changeKeysFile,
@@ -9,8 +10,8 @@ import {
   readKeysIfThere,
   type StoredKey,
 } from './keys-file.js';
-import { print, printNotice, program, refuse } from './output.js';
-import { readDuration, type Run } from './settings.js';
+import { print, printNotice, program, quoteWord, refuse } from './output.js';
+import { readDuration, suggestion, type Run } from './settings.js';
 
 /**
  * Runs `keys add`, `keys list` or `keys revoke`.
@@ -25,11 +26,19 @@ export const run: Run = async (settings, [action, name, ...more]) => {
 
   if (action === 'list') {
     if (name !== undefined) refuse('`keys list` takes no name; it lists all');
-    return print(linesOf(readKeysIfThere(path)));
+    const stored = readKeysIfThere(path);
+    if (stored.length > 0) return print(linesOf(stored));
+    const lack = existsSync(path) ? `${path} holds no keys` : `there is no keys file ${path}`;
+    return printNotice(`${lack}; make a key with \`${program} keys add NAME\``);
   }
 
   if (action !== 'add' && action !== 'revoke')
-    refuse('`keys` needs one of add NAME, list, revoke NAME');
+    refuse(
+      '`keys` needs one of add NAME, list, revoke NAME' +
+        (action === undefined
+          ? ''
+          : `, not ${quoteWord(action)}${suggestion(action, ['add', 'list', 'revoke'])}`),
+    );
   if (name === undefined || more.length > 0)
     refuse(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
 
@@ -66,7 +75,9 @@ async function add(path: string, name: string, lifeMs: number | undefined) {
 async function revoke(path: string, name: string) {
   // The name is looked for before `changeKeysFile`, which would make the folder of a missing file.
   if (readKeysIfThere(path).every((key) => !isSameName(key.name, name)))
-    refuse(`there is no key named ${name} in ${path}; \`${program} keys list\` shows all`);
+    refuse(
+      `there is no key named ${quoteWord(name)} in ${path}; \`${program} keys list\` shows all`,
+    );
 
   await changeKeysFile(path, (present) => present.filter((key) => !isSameName(key.name, name)));
   printNotice(`${name} is revoked; a running server refuses it within 2 seconds.`);

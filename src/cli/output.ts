@@ -3,7 +3,7 @@
  * refusals, progress.
  */
 import { basename } from 'node:path';
-import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
+import { codeOf, denialOf, PetstoreError, reasonOf, type Log } from '../index.js';
 
 /** What the operator gave cannot be used: exit 2. The message names it, and says what to do. */
 export class Refusal extends Error {
@@ -34,19 +34,50 @@ export async function orRefuse<Value>(
       (error instanceof PetstoreError && error.code.startsWith('storage_'))
     )
       throw error;
-    refuse(`${problem} (${reasonOf(error)}); ${mend}`);
+    const denial = denialOf(error);
+    refuse(
+      denial === undefined ? `${problem} (${reasonOf(error)}); ${mend}` : `${problem}: ${denial}`,
+    );
   }
 }
 
 // Control characters, line ends, and the characters that change the direction of writing.
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
+/** The same, and all other characters that a reader could not see or tell from a blank. */
+const unreadable = /(?! )[\p{Cc}\p{Cf}\p{Z}\ufffd]/gu;
+
 /** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
 export function printable(text: string): string {
-  return text.replace(
-    unprintable,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return text.replace(unprintable, escapeChar);
+}
+
+function escapeChar(char: string): string {
+  const digits = (char.codePointAt(0) ?? 0).toString(16);
+  return digits.length > 4 ? `\\u{${digits}}` : `\\u${digits.padStart(4, '0')}`;
+}
+
+/**
+ * Quotes a value of the operator's in a message: at most 60 characters, those that cannot be seen
+ * escaped, and without the user and the password of a URL.
+ */
+export function quote(value: string): string {
+  const text = /^file:|^[^:]*$/.test(value)
+    ? value
+    : value.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1…@');
+  const shown = /^.{60}(?=.)/su.exec(text)?.[0];
+  return JSON.stringify(shown === undefined ? text : `${shown}…`).replace(unreadable, escapeChar);
+}
+
+/** Quotes a word of the command line, unless it is short and plain. */
+export function quoteWord(word: string): string {
+  return /^[\w-]{1,60}$/.test(word) ? word : quote(word);
+}
+
+/** Returns a message in one line of bounded length: a path may be long, and stand in it twice. */
+export function messageLine(message: string): string {
+  const isLong = message.length > 3_000;
+  return printable(isLong ? `${message.slice(0, 2_000)}…${message.slice(-900)}` : message);
 }
 
 /** How the operator calls this program, for messages that name a command of it. */
@@ -71,7 +102,9 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
 
 /** Prints one line of a result in a colour of ANSI, such as 31, on a terminal that shows any. */
 export async function printInColour(line: string, colour: number): Promise<void> {
-  const hasColours = process.stdout.isTTY && process.stdout.hasColors();
+  // With FORCE_COLOR, Node says yes for a dumb terminal too.
+  const isDumb = process.env['TERM'] === 'dumb';
+  const hasColours = process.stdout.isTTY && !isDumb && process.stdout.hasColors();
   await write(
     hasColours ? `\u001b[${colour}m${printable(line)}\u001b[0m\n` : `${printable(line)}\n`,
   );
@@ -91,11 +124,12 @@ export function countOf(count: number, thing: string): string {
 }
 
 /**
- * Shows how far long work has come, in one line on a terminal at standard error; elsewhere it shows
- * nothing. An empty text clears the line.
+ * Shows the progress of long work, in one line on a terminal at standard error. Elsewhere, and on a
+ * terminal that knows no escape sequences, it shows nothing. An empty text clears the line.
  */
 export function showProgress(text: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`);
+  const isDumb = process.env['TERM'] === 'dumb';
+  if (process.stderr.isTTY && !isDumb) process.stderr.write(`\r${text}\u001b[K`);
 }
 
 /** How a line of the log is written: for a person, or for a program. */

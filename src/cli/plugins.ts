@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
 import { requireRegularFile } from './files.js';
-import { orRefuse, refuse } from './output.js';
+import { helpRow } from './help.js';
+import { orRefuse, quote, refuse } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
 /** A plugin of this package. */
@@ -15,7 +16,7 @@ interface ShippedPlugin {
   /** What `npm install` takes for the library that it needs; absent where it needs none. */
   readonly library?: string;
   /** Imports it. A library that is not installed is an error of Node's `…MODULE_NOT_FOUND`. */
-  readonly load: (settings: Settings) => Promise<Plugin>;
+  readonly load: (settings: Settings, from: string) => Promise<Plugin>;
 }
 
 /** The plugins of this package by their names, in the order of the help. */
@@ -48,12 +49,11 @@ const shipped = new Map(
   }),
 );
 
-/** The lines of the help about plugins. */
+/** Returns the lines of the help about plugins. */
 export function pluginsHelp(): readonly string[] {
-  return Array.from(shipped, ([name, { about, library }]) => {
-    const line = `  ${name.padEnd(9)} ${about}`;
-    return library === undefined ? line : `${line}; npm install ${library}`;
-  });
+  return Array.from(shipped, ([name, { about, library }]) =>
+    helpRow(name, library === undefined ? [about] : [`${about};`, `npm install ${library}`]),
+  ).flat();
 }
 
 /**
@@ -63,9 +63,10 @@ export function pluginsHelp(): readonly string[] {
  */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
   const named = settings.list('--plugin');
-  const wanted = [
+  const [origin] = settings.list('--cors-origin');
+  const wanted: readonly Setting[] = [
     ...(settings.find('--dev') ? [{ text: 'docs', from: '--dev' }] : []),
-    ...(settings.list('--cors-origin').length > 0 ? [{ text: 'cors', from: '--plugin' }] : []),
+    ...(origin === undefined ? [] : [{ text: 'cors', from: origin.from }]),
     ...named,
   ];
 
@@ -111,7 +112,7 @@ async function load({ text, from }: Setting, settings: Settings): Promise<Plugin
   if (own === undefined) return loadForeign(text, from);
 
   try {
-    return await own.load(settings);
+    return await own.load(settings, from);
   } catch (error) {
     if (!codeOf(error)?.endsWith('MODULE_NOT_FOUND')) throw error;
     if (from === '--dev') return undefined;
@@ -119,24 +120,30 @@ async function load({ text, from }: Setting, settings: Settings): Promise<Plugin
   }
 }
 
-async function loadCors(settings: Settings): Promise<Plugin> {
+async function loadCors(settings: Settings, from: string): Promise<Plugin> {
   const { corsPlugin } = await import('../plugins/cors.js');
 
   const origins = settings.list('--cors-origin');
-  if (origins[0] === undefined)
-    refuse('--plugin cors lets nobody in; name whom with --cors-origin ORIGIN');
+  if (origins.length === 0)
+    refuse(`${from} cors lets nobody in; name whom with --cors-origin ORIGIN`);
 
-  try {
-    return corsPlugin({ origins: origins.map(({ text }) => text) });
-  } catch (error) {
-    refuse(`${origins[0].from}: ${reasonOf(error)}`);
-  }
+  // One by one, so that a refusal names the text without a password.
+  for (const { text, from: source } of origins)
+    try {
+      corsPlugin({ origins: [text] });
+    } catch (error) {
+      refuse(`${source}: ${quote(text)}: ${reasonOf(error)}`);
+    }
+  return corsPlugin({ origins: origins.map(({ text }) => text) });
 }
 
 /** Loads a plugin of the operator, by its path, its file URL or the name of its package. */
 async function loadForeign(text: string, from: string): Promise<Plugin> {
   const known = [...shipped.keys()].join(', ');
   const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
+
+  if (/^(?!file:)[a-z][\w+.-]*:\/\//i.test(text))
+    refuse(`${from} must not be a URL such as ${quote(text)}; ${mend}`);
 
   // Names are resolved as by a program in the working folder.
   const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));

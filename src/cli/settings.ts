@@ -5,7 +5,11 @@
 import { loadTls } from '../http/index.js';
 import type { TlsPair } from '../index.js';
 import { readRegularFile } from './files.js';
-import { orRefuse, refuse } from './output.js';
+import { helpRow } from './help.js';
+import { orRefuse, quote, quoteWord, refuse } from './output.js';
+import { checkText, type Setting, type TextKind } from './setting-text.js';
+
+export { readPath, type Setting } from './setting-text.js';
 
 /** An option of the process. */
 interface Option {
@@ -19,6 +23,8 @@ interface Option {
   readonly fallback?: string;
   /** Whether the flag may be given more than once. */
   readonly isRepeatable?: true;
+  /** What its text is, if any text is possible; omitted if its reader knows an exact form. */
+  readonly holds?: TextKind;
 }
 
 /** Every option by its flag, in the order of the help. The API keys have a variable alone. */
@@ -41,11 +47,13 @@ const options = {
     value: 'STORAGE',
     about: 'file:PATH, memory:, postgres://…',
     fallback: 'file:data/pets.jsonl',
+    holds: 'storage',
   },
   '--seed': {
     variable: 'PETSTORE_SEED',
     value: 'FILE',
     about: 'animals of JSON Lines that an empty storage begins with',
+    holds: 'path',
   },
   '--clock': {
     variable: 'PETSTORE_CLOCK',
@@ -56,11 +64,13 @@ const options = {
   PETSTORE_API_KEYS: {
     variable: 'PETSTORE_API_KEYS',
     about: 'API keys, separated by commas',
+    holds: 'key',
   },
   '--keys-file': {
     variable: 'PETSTORE_KEYS_FILE',
     value: 'FILE',
     about: 'made by `keys add`; data/keys.json where it exists',
+    holds: 'path',
   },
 
   '--plugin': {
@@ -68,12 +78,14 @@ const options = {
     value: 'PLUGIN',
     about: 'see below; may be repeated; in the variable, commas',
     isRepeatable: true,
+    holds: 'path',
   },
   '--cors-origin': {
     variable: 'PETSTORE_CORS_ORIGINS',
     value: 'ORIGIN',
     about: 'an origin whose pages may call; may be repeated too',
     isRepeatable: true,
+    holds: 'text',
   },
 
   '--max-body-bytes': {
@@ -85,36 +97,34 @@ const options = {
   '--drain': {
     variable: 'PETSTORE_DRAIN',
     value: 'SECONDS',
-    about: 'go on serving so long after SIGTERM, /readyz at 503',
+    about: 'keep serving for SECONDS after SIGTERM, with /readyz at 503',
     fallback: '0',
-  },
-  '--keep-alive': {
-    variable: 'PETSTORE_KEEP_ALIVE',
-    value: 'SECONDS',
-    about: 'close a connection that is idle for so long',
-    fallback: '72',
   },
 
   '--base-url': {
     variable: 'PETSTORE_BASE_URL',
     value: 'URL',
     about: 'production address, for OpenAPI; links begin with its path',
+    holds: 'text',
   },
   '--staging-base-url': {
     variable: 'PETSTORE_STAGING_BASE_URL',
     value: 'URL',
     about: 'staging address, for OpenAPI alone',
+    holds: 'text',
   },
 
   '--tls-cert': {
     variable: 'PETSTORE_TLS_CERT',
     value: 'FILE',
     about: 'certificate chain in PEM; with its key it serves HTTPS',
+    holds: 'path',
   },
   '--tls-key': {
     variable: 'PETSTORE_TLS_KEY',
     value: 'FILE',
     about: 'its private key in PEM',
+    holds: 'path',
   },
 
   '--log': {
@@ -143,11 +153,20 @@ const options = {
   '--salvage': {
     value: 'OUT',
     about: 'with `check`: save what is sound in a new file, list the rest',
+    holds: 'path',
   },
-  '--from': { value: 'STORAGE', about: 'with `copy`: the storage that is copied' },
-  '--to': { value: 'STORAGE', about: 'with `copy`: the storage that gets what it lacks of it' },
+  '--from': {
+    value: 'STORAGE',
+    about: 'with `copy`: the storage that is copied',
+    holds: 'storage',
+  },
+  '--to': {
+    value: 'STORAGE',
+    about: 'with `copy`: the storage that gets what it lacks',
+    holds: 'storage',
+  },
 
-  '--key': { value: 'KEY', about: 'with `verify`: an API key that the server takes' },
+  '--key': { value: 'KEY', about: 'with `verify`: an API key that the server takes', holds: 'key' },
   '--level': {
     value: 'LEVEL',
     about: 'with `verify`: specification, http, or full',
@@ -177,22 +196,17 @@ export const serverOptions = names.filter(
   (name) => name === '--dev' || optionOf(name).variable !== undefined,
 );
 
-/** The lines of the help about options, all of them where none are named. */
+/** Returns the lines of the help about options, all of them by default. */
 export function optionsHelp(some: readonly OptionName[] = names): readonly string[] {
-  return some.map((name) => {
-    const { variable = '', value = '', about, fallback } = optionOf(name);
-    const flag = name.startsWith('--') ? `${name} ${value}` : '';
-    const line = `  ${flag.padEnd(25)} ${variable.padEnd(27)} ${about}`;
-    return fallback === undefined ? line : `${line} (default ${fallback})`;
+  return some.flatMap((name) => {
+    const { variable, value, about, fallback } = optionOf(name);
+    const isFlag = name.startsWith('--');
+    return helpRow(isFlag && value !== undefined ? `${name} ${value}` : name, [
+      about,
+      ...(isFlag && variable !== undefined ? [`[${variable}]`] : []),
+      ...(fallback === undefined ? [] : [`(default ${fallback})`]),
+    ]);
   });
-}
-
-/** What an option was set to, and by what. */
-export interface Setting {
-  /** The value, as it was given. */
-  readonly text: string;
-  /** The flag or the variable that gave it, such as `--port` or `PORT`, for messages. */
-  readonly from: string;
 }
 
 /** The settings of this process: a flag beats the environment, which beats the default. */
@@ -219,7 +233,7 @@ export class Settings {
   #readFlag(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const name = isOption(flag) ? flag : shortNames[flag];
-    if (name === undefined) refuse(`unknown flag ${flag}${suggestion(flag, names)}`);
+    if (name === undefined) refuse(`unknown flag ${quoteWord(flag)}${suggestion(flag, names)}`);
 
     const { value: valueWord, isRepeatable } = optionOf(name);
     const before = this.#given.get(name);
@@ -241,8 +255,36 @@ export class Settings {
     if (other !== undefined) refuse(`flag ${other} is not for ${command}; leave it out`);
   }
 
-  /** What set the option; undefined where neither a flag nor the environment does. */
+  /**
+   * Returns what set the option; undefined if neither a flag nor the environment does.
+   *
+   * @throws Refusal for a text with a stray character
+   */
   find(name: OptionName): Setting | undefined {
+    const setting = this.#find(name);
+    return setting && checkedSetting(name, setting);
+  }
+
+  /** Returns what set the option, or its default. @throws Refusal as `find` */
+  get(name: OptionName, fallback = optionOf(name).fallback ?? ''): Setting {
+    return this.find(name) ?? { text: fallback, from: name };
+  }
+
+  /** Returns all values of a flag that was repeated, or of a variable with commas. */
+  list(name: OptionName): readonly Setting[] {
+    const { text, from } = this.#find(name) ?? { text: '', from: name };
+    const withoutBlanks = (each: string) => each.replace(/^ +| +$/g, '');
+    // Quotes may stand around the whole list, too.
+    if (!this.#given.has(name) && withoutBlanks(text) !== '')
+      checkedSetting(name, { text: withoutBlanks(text), from });
+
+    const texts = this.#given.get(name) ?? text.split(',').map(withoutBlanks);
+    return texts
+      .filter((each) => each !== '')
+      .map((each) => checkedSetting(name, { text: each, from }));
+  }
+
+  #find(name: OptionName): Setting | undefined {
     const [given] = this.#given.get(name) ?? [];
     if (given !== undefined) return { text: given, from: name };
 
@@ -251,72 +293,65 @@ export class Settings {
     // An empty variable counts as unset: an environment file cannot unset one.
     return text ? { text, from: variable } : undefined;
   }
+}
 
-  /** What set the option; its default where neither a flag nor the environment does. */
-  get(name: OptionName, fallback = optionOf(name).fallback ?? ''): Setting {
-    return this.find(name) ?? { text: fallback, from: name };
-  }
-
-  /** All values of a flag that was repeated, or of a variable with commas. */
-  list(name: OptionName): readonly Setting[] {
-    const { text, from } = this.get(name);
-    const texts = this.#given.get(name) ?? text.split(',').map((each) => each.trim());
-    return texts.filter((each) => each !== '').map((each) => ({ text: each, from }));
-  }
+function checkedSetting(name: OptionName, setting: Setting): Setting {
+  const { holds } = optionOf(name);
+  return holds === undefined ? setting : checkText(setting, holds);
 }
 
 /** What the module of a command exports as `run`; operands are what follows the command's name. */
 export type Run = (settings: Settings, operands: readonly string[]) => Promise<void>;
 
 /**
- * The end of a message about an unknown word: it names a known word that begins so, or whose
- * letters differ in two places at most.
+ * Returns the end of a message about an unknown word. It names the known words that share the
+ * longest beginning with it.
  */
 export function suggestion(word: string, known: readonly string[]): string {
-  const lacking = (one: string, other: string) =>
-    [...one].reduce((rest, char) => rest.replace(char, ''), other).length;
+  const sharedLength = (other: string) => {
+    let length = 0;
+    while (length < word.length && word[length] === other[length]) length++;
+    return length;
+  };
 
-  const isNear = (other: string) =>
-    other.startsWith(word || ' ') || lacking(word, other) + lacking(other, word) <= 2;
-
-  const near = known.find(isNear);
-  return near === undefined ? '; --help lists all' : `; did you mean ${near}?`;
+  const dashes = /^-*/.exec(word)?.[0].length ?? 0;
+  const longest = Math.max(...known.map(sharedLength));
+  if (longest <= dashes) return '; --help lists all';
+  return `; did you mean ${known.filter((other) => sharedLength(other) === longest).join(' or ')}?`;
 }
 
 /**
- * What `parse` makes of the text of a setting.
+ * Returns what `parse` makes of the text of a setting.
  *
- * @throws Refusal with the rule, where `parse` answers undefined or false
+ * @throws Refusal with the rule, if `parse` returns undefined
  */
 export function read<T>(
-  { text, from }: Setting,
-  parse: (text: string) => T | false | undefined,
+  { text, from, isSecret = false }: Setting,
+  parse: (text: string) => T | undefined,
   rule: string,
 ): T {
   const value = parse(text);
-  if (value !== undefined && value !== false) return value;
-
-  const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  refuse(`${from} must be ${rule}, not ${JSON.stringify(shown)}`);
+  if (value !== undefined) return value;
+  refuse(`${from} must be ${rule}${isSecret ? '' : `, not ${quote(text)}`}`);
 }
 
 /**
- * The whole number of a setting, which consists of decimal digits alone: no sign, exponent or
- * leading zero.
+ * Returns the whole number of a setting, which consists of decimal digits alone: no sign, exponent
+ * or leading zero.
  *
  * @throws Refusal
  */
 export function readWholeNumber(setting: Setting, least: number, most: number): number {
   const parse = (text: string) => {
     const number = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : NaN;
-    return number >= least && number <= most && number;
+    return number >= least && number <= most ? number : undefined;
   };
 
   return read(setting, parse, `a whole number from ${least} to ${most}`);
 }
 
 /**
- * The one of the words that a setting is.
+ * Reads a setting that must be one of `words`.
  *
  * @throws Refusal
  */
@@ -349,7 +384,7 @@ export function readDuration(setting: Setting): number {
 
   const parse = (text: string) => {
     const [, count, unit = ''] = /^([1-9][0-9]{0,5})(.)$/.exec(text) ?? [];
-    return unitMs[unit] !== undefined && Number(count) * unitMs[unit];
+    return unitMs[unit] === undefined ? undefined : Number(count) * unitMs[unit];
   };
 
   return read(setting, parse, 'a time such as 90d, 12h, 30m or 60s, of at most six digits');

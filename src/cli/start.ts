@@ -1,16 +1,17 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import querystring from 'node:querystring';
-import { setTimeout } from 'node:timers';
 import { setTimeout as wait } from 'node:timers/promises';
+import { isatty } from 'node:tty';
 import {
+  baseUrlRule,
   codeOf,
   createPetstore,
+  denialOf,
   detailOf,
+  isBaseUrl,
   largestBodyBytes,
-  largestKeepAliveSeconds,
   memoryStorage,
   reasonOf,
   type Listening,
@@ -97,27 +98,24 @@ type Options = Awaited<ReturnType<typeof readOptions>>;
  */
 async function readOptions(settings: Settings) {
   const isDev = settings.find('--dev') !== undefined;
+  const hostSetting = settings.get('--host');
   const host = read(
-    settings.get('--host'),
-    (text) => /^[0-9A-Za-z_.:%-]+$/.test(text) && text,
+    hostSetting,
+    (text) => (/^[0-9A-Za-z_.:%-]{1,253}$/.test(text) ? text : undefined),
     'an address or a host name such as 127.0.0.1 or ::1',
   );
-  const port = readWholeNumber(settings.get('--port'), 0, 65_535);
+  const portSetting = settings.get('--port');
+  const port = readWholeNumber(portSetting, 0, 65_535);
 
   const named = await readStorage(settings.get('--storage'));
   const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
   const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
-  const keepAliveSeconds = readWholeNumber(
-    settings.get('--keep-alive'),
-    1,
-    largestKeepAliveSeconds,
-  );
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const setClock = readClock(settings.find('--clock'), named);
 
   const seedFile = settings.find('--seed');
-  const seed = seedFile && (await (await import('./import.js')).readSeed(seedFile.text));
+  const seed = seedFile && (await (await import('./import.js')).readSeed(seedFile));
   const tls = await readTlsFiles(settings);
 
   const logLevel = readWord(settings.get('--log', isDev ? 'requests' : 'info'), [
@@ -138,12 +136,13 @@ async function readOptions(settings: Settings) {
     isDev,
     host,
     port,
+    /** The flags or the variables that set host and port, for messages. */
+    from: { host: hostSetting.from, port: portSetting.from },
     /** Undefined for `memory:`. */
     named,
     setClock,
     seed,
     drainSeconds,
-    keepAliveSeconds,
     /** The pair that was read last; SIGHUP reads another. */
     tls,
     logLevel,
@@ -161,12 +160,15 @@ async function readOptions(settings: Settings) {
 }
 
 function readUrl(setting: Setting | undefined): string | undefined {
-  const parse = (text: string) => /^https?:\/\//i.test(text) && URL.canParse(text) && text;
-  return setting && read(setting, parse, 'an absolute URL such as https://api.example.com/v1');
+  return setting && read(setting, (text) => (isBaseUrl(text) ? text : undefined), baseUrlRule);
 }
 
+/** The last time that can be written as a date of RFC 3339. */
+const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
 /**
- * A clock that begins at the time of `--clock` and runs on.
+ * Returns a clock that begins at the time of `--clock` and runs on. At the end of the year 9999 it
+ * stands still (C64).
  *
  * @throws Refusal for a storage that lasts, in which wrong times would stay
  */
@@ -182,15 +184,16 @@ function readClock(
 
   const parse = (text: string) => {
     const time = /T..:..:../i.test(text) ? timeOf(text.toUpperCase()) : NaN;
-    return time >= 0 && time;
+    return time >= 0 && time <= lastTime ? time : undefined;
   };
 
-  const rule = 'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z';
+  const rule =
+    'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z, until the end of 9999 in UTC';
   const begin = read(setting, parse, rule);
   // It begins with the process.
   let startedAt = 0;
   return {
-    now: () => Math.floor(begin + performance.now() - startedAt),
+    now: () => Math.min(Math.floor(begin + performance.now() - startedAt), lastTime),
     restart: () => {
       startedAt = performance.now();
     },
@@ -214,15 +217,24 @@ async function tryPort(options: Options) {
   await once(server.close(), 'close');
 }
 
-/** @throws Refusal where the error is one of listening on the port; else the error itself */
-function refusePort({ isDev, host, port }: Options, error: unknown): never {
-  if (!(error instanceof Error && 'syscall' in error)) throw error;
+/** @throws Refusal if listening failed; rethrows any other error */
+function refusePort({ isDev, host, port, from }: Options, error: unknown): never {
+  const code = codeOf(error);
+  const denial = denialOf(error);
+  if (!(error instanceof Error && 'syscall' in error) && denial === undefined) throw error;
 
-  const problem =
-    codeOf(error) === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${reasonOf(error)})`;
+  const problem = `port ${port} of ${host}`;
+  const another = `choose another with ${from.host} or ${from.port}`;
+  if (code !== 'EADDRINUSE')
+    refuse(
+      denial === undefined
+        ? `${problem} cannot be listened on (${reasonOf(error)}); ${another}`
+        : `${problem} cannot be listened on: ${denial}`,
+    );
+
   const free = port < 60_000 ? port + 100 : port - 100;
-  const another = isDev ? `\`PORT=${free} make run\` or --port ${free}` : '--host or --port';
-  refuse(`port ${port} of ${host} ${problem}; choose another with ${another}`);
+  const freePort = isDev ? `\`PORT=${free} make run\` or --port ${free}` : from.port;
+  refuse(`${problem} is in use; choose another with ${freePort}`);
 }
 
 /** Opens the storage. Where it holds no animals, those of `--seed` are added first. */
@@ -264,7 +276,7 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
  * @throws Refusal
  */
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
-  const { host, port, keepAliveSeconds, tls, contract, apiKeys, log, plugins } = server;
+  const { host, port, tls, contract, apiKeys, log, plugins } = server;
   const { clock } = contract;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', {
@@ -284,12 +296,7 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   server.petstore = petstore;
 
   try {
-    server.listening = await petstore.listen({
-      host,
-      port,
-      keepAliveSeconds,
-      ...(tls && { tls }),
-    });
+    server.listening = await petstore.listen({ host, port, ...(tls && { tls }) });
   } catch (error) {
     // A signal closed the petstore; `end` exits.
     if (server.isEnding) return undefined;
@@ -302,13 +309,30 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   return server.listening;
 }
 
-/** Ends the server by signals and by faults of ours, and reloads it by SIGHUP. */
+/** For how long after a signal further ones are the same: runners hand on what they get, too. */
+const sameSignalMs = 1_000;
+
+/**
+ * Ends the server on signals and on internal errors. SIGHUP reloads a service; a server of a
+ * terminal ends with the terminal (C75).
+ */
 function handleSignals(server: Server): void {
-  // A second signal ends it at once, with the exit code that a shell gives a signal.
-  const endBySignal = (signal: string, number: number) => void end(server, signal, 0, 128 + number);
+  let endedAt: number | undefined;
+
+  const endBySignal = (signal: string, number: number) => {
+    const now = performance.now();
+    if (endedAt !== undefined && now - endedAt < sameSignalMs) return;
+    endedAt = now;
+    // A second signal ends it at once, with the exit code that a shell gives a signal.
+    void end(server, signal, 0, 128 + number);
+  };
+
   process.on('SIGINT', endBySignal);
   process.on('SIGTERM', endBySignal);
-  process.on('SIGHUP', () => void reload(server));
+
+  // `server.ts` asks the same before anything is loaded.
+  const isService = !server.isDev && !isatty(0) && !isatty(1);
+  process.on('SIGHUP', isService ? () => void reload(server) : endBySignal);
 
   process.on('uncaughtException', (error) => {
     server.log('error', 'a fault of ours', { error: detailOf(error) });
@@ -320,8 +344,8 @@ function handleSignals(server: Server): void {
 }
 
 /**
- * Ends the process: drains, closes the petstore, and exits by `code`, or by 1 where closing fails
- * or takes too long. Called again meanwhile it exits at once, by `codeAtOnce`.
+ * Ends the process: drains, closes the petstore, and exits with `code`, or with 1 if a request was
+ * cut, or closing failed or took too long. Called again, it exits at once with `codeAtOnce`.
  */
 async function end(server: Server, signal: string, code: number, codeAtOnce: number) {
   if (server.isEnding) process.exit(codeAtOnce);
@@ -347,6 +371,12 @@ async function end(server: Server, signal: string, code: number, codeAtOnce: num
     log('error', 'closing failed', { error: reasonOf(error) });
     code ||= 1;
   });
+
+  const requests = server.listening?.cutRequests ?? 0;
+  if (requests > 0) {
+    log('error', 'requests were cut: they took too long', { requests });
+    code ||= 1;
+  }
   process.exit(code);
 }
 

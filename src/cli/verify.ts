@@ -31,17 +31,17 @@ export const run: Run = async (settings, [address, ...others]) => {
   if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server takes');
 
   const parseUrl = (text: string) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    return url && isPetstoreUrl(url) && url;
+    const url = text.length <= 2_000 && URL.canParse(text) ? new URL(text) : undefined;
+    return url && isPetstoreUrl(url) ? url : undefined;
   };
-  const isKey = (text: string) => /^[!-~]+$/.test(text) && text;
+  const parseKey = (text: string) => (/^[!-~]+$/.test(text) ? text : undefined);
   const options: PetstoreUnderTest = {
     url: read(
       { text: address, from: 'URL' },
       parseUrl,
       'an address such as http://127.0.0.1:3000/v1, no more',
     ),
-    key: read(key, isKey, 'an API key, of visible ASCII characters'),
+    key: read(key, parseKey, 'an API key, of visible ASCII characters'),
     level: readWord(settings.get('--level'), levels),
     slow: settings.find('--slow') !== undefined,
   };

@@ -26,7 +26,7 @@ import {
   type OnCommit,
 } from '../journal/index.js';
 import { int64Max } from '../json.js';
-import { checkedClock, checkNames, machineClock, steadyClock } from '../options.js';
+import { checkedClock, checkNames, steadyClock } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type { ImportTarget, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
@@ -84,7 +84,7 @@ export async function fileStorage(
     },
     onCommit: pets.onCommit,
     // Time in which no server ran does not count: nobody knows how long it was (C73).
-    keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? machineClock)()),
+    keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? Date.now)()),
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const open = async () => {
         names.take(name);

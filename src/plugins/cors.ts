@@ -49,16 +49,23 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
     });
 }
 
-/**
- * The text, where it is an origin. Other spellings of one are refused too, for browsers and the
- * package compare the text.
- *
- * @throws TypeError
- */
-function checkOrigin(text: string): string {
-  const origin = URL.canParse(text) ? new URL(text).origin : 'null';
-  if (origin === text && /^https?:/.test(text)) return text;
+/** The host of an origin: labels that a name may have, or an IPv6 address. */
+const hostForm = /^(?=.{1,253}$)(?:[\w-]+(?:\.[\w-]+)*\.?|\[[\da-f:]+\])$/;
 
-  const mend = /^https?:/.test(origin) ? `write ${origin}` : 'write one such as https://a.example';
-  throw new TypeError(`${JSON.stringify(text)} is no origin as browsers send it; ${mend}`);
+/**
+ * Returns the text if it is an origin. Other spellings of an origin are refused too, because
+ * browsers and the package compare the text.
+ *
+ * @throws TypeError that does not repeat the text, which may hold a password
+ */
+function checkOrigin(text: string, index: number): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isOrigin = url !== undefined && /^https?:/.test(url.origin) && hostForm.test(url.hostname);
+  if (isOrigin && url.origin === text) return text;
+
+  let hint = 'write one such as https://a.example';
+  if (isOrigin) hint = `write ${url.origin}`;
+  if (/^(https?:\/\/)?\*/.test(text))
+    hint = 'a * matches nobody: name each origin, such as https://a.example';
+  throw new TypeError(`origin ${index + 1} is no origin as browsers send it; ${hint}`);
 }

@@ -91,7 +91,10 @@ test('what is no origin as a browser sends it is a TypeError that says what to w
       /write https:\/\/app\.example$/,
       ['example/', 'example/path', 'EXAMPLE', 'example:443'].map((end) => `https://app.${end}`),
     ],
-    [/such as https:/, ['app.example', '*', 'null', '', 'file:///home']],
+    [/such as https:/, ['app.example', 'null', '', 'file:///home', 'https://a..example']],
+    [/a \* matches nobody/, ['*', 'https://*', 'https://*.a.example', '*.a.example']],
+    // The password is not repeated.
+    [/^origin 2 is no origin .*; write https:\/\/app\.example$/, ['https://u:secret@app.example']],
   ] as const)
     for (const origin of origins) {
       const making = () => corsPlugin({ origins: [ours, origin] });
@@ -130,13 +133,13 @@ test('the process: no origin, a bad one, a missing library: one line, exit 2', a
     [
       ['--cors-origin', `${ours}/`],
       {},
-      /^--cors-origin: "https:\/\/app\.example\/" is no origin.*write https:\/\/app\.example$/m,
+      /^--cors-origin: "https:\/\/app\.example\/": .*is no origin.*write https:\/\/app\.example$/m,
     ],
     [[], { PETSTORE_CORS_ORIGINS: '*' }, /^PETSTORE_CORS_ORIGINS: "\*"/],
     [['keys', 'list', '--cors-origin', ours], {}, /--cors-origin is not for keys/],
   ] as const)
     assertRefused(await command(args, { cwd, env: { ...env, ...more } }), 2, line);
   const bare = await serverWithoutLibraries(t).run(['--cors-origin', ours], { cwd, env });
-  const install = /^--plugin cors needs a package that is not installed: npm install cors@2$/m;
+  const install = /^--cors-origin cors needs a package that is not installed: npm install cors@2$/m;
   assertRefused(bare, 2, install);
 });

@@ -110,7 +110,8 @@ describe('the keys command', { concurrency: 4 }, () => {
     // nothing to do
     keys: /add NAME, list, revoke NAME/,
     // an unknown action
-    'keys remove x': /add NAME, list, revoke NAME/,
+    'keys remove x': /add NAME, list, revoke NAME, not remove; did you mean revoke\?/,
+    'keys lst': /not lst; did you mean list\?/,
     // no name
     'keys add': /NAME/,
     // two names

@@ -7,6 +7,12 @@ import { describe } from 'node:test';
 import { assertRefused, root, serverFile, takenPort, type Ended } from '../support/process.js';
 import { testInFolder, testRefusal, testRefusals } from '../support/working-folder.js';
 
+const commandNames = ['keys', 'import', 'copy', 'migrate', 'check', 'verify'];
+
+/** What the group of a pattern finds in a text, each time. */
+const allIn = (text: string, pattern: RegExp): readonly string[] =>
+  Array.from(text.matchAll(pattern), ([, found = '']) => found);
+
 describe('options', { concurrency: 4 }, () => {
   testInFolder(
     '--help names every flag, variable, default and command, and exits 0',
@@ -21,7 +27,30 @@ describe('options', { concurrency: 4 }, () => {
       3000, file:data/pets.jsonl, data/keys.json, 65536, data/dev-key, keys add NAME, keys list, keys revoke NAME,
       import FILE, migrate, copy --from, check FILE`;
       for (const name of names.split(/,\s+/)) assert.ok(stdout.includes(name), name);
-      assert.ok(stdout.split('\n').every((line) => line.length <= 120));
+    },
+  );
+
+  testInFolder('every line of every help has at most 80 columns', async (here) => {
+    for (const line of ['--help', ...commandNames.map((name) => `${name} --help`)])
+      assert.deepEqual(
+        (await here.command(line)).stdout.split('\n').filter((text) => text.length > 80),
+        [],
+        line,
+      );
+  });
+
+  testInFolder(
+    'help COMMAND prints what COMMAND --help prints, and refuses an unknown command with exit 2',
+    async (here) => {
+      for (const name of commandNames) {
+        const { code, stdout } = await here.command(`help ${name}`);
+        assert.equal(code, 0, name);
+        await here.prints(`${name} --help`, stdout);
+        assert.ok(stdout.includes(`\n  ${name} `), stdout);
+      }
+      for (const line of ['help nope', 'help nope --help', 'nope --help'])
+        await here.refuses(line, 2, /^unknown command nope; --help lists all$/m);
+      await here.refuses('help improt', 2, /improt; did you mean import\?$/m);
     },
   );
 
@@ -30,7 +59,7 @@ describe('options', { concurrency: 4 }, () => {
     async (here) => {
       const { stdout: help } = await here.command('--help');
       assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
-      for (const line of ['-h', 'help', 'help keys']) await here.prints(line, help);
+      for (const line of ['-h', 'help']) await here.prints(line, help);
       const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
       for (const line of ['-v', '--version']) await here.prints(line, `${version}\n`);
       symlinkSync(serverFile, here.at('petstore'));
@@ -59,17 +88,11 @@ describe('options', { concurrency: 4 }, () => {
         assert.deepEqual([code, stderr], [0, '']);
         const [heading, usage = '', options = '', examples = ''] = stdout.split('\n\n');
         assert.equal(heading, `Usage, after ${program}:`);
-        assert.deepEqual(
-          usage.split('\n').map((line) => /^ {2}(.*?) {2}/.exec(line)?.[1]),
-          forms,
-        );
+        assert.deepEqual(allIn(usage, /^ {2}(\S.*?)(?: {2}|$)/gm), forms);
         const all = (await here.command('--help')).stdout;
         assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
         const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
-        assert.deepEqual(
-          linesOf(options).map((line) => /^ {2}(--[a-z-]+) [A-Z]+ /.exec(line)?.[1]),
-          flags,
-        );
+        assert.deepEqual(allIn(options, /^ {2}(--[a-z-]+) [A-Z]+(?: |$)/gm), flags);
         for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
         assert.ok(linesOf(examples).length > 0);
         for (const example of linesOf(examples)) {
@@ -80,7 +103,6 @@ describe('options', { concurrency: 4 }, () => {
               flag,
             );
         }
-        assert.ok(stdout.split('\n').every((line) => line.length <= 120));
         for (const words of ['-h', 'one two --help --port 1'])
           await here.prints(`PORT=bad ${name} ${words}`, stdout);
         assert.deepEqual(here.names(), []);
@@ -128,7 +150,11 @@ describe('options', { concurrency: 4 }, () => {
     '--host --port 1': /--host needs a value/,
     // a value given to a switch
     '--dev=yes': /--dev takes no value/,
-    'improt x': /improt.*import/,
+    'improt x': /improt; did you mean import\?/,
+    // the known words that share the longest beginning
+    '--prot': /--prot; did you mean --port or --plugin\?/,
+    '--tls': /--tls; did you mean --tls-cert or --tls-key\?/,
+    cpoy: /cpoy; did you mean copy or check\?/,
     'improt --help': /improt.*import/,
     // --expires at a start
     '--expires 1d': /--expires/,
@@ -182,14 +208,18 @@ describe('options', { concurrency: 4 }, () => {
     // a bad keys file even under --dev
     '--dev --keys-file nowhere.json': /nowhere\.json/,
   });
+  testRefusal([''], /^unknown command ""; --help lists all/);
   testRefusal(['HOST=a b'], /^HOST/);
+  // each refusal names its source
+  testRefusal('HOST=203.0.113.1 --storage memory:', /203\.0\.113\.1.*another with HOST or PORT$/m);
+  testRefusal('HOST=nowhere.invalid --port 0 --storage memory:', /with HOST or --port$/m);
   testRefusal(['PETSTORE_API_KEYS= , ,'], /no API key/);
   // a value of great length, cut
   testRefusal(['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m);
   // control characters in a value, on one line
   testRefusal(['--log', 'a\nb\u2028\u001b[2J'], /^--log/);
   // control characters in a flag, on one line
-  testRefusal(['--a\nb\u0085'], /unknown flag --a\\u000ab\\u0085/);
+  testRefusal(['--a\nb\u0085'], /unknown flag "--a\\nb\\u0085"/);
   for (const port of [
     '65536',
     '-1',

@@ -52,7 +52,10 @@ describe('--seed', { concurrency: 4 }, () => {
       // a bad line of a seed
       '--seed bad.jsonl': /^bad\.jsonl line 2: name must be a string/,
       // a seed that is not there
-      '--seed none.jsonl': /^none\.jsonl cannot be read .*; name a file of JSON Lines/,
+      '--seed none.jsonl': /^--seed none\.jsonl cannot be read .*; name a file of JSON Lines/,
+      // standard input, which a seed does not read
+      '--seed -': /^--seed must be a file: "-"; write \.\/- for a file with this name/,
+      'PETSTORE_SEED=-': /^PETSTORE_SEED must be a file/,
     },
     { 'bad.jsonl': `${samples[0]}\n{"name":5,"categoryId":1}\n` },
   );
@@ -70,6 +73,8 @@ describe('--clock', () => {
     '2030-12-05T24:00:01Z',
     '1969-12-31T23:59:59Z',
     '2030-12-05 23:59:50',
+    // the year 10000 in UTC
+    '9999-12-31T23:59:59-01:00',
   ])
     testRefusal(
       ['--storage', 'memory:', `--clock=${time}`],
@@ -104,6 +109,28 @@ describe('--clock', () => {
     },
   );
 });
+
+testInFolder(
+  'C64 at the end of the year 9999 the clock of --clock stands still, and adding goes on',
+  async (here) => {
+    const server = await here.start('--storage memory: --clock 9999-12-31T23:59:59.99Z');
+    const lastTime = '9999-12-31T23:59:59.999Z';
+    // The start took more than the ten milliseconds that are left.
+    assert.equal((await server.add('Rex')).status, 201);
+    const headers = {
+      Authorization: `Bearer ${apiKey}`,
+      'Content-Type': 'application/json',
+      'Idempotency-Key': 'a',
+    };
+    const body = '{"name":"Tom","categoryId":1}';
+    const add = () => fetch(`${server.url}/v1/pets`, { method: 'POST', headers, body });
+    const first = await add();
+    assert.match(first.headers.get('Date') ?? '', /^Fri, 31 Dec 9999 23:59:59 GMT$/);
+    assert.deepEqual([first.status, await (await add()).text()], [201, await first.text()]);
+    await server.stops();
+    assert.equal(server.log.at(-1)?.['time'], lastTime);
+  },
+);
 
 test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what is no animal or no option', async () => {
   const rex = { name: 'Rex', categoryId: 1n };

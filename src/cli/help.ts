@@ -1,0 +1,38 @@
+/** Lays out the lines of the help, for a terminal of 80 columns. */
+
+const width = 80;
+/** The column in which the words about each row begin. */
+const aboutColumn = 27;
+
+/**
+ * Returns the lines of a row: `head`, and `about` beside it or, if `head` is long, below it.
+ *
+ * @param about Texts that are joined by blanks. A line may end within the first text alone.
+ */
+export function helpRow(head: string, about: readonly [string, ...string[]]): readonly string[] {
+  const [text, ...whole] = about;
+  const lines = fill([...text.split(' '), ...whole], width - aboutColumn);
+
+  const indented = lines.map((line) => ' '.repeat(aboutColumn) + line);
+  const start = `  ${head}`;
+  const [first = '', ...rest] = indented;
+  const fits = start.length + 2 <= aboutColumn;
+  return fits ? [start.padEnd(aboutColumn) + first.trimStart(), ...rest] : [start, ...indented];
+}
+
+/** Returns the lines of a paragraph. */
+export function helpParagraph(text: string): readonly string[] {
+  return fill(text.split(' '), width);
+}
+
+/** Joins words to lines of at most `columns` characters. */
+function fill(words: readonly string[], columns: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of words) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + 1 + word.length <= columns)
+      lines.splice(-1, 1, `${line} ${word}`);
+    else lines.push(word);
+  }
+  return lines;
+}

@@ -1,0 +1,281 @@
+// The texts of settings: a stray character is refused, because it would name another file, key or
+// address. What a message repeats is short, visible and without a password.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { describe } from 'node:test';
+import { apiKey, assertRefused, freePort } from '../support/process.js';
+import { until } from '../support/waiting.js';
+import { testInFolder, testRefusal } from '../support/working-folder.js';
+
+/** A value that each variable may have; `memory:` is the storage where the variable is another. */
+const values: Readonly<Record<string, string>> = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  PETSTORE_STORAGE: 'file:a.jsonl',
+  PETSTORE_SEED: 'seed.jsonl',
+  PETSTORE_CLOCK: '2030-12-05T23:59:50Z',
+  PETSTORE_API_KEYS: 'a-secret,another-secret',
+  PETSTORE_KEYS_FILE: 'keys.json',
+  PETSTORE_PLUGINS: 'faults',
+  PETSTORE_CORS_ORIGINS: 'https://a.example',
+  PETSTORE_MAX_BODY_BYTES: '100',
+  PETSTORE_DRAIN: '1',
+  PETSTORE_BASE_URL: 'https://api.example/v1',
+  PETSTORE_STAGING_BASE_URL: 'https://staging.example/v1',
+  PETSTORE_TLS_CERT: 'cert.pem',
+  PETSTORE_TLS_KEY: 'key.pem',
+  PETSTORE_LOG: 'info',
+  PETSTORE_LOG_FORMAT: 'json',
+};
+
+/** The settings that name a file, with a text before and behind the path. */
+const paths: readonly (readonly [name: string, before: string])[] = [
+  ['PETSTORE_STORAGE=', 'file:'],
+  ['PETSTORE_SEED=', ''],
+  ['PETSTORE_KEYS_FILE=', ''],
+  ['PETSTORE_PLUGINS=', ''],
+  ['PETSTORE_TLS_CERT=', ''],
+  ['--storage=', 'file:'],
+  ['--seed=', ''],
+  ['--keys-file=', ''],
+  ['--plugin=', ''],
+  ['--tls-cert=', ''],
+];
+
+/** Command lines whose words name a file, each in place of FILE. */
+const commands = [
+  'import FILE',
+  'check FILE',
+  'check pets.jsonl --salvage=FILE',
+  'copy --from=file:FILE --to=file:b.jsonl',
+  'copy --from=file:pets.jsonl --to=file:FILE',
+  'keys list --keys-file=FILE',
+  'keys add bob --keys-file=FILE',
+  'import pets.jsonl --storage=file:FILE',
+];
+
+describe('the text of a setting', { concurrency: 4 }, () => {
+  testInFolder(
+    'C76 a stray character around the value of any variable is refused, and nothing is touched',
+    async (here) => {
+      const { stdout: help } = await here.command('--help');
+      const variables = [...help.matchAll(/\[([A-Z_]+)\]|^ {2}([A-Z_]+) /gm)].map(
+        ([, option, own]) => option ?? own ?? '',
+      );
+      assert.deepEqual(variables.sort(), Object.keys(values).sort());
+
+      for (const [name, value] of Object.entries(values))
+        for (const stray of ['\r', '\t', '\u00a0', '\ufeff', '\u0007', '\ufffd', '"', "'"]) {
+          const isQuote = /["']/.test(stray);
+          const text = isQuote ? `${stray}${value}${stray}` : `${value}${stray}`;
+          const line = name === 'PETSTORE_STORAGE' ? [] : ['--storage', 'memory:'];
+          const ended = await here.command([`${name}=${text}`, ...line]);
+          assertRefused(ended, 2, new RegExp(`^${name}\\b`));
+          assert.doesNotMatch(ended.stderr, /secret/);
+        }
+      assert.deepEqual(here.names(), []);
+    },
+  );
+
+  for (const [text, told] of [
+    ['file:a.jsonl\r', /carriage return at its end: "file:a\.jsonl\\r"; .* LF instead of CR LF/],
+    ['file:a.jsonl ', /has a blank at one end: "file:a\.jsonl "/],
+    [' file:a.jsonl', /has a blank at one end/],
+    ['file: a.jsonl', /has a blank before its path/],
+    ['file:a.jsonl\u200b', /invisible one: "file:a\.jsonl\\u200b"/],
+    ['file:"a.jsonl"', /has a quote: "file:\\"a\.jsonl\\""/],
+    ["file:'a.jsonl'", /has a quote/],
+    ['file:a.jsonl"', /has a quote/],
+    ['file:a.jsonl # the pets', /has a comment at its end/],
+    ['file://a.jsonl', /must hold a path, not a URL: "file:\/\/a\.jsonl"; write file:PATH/],
+    ['file:///tmp/a%20b.jsonl', /must hold a path, not a URL/],
+    ['file:-', /must be a file/],
+    ['memory: ', /has a blank at one end/],
+    ['postgres://ann:secret@db.example/pets\r', /has a carriage return/],
+    ['postgres://ann:secret@db.example/"pets"', /has a quote/],
+    // An @ in a password would show the rest of the password as the host.
+    ['postgres://ann:p@ss/secret@db.example/pets', /%40 for @/],
+    ['postgres://ann:p@ss?secret@db.example/pets', /%40 for @/],
+  ] as const) {
+    testRefusal([`PETSTORE_STORAGE=${text}`], new RegExp(`^PETSTORE_STORAGE .*${told.source}`));
+    testRefusal(['--storage', text], new RegExp(`^--storage .*${told.source}`));
+  }
+
+  testInFolder(
+    'C76 a path that begins with ~ or a variable is refused in every setting and operand',
+    { 'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n' },
+    async (here) => {
+      const before = here.names();
+      for (const path of ['~/x', '~bob/x', '~', '$HOME/x', `\${HOME}/x`]) {
+        const told = path.startsWith('~') ? /begins with ~, .*\$HOME/ : /begins with a variable/;
+        for (const [name, prefix] of paths)
+          await here.refuses([`${name}${prefix}${path}`], 2, told);
+        for (const line of commands)
+          await here.refuses(line.replace('FILE', path.replaceAll('$', '$$$$')), 2, told);
+      }
+      assert.deepEqual(here.names(), before);
+    },
+  );
+
+  testInFolder(
+    'C76 a path whose bytes are not UTF-8 is refused in every setting and operand',
+    { 'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n' },
+    async (here) => {
+      const before = here.names();
+      const told = /has bytes that are not UTF-8: ".*\\ufffd/;
+      const env = { PETSTORE_API_KEYS: apiKey, PORT: '0', PATH: process.env['PATH'] };
+      for (const [name, prefix] of paths) {
+        const word = `"${name}${prefix}$(printf 'a\\377.jsonl')"`;
+        const line = name.startsWith('-') ? `"$0" "$1" ${word}` : `env ${word} "$0" "$1"`;
+        assertRefused(await here.shell(line, env).ended, 2, told);
+      }
+      for (const command of commands) {
+        const words = command.replace('FILE', "$(printf 'a\\377.jsonl')");
+        assertRefused(await here.shell(`"$0" "$1" ${words}`, env).ended, 2, told);
+      }
+      assert.deepEqual(here.names(), before);
+    },
+  );
+
+  testInFolder(
+    'C76 a working folder whose name is not UTF-8, or that is gone, is refused',
+    async (here) => {
+      const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+      const strange = 'mkdir "$(printf \'a\\377\')" && cd "$(printf \'a\\377\')"';
+      const before = here.shell(`${strange} && exec "$0" "$1" --help >/dev/null`, env);
+      assert.equal((await before.ended).code, 0);
+      const start = here.shell(`cd "$(printf 'a\\377')" && exec "$0" "$1"`, env);
+      assertRefused(await start.ended, 2, /^the name of the working folder has bytes that are not/);
+      assert.equal(readdirSync(here.path).length, 1);
+
+      mkdirSync(here.at('gone'));
+      const gone = here.shell('cd gone && rmdir ../gone && exec "$0" "$1"', env);
+      assertRefused(
+        await gone.ended,
+        2,
+        /^the working folder cannot be used .*; run it in another/,
+      );
+    },
+  );
+
+  testInFolder(
+    'C76 blanks, apostrophes and letters of any script within a path stay',
+    async (here) => {
+      const path = "o'brien/my pets/größe #1/動物.jsonl";
+      const server = await here.start(['--storage', `file:${path}`]);
+      assert.equal((await server.add('Rex')).status, 201);
+      await server.stops();
+      assert.match(here.read(path), /"name":"Rex"/);
+    },
+  );
+
+  testInFolder('C76 an API key may hold quotes, though not around it', async (here) => {
+    const key = `a"b'c\``;
+    const server = await here.start(['--storage', 'memory:'], { PETSTORE_API_KEYS: `x, ${key}` });
+    assert.equal(await server.status('/v1/pets', key), 200);
+    for (const text of ['"secret"', '"x,secret"', "x,'secret'", '"secret","x"'])
+      await here.refuses([`PETSTORE_API_KEYS=${text}`], 2, /^PETSTORE_API_KEYS has a quote; /);
+  });
+});
+
+describe('what a message repeats of a value', { concurrency: 4 }, () => {
+  const long = 'x'.repeat(100_000);
+  for (const line of [
+    [long],
+    ['help', long],
+    [`--${long}`],
+    [`--${long}=1`],
+    [`--dev=${long}`],
+    ...['--host', '--port', '--storage', '--seed', '--clock', '--keys-file', '--plugin'].map(
+      (flag) => [flag, long],
+    ),
+    ...['--cors-origin', '--max-body-bytes', '--drain', '--base-url', '--tls-cert', '--log'].map(
+      (flag) => [flag, long],
+    ),
+    ['--storage', `file:${long}`],
+    ['--storage', `postgres://ann:secret@db/${long}?sslmode=x`],
+    ['--base-url', `https://${long}/?`],
+    ['--cors-origin', `https://${long}`],
+    ['--cors-origin', `https://a.example/${long}`],
+    ['import', long],
+    ['import', 'x', '--after', long],
+    ['check', long],
+    ['check', `data/${'x/'.repeat(50_000)}y`],
+    ['check', 'x', '--salvage', long],
+    ['copy', '--from', `file:${long}`, '--to', 'file:x'],
+    ['keys', long],
+    ['keys', 'add', long],
+    ['keys', 'revoke', long],
+    ['keys', 'add', 'x', '--expires', long],
+    ['verify', long, '--key', 'x'],
+    ['verify', `http://127.0.0.1:1/${long}`, '--key', 'x'],
+  ])
+    testInFolder(`is bounded: ${line.join(' ').slice(0, 60)}`, async (here) => {
+      const words = ['--clock'].includes(line[0] ?? '') ? ['--storage', 'memory:', ...line] : line;
+      const ended = await here.command(words);
+      assertRefused(ended, 2, /./);
+      assert.ok(ended.stderr.length < 500, `${ended.stderr.length}`);
+      assert.deepEqual(here.names(), []);
+    });
+
+  testRefusal(['keys', 'revoke', 'a\u0007\u200b\u202eb'], /named "a\\u0007\\u200b\\u202eb"/);
+  testRefusal(['--base-url', 'https://ann:secret@a.example'], /"https:\/\/…@a\.example"/);
+  testRefusal(['--base-url', 'ann:secret@a.example'], /"…@a\.example"/);
+  testRefusal(['--cors-origin', 'https://ann:secret@a.example'], /"https:\/\/…@a\.example"/);
+  testRefusal(['--plugin', 'https://ann:secret@a.example/p.mjs'], /"https:\/\/…@a\.example/);
+  testRefusal('verify http://ann:secret@127.0.0.1:1 --key x', /"http:\/\/…@127\.0\.0\.1:1"/);
+  testRefusal(['verify', 'http://127.0.0.1:1', '--key', 'a secret'], /^--key must be an API key/);
+});
+
+describe('a terminal', () => {
+  testInFolder(
+    'a dumb one gets no escape sequences',
+    { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
+    async (here) => {
+      const env = { TERM: 'dumb', FORCE_COLOR: '1' };
+      const { code, stdout } = await here.onTerminal('import in.jsonl', env).ended;
+      assert.equal(code, 0);
+      assert.equal(stdout, '1 animal added to file:data/pets.jsonl\r\n');
+
+      const server = await here.start('--storage memory:');
+      const line = `verify ${server.url} --key ${apiKey} --level specification`;
+      assert.ok(!(await here.onTerminal(line, env).ended).stdout.includes('\u001b'));
+    },
+  );
+});
+
+describe("Node's permission model", () => {
+  const flag = process.allowedNodeEnvironmentFlags.has('--permission')
+    ? '--permission'
+    : '--experimental-permission';
+  const allowed = `${flag} --allow-fs-read=* --no-warnings`;
+
+  for (const [line, told, code] of [
+    ['--storage file:a.jsonl', /denies access to \S+a\.jsonl: start Node with --allow-fs-write/, 3],
+    ['--dev --storage memory:', /start Node with --allow-fs-write/, 2],
+    ['keys add bob', /start Node with --allow-fs-write/, 2],
+    ['import in.jsonl', /start Node with --allow-fs-write/, 3],
+  ] as const)
+    testInFolder(
+      `a denial is told as one: ${line}`,
+      { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
+      async (here) => {
+        const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+        const ended = await here.shell(`exec "$0" ${allowed} "$1" ${line}`, env).ended;
+        assertRefused(ended, code, told);
+        assert.doesNotMatch(ended.stderr, /disk|folder writable|restricted/);
+      },
+    );
+
+  testInFolder('a server in memory starts with reading alone', async (here) => {
+    const port = await freePort();
+    const line = `exec "$0" ${allowed} "$1" --storage memory: --port ${port}`;
+    here.shell(line, { PETSTORE_API_KEYS: apiKey });
+    const answers = () =>
+      fetch(`http://127.0.0.1:${port}/healthz`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await until('the server', answers);
+  });
+});
