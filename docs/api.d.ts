@@ -20,6 +20,7 @@
 //   FileStorageOptions
 //   FilterName
 //   IdempotencyKeyUse
+//   ImportSource
 //   ImportTarget
 //   JsonNumber
 //   JsonValue
@@ -63,6 +64,7 @@
 //   RequestHead
 //   Route
 //   SalvageReport
+//   StartDigests
 //   StoredText
 //   TextPage
 //   TextTarget
@@ -286,9 +288,14 @@ interface IdempotencyKeyUse {
     readonly at: number;
 }
 
+interface ImportSource {
+    readonly digest: string;
+    readonly startDigests?: StartDigests;
+}
+
 interface ImportTarget {
     readonly start: number;
-    add(drafts: readonly PetDraft[]): Promise<number>;
+    add(drafts: readonly PetDraft[], startDigest?: string): Promise<number>;
     close(): Promise<void>;
 }
 
@@ -651,6 +658,8 @@ interface SalvageReport {
     readonly leftOut: readonly LeftOutLine[];
 }
 
+type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>;
+
 interface StoredText {
     readonly id: bigint;
     readonly json: ByteString;
@@ -835,7 +844,7 @@ const errors: {
 
 function faultsPlugin({ rules: given }?: FaultsOptions): Plugin;
 
-function fileImport(path: string, source: string, options?: FileStorageOptions): Promise<FileImport>;
+function fileImport(path: string, source: string | ImportSource, options?: FileStorageOptions): Promise<FileImport>;
 
 function fileRecordNames(path: string, log?: Log): Promise<readonly string[]>;
 
@@ -919,7 +928,7 @@ function petJson(id: bigint, draft: PetDraft): ByteString;
 
 const petStatuses: readonly ["available", "pending", "sold"];
 
-function postgresImport(url: string, source: string, log: Log): Promise<ImportTarget>;
+function postgresImport(url: string, source: string | ImportSource, log: Log): Promise<ImportTarget>;
 
 function postgresRecordNames(database: string | PostgresPool): Promise<readonly string[]>;
 

@@ -74,6 +74,7 @@ export {
 export type {
   Commit,
   IdempotencyKeyUse,
+  ImportSource,
   ImportTarget,
   PageQuery,
   PetQuery,
@@ -81,6 +82,7 @@ export type {
   PetTexts,
   RecordKind,
   Records,
+  StartDigests,
   StoredText,
   TextPage,
   Texts,

@@ -175,6 +175,20 @@ export interface TextTarget {
 }
 
 /**
+ * Computes SHA-256 digests, in 64 lowercase hexadecimal digits, of the first pets of a source: for
+ * each of these counts that the source has.
+ */
+export type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>;
+
+/** What an import adds, such as a file (F11). */
+export interface ImportSource {
+  /** The SHA-256 of all of it, in 64 lowercase hexadecimal digits. */
+  readonly digest: string;
+  /** Tells a source that has grown since it was imported. @defaultValue it is not recognized */
+  readonly startDigests?: StartDigests;
+}
+
+/**
  * Takes the animals of one source, such as a file, each of them once, whatever breaks off (F11).
  */
 export interface ImportTarget {
@@ -184,9 +198,11 @@ export interface ImportTarget {
    * Adds the next ones of the source and the place behind them in one commit, or none; answers that
    * place, which is further on where somebody else imports the same source. It waits for as long as
    * nobody can say what became of them.
+   * @param startDigest That of the pets of the source up to the last of these, which tells the
+   * source once it has grown.
    * @throws PetstoreError
    */
-  add(drafts: readonly PetDraft[]): Promise<number>;
+  add(drafts: readonly PetDraft[], startDigest?: string): Promise<number>;
   /** Waits for the commit under way and lets go. */
   close(): Promise<void>;
 }

@@ -50,9 +50,10 @@ async function report(path: string) {
 
   if (verdict !== 'damaged') return;
 
+  // The line on standard output has the place of the damage.
   const command = `${program} check ${path} --salvage OUT`;
-  const mend = `put a backup in its place, or save what is sound by \`${command}\``;
-  printNotice(`${path} ${place}; a start refuses this file: ${mend}`);
+  const hint = `put a backup in its place, or save what is sound by \`${command}\``;
+  printNotice(`a start refuses ${path}: ${hint}`);
   process.exitCode = 3;
 }
 

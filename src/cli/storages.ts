@@ -5,6 +5,7 @@ import {
   fileRecordNames,
   fileStorage,
   fileTarget,
+  type ImportSource,
   type ImportTarget,
   type Log,
   type PetDraft,
@@ -31,8 +32,8 @@ export interface NamedStorage {
    */
   readonly open: (use: 'serve' | 'dev' | 'copy', log: Log) => Promise<PetStorage>;
 
-  /** Opens it to import the source that has this digest. */
-  readonly openImport: (source: string, log: Log) => Promise<ImportTarget>;
+  /** Opens it to import a source. */
+  readonly openImport: (source: ImportSource, log: Log) => Promise<ImportTarget>;
 
   /**
    * Adds animals in one step (F12) where there are none yet; answers false where there are. Nobody

@@ -42,6 +42,7 @@ export {
   mismatch,
   type KnownUse,
 } from './idempotency.js';
+export { importedStart } from './imports.js';
 export {
   checkDraft,
   checkQuery,

@@ -6,6 +6,7 @@ import {
   commitWatchers,
   groupCommit,
   IdempotencyKeys,
+  importedStart,
   petJson,
   petsOf,
   petTexts,
@@ -28,7 +29,14 @@ import {
 import { int64Max } from '../json.js';
 import { checkedClock, checkNames, steadyClock } from '../options.js';
 import type { PetDraft } from '../pet.js';
-import type { ImportTarget, PetStorage, RecordKind, StoredText, TextTarget } from '../storage.js';
+import type {
+  ImportSource,
+  ImportTarget,
+  PetStorage,
+  RecordKind,
+  StoredText,
+  TextTarget,
+} from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 export {
@@ -153,38 +161,41 @@ export interface FileImport extends ImportTarget {
 }
 
 /**
- * Opens a storage's file to import one source, told by its SHA-256 in small hexadecimal digits:
- * each batch and the place behind it are one commit (F11).
+ * Opens a storage's file to import one source, told by its SHA-256 in lowercase hexadecimal digits
+ * or by more: each batch and the place behind it are one commit (F11).
  * @throws as `fileStorage`
  */
 export async function fileImport(
   path: string,
-  source: string,
+  source: string | ImportSource,
   options: FileStorageOptions = {},
 ): Promise<FileImport> {
   let lastId = 0n;
-  let place = 0;
-
+  const places = new Map<string, number>();
   const takePlace: OnCommit = (imported) => {
-    if (imported?.source === source) place = imported.place;
+    if (imported) places.set(imported.source, imported.place);
   };
 
   const takeId = petLines((id) => (lastId = id));
   const { append, close } = await openJournal(resolve(path), options, takeId, takePlace);
 
-  async function add(drafts: readonly PetDraft[]): Promise<number> {
+  const whole = typeof source === 'string' ? { digest: source } : source;
+  const start = importedStart(whole, places);
+  let place = start;
+
+  async function add(drafts: readonly PetDraft[], startDigest?: string): Promise<number> {
     checkIdsLeft(lastId, drafts.length);
 
     let id = lastId;
     const lines = drafts.map((draft) => petJson(++id, draft));
-    const next = { source, place: place + drafts.length };
+    const next = { source: startDigest ?? whole.digest, place: place + drafts.length };
     await append([importLine(next), ...lines]);
 
     lastId = id;
     return (place = next.place);
   }
 
-  return { start: place, add, close, isEmpty: lastId === 0n };
+  return { start, add, close, isEmpty: lastId === 0n };
 }
 
 /** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */

@@ -1,9 +1,9 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies into it. */
-import { parsePet, petJson, petRest, RecordNames } from '../engine/index.js';
+import { parsePet, importedStart, petJson, petRest, RecordNames } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
 import { filterOf, type PetDraft } from '../pet.js';
-import type { ImportTarget, StoredText, TextTarget } from '../storage.js';
+import type { ImportSource, ImportTarget, StoredText, TextTarget } from '../storage.js';
 import {
   causeOf,
   connectionsTo,
@@ -195,29 +195,48 @@ function adoptValues(table: sql.Table, lastId: bigint, texts: readonly StoredTex
 }
 
 /**
- * Opens a database to import one source, told by its SHA-256 in small hexadecimal digits (F11).
+ * Opens a database to import one source, told by its SHA-256 in lowercase hexadecimal digits or by
+ * more (F11).
  * Servers may be at work on it, and others may import the same source.
  * @param log Hears that the database is waited for.
  * @throws PetstoreError as `postgresStorage`
  */
-export async function postgresImport(url: string, source: string, log: Log): Promise<ImportTarget> {
+export async function postgresImport(
+  url: string,
+  source: string | ImportSource,
+  log: Log,
+): Promise<ImportTarget> {
+  const whole = typeof source === 'string' ? { digest: source } : source;
   const connections = await connectToTables(url, copyingMs);
 
-  const readPlace = async () => {
-    const [row] = await connections.write(sql.selectPlace, [source]);
+  const readPlace = async (least = 0) => {
+    const [row] = await connections.write(sql.selectPlace, [whole.digest, least]);
     return Number(row?.['place']);
+  };
+
+  const readStart = async () => {
+    const rows = await connections.read(sql.selectImports);
+    return importedStart(
+      whole,
+      new Map(rows.map(({ source: name, place: at }) => [name ?? '', Number(at)])),
+    );
   };
 
   // An unknown outcome is waited for: at a place that was left, the statement does nothing.
   const known = (work: () => Promise<number>) => untilThere(work, log).catch(throwUnusable);
 
-  let place = await known(readPlace);
+  const begun = await known(readStart);
+  const start = await known(() => readPlace(begun));
+  let place = start;
 
   return {
-    start: place,
-    add: async (drafts) => {
+    start,
+    add: async (drafts, startDigest) => {
       const records = drafts.map((draft) => ({ indexed: filterOf(draft), rest: petRest(draft) }));
-      const values = [source, place, records.length, sql.petTable.counter, ...columnsOf(records)];
+      const names = startDigest === undefined ? [whole.digest] : [whole.digest, startDigest];
+      const { counter } = sql.petTable;
+      const columns = columnsOf(records);
+      const values = [whole.digest, place, records.length, counter, ...columns, names];
 
       place = await known(async () => {
         const [row] = await connections.write(sql.importBatch, values);

@@ -336,12 +336,17 @@ export const selectCounter =
 export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
 WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
 
+/** Returns the sources that were imported, or their first pets, and how many these are. */
+export const selectImports =
+  'SELECT source, CAST(place AS text) AS place FROM petstore_imports WHERE place > 0';
+
 /**
- * Answers the place of source $1, which is 0 at first. It writes in any case: only a commit waits
+ * Returns the place of source $1, which is $2 at least. It writes in any case: only a commit waits
  * for the standby, and comes behind whatever of that source was still under way.
  */
-export const selectPlace = `INSERT INTO petstore_imports (source, place) VALUES ($1::text, 0)
-ON CONFLICT (source) DO UPDATE SET place = petstore_imports.place
+export const selectPlace = `INSERT INTO petstore_imports (source, place)
+VALUES ($1::text, $2::int8)
+ON CONFLICT (source) DO UPDATE SET place = GREATEST(petstore_imports.place, excluded.place)
 RETURNING CAST(place AS text) AS place`;
 
 const importRowMissing = raise(
@@ -350,16 +355,25 @@ const importRowMissing = raise(
 );
 
 /**
- * Adds the animals that follow place $2 of source $1, under the counter $4, and answers the place
- * behind them. It does nothing, and answers no row, where the source is at another place.
+ * Adds the pets that follow place $2 of source $1, under the counter $4, and returns the place
+ * behind them. $7 are the names that the place is kept under: the source, and the digest of its
+ * first pets if it is known. If the digest is there already, another import has added the pets,
+ * and the place alone is kept. It does nothing, and returns no row, if the source is at another
+ * place.
  */
-export const importBatch = `WITH placed AS (
-  UPDATE petstore_imports SET place = place + $3::int8
-  WHERE source = $1::text AND place = $2::int8
-  RETURNING place
+export const importBatch = `WITH noted AS (
+  INSERT INTO petstore_imports (source, place)
+  SELECT name, $2::int8 + $3::int8 FROM unnest($7::text[]) AS names (name)
+  WHERE EXISTS (SELECT 1 FROM petstore_imports WHERE source = $1::text AND place = $2::int8)
+  ON CONFLICT (source) DO UPDATE SET place = excluded.place
+    WHERE petstore_imports.place = $2::int8
+  RETURNING source, place
+), placed AS (
+  SELECT place, (SELECT count(*) FROM noted) = array_length($7::text[], 1) AS is_new
+  FROM noted WHERE source = $1::text
 ), taken AS (
   UPDATE petstore_counters SET last_id = last_id + $3::int8
-  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed)
+  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed WHERE is_new)
   RETURNING last_id
 ), ${numberedBatch}, stored AS (
   INSERT INTO petstore_pets (id, status, json)
@@ -367,7 +381,7 @@ export const importBatch = `WITH placed AS (
   RETURNING id
 )
 SELECT CAST(CASE
-  WHEN (SELECT count(*) FROM stored) = $3::int8 THEN place
+  WHEN (SELECT count(*) FROM stored) = CASE WHEN is_new THEN $3::int8 ELSE 0 END THEN place
   ELSE ${importRowMissing}
 END AS text) AS place
 FROM placed`;

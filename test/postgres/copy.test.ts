@@ -332,6 +332,36 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
 
+  test('F11 a file that has grown goes on behind the pets that were imported', async (t) => {
+    const url = await newDatabase();
+    const here = folderWith(t, 9_000);
+    const all = here.read('in.jsonl');
+    const importing = `import in.jsonl --storage ${url}`;
+    for (const [count, added] of [
+      [3_001, 3_001],
+      [3_002, 1],
+      [9_000, 5_998],
+      [3_001, 0],
+      [9_000, 0],
+    ] as const) {
+      here.write('in.jsonl', all.split('\n').slice(0, count).join('\n'));
+      await here.prints(importing, new RegExp(`^${added} animals? added`));
+      assert.deepEqual(await namesIn(url), namesTo(Math.max(count, (await namesIn(url)).length)));
+    }
+
+    // Two at once add what both files begin with once.
+    const both = await newDatabase();
+    here.write('in.jsonl', all);
+    here.write('grown.jsonl', `${all}{"name":"last","categoryId":1}\n`);
+    const imports = ['in.jsonl', 'grown.jsonl'].map((file) =>
+      here.begin(`import ${file} --storage ${both}`),
+    );
+    for (const { ended } of imports) assert.equal((await ended).code, 0);
+    const names = await namesIn(both);
+    const lastPiece = names.length - 9_001;
+    assert.ok(lastPiece >= 0 && lastPiece < 2_000, `${names.length}`);
+  });
+
   test('F11 a place that went back, as after a failover to a standby that lagged: nothing is added behind the gap', async (t) => {
     const url = await newDatabase();
     await query(

@@ -1,7 +1,6 @@
 // import and check: what goes in, what is refused, what a file is said to hold.
 import assert from 'node:assert/strict';
 import {
-  appendFileSync,
   closeSync,
   copyFileSync,
   existsSync,
@@ -68,11 +67,11 @@ describe('import FILE', { concurrency: 4 }, () => {
     async (here) => {
       const { stdout } = await here.command('import in.jsonl --storage=file:out.jsonl');
       assert.equal(stdout, '2 animals added to file:out.jsonl\n');
-      appendFileSync(here.at('in.jsonl'), '\n');
+      here.write('in.jsonl', `{"name":"c","categoryId":1}\n${here.read('in.jsonl')}`);
       await here.done('PETSTORE_STORAGE=file:out.jsonl import in.jsonl');
       assert.match(
         here.read('out.jsonl'),
-        /{"id":4,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,
+        /{"id":5,"name":"b","categoryId":9223372036854775807,"status":"sold"}\n{"commit".*\n$/,
       );
       assert.deepEqual(here.names(), ['in.jsonl', 'out.jsonl']);
     },
@@ -222,6 +221,65 @@ describe('import FILE', { concurrency: 4 }, () => {
     testRefusal('import in.jsonl', told, { 'in.jsonl': source }, `a line with ${what}`);
   }
 
+  const indented = '{\n  "name": "a",\n  "categoryId": 1\n}\n';
+  const inOneLine = '[{"name":"a","categoryId":1},{"name":"b","categoryId":1}]';
+  const one = '{"name":"a","categoryId":1}\n';
+  for (const [what, content, told] of [
+    ['indented JSON', indented, /in\.jsonl line 1: .*Write each pet on a line .*`jq -c \.`/],
+    [
+      'an array in one line',
+      inOneLine,
+      /in\.jsonl line 1: the line must be a JSON object.*`jq -c '\.\[\]'`/,
+    ],
+    ['an indented array', `[\n  ${one}]\n`, /in\.jsonl line 1: .*`jq -c '\.\[\]'`/],
+    ['two pets on a line', one.trim() + one, /in\.jsonl line 1: .*`jq -c \.`/],
+    ['UTF-16', Buffer.from(`\uFEFF${one}`, 'utf16le'), /in\.jsonl is UTF-16; .*`iconv -f UTF-16 /],
+    [
+      'UTF-16, big end first',
+      Buffer.from(`\uFEFF${one}`, 'utf16le').swap16(),
+      /in\.jsonl is UTF-16; /,
+    ],
+    ['UTF-16 without its mark', Buffer.from(one, 'utf16le'), /in\.jsonl is UTF-16LE; /],
+    [
+      'UTF-16 without its mark, big end first',
+      Buffer.from(one, 'utf16le').swap16(),
+      /in\.jsonl is UTF-16BE; /,
+    ],
+  ] as const) {
+    testRefusal('import in.jsonl', told, { 'in.jsonl': content }, `names the fix for ${what}`);
+    testRefusal(
+      '--seed in.jsonl',
+      told,
+      { 'in.jsonl': content },
+      `a seed: names the fix for ${what}`,
+    );
+  }
+
+  for (const [what, lines] of [
+    ['CR LF', '{"name":"a","categoryId":1}\r\n\r\n{"name":"b","categoryId":2}\r\n'],
+    ['a byte order mark', '\uFEFF{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n'],
+    ['no last newline', '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}'],
+    [
+      'blank lines at both ends',
+      '\n \n{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n\n',
+    ],
+    ['all of these', '\uFEFF\r\n{"name":"a","categoryId":1}\r\n{"name":"b","categoryId":2}'],
+  ] as const)
+    testInFolder(`accepts a file and a seed with ${what}`, { 'in.jsonl': lines }, async (here) => {
+      await here.prints('import in.jsonl', '2 animals added to file:data/pets.jsonl\n');
+      const both = '[{"id":1,"name":"a","categoryId":1},{"id":2,"name":"b","categoryId":2}]';
+      const seeded = await here.start('--storage memory: --seed in.jsonl');
+      assert.equal(await seeded.text('/v1/pets'), both);
+    });
+
+  testInFolder('adds a pet as long as the longest body, as a server exports it', async (here) => {
+    const name = 'x'.repeat(2 ** 24 - '{"name":"","categoryId":1e18}'.length);
+    const line = `{"id":9223372036854775807,"name":"${name}","categoryId":1000000000000000000}\n`;
+    here.write('in.jsonl', line.repeat(2));
+    await here.done('import in.jsonl');
+    await here.prints(`check ${pets}`, /sound\n {2}animals {2}2 /);
+  });
+
   testRefusals({
     // no file named
     import: /one FILE/,
@@ -235,7 +293,7 @@ describe('import FILE', { concurrency: 4 }, () => {
   testRefusal(['import', animals, '--storage', 'memory:'], /^--storage memory: would forget/);
 
   for (const [what, bytes, told] of [
-    ['without line ends', 2 ** 27, /in\.jsonl line 1 is longer than 4 MiB/],
+    ['without line ends', 2 ** 27, /in\.jsonl line 1 is longer than 16 MiB\. .*`jq -c \.`/],
     ['of over 2 GiB', 2 ** 31, /greater than 2 GiB.*; split what is over 2 GiB$/m],
   ] as const)
     testInFolder(`a file ${what} is refused in one line`, { 'in.jsonl': '' }, async (here) => {
@@ -305,6 +363,57 @@ describe('import FILE', { concurrency: 4 }, () => {
       ])
         await here.prints(`import ${source}`, `${said}\n`);
       await here.prints(`check ${pets}`, /sound\n {2}animals {2}4 /);
+    },
+  );
+
+  testInFolder(
+    'F11 a file that has grown goes on behind the pets that were imported, whole or interrupted',
+    { 'in.jsonl': sourceOf(someAnimals(3_001)) },
+    async (here) => {
+      const all = sourceOf(someAnimals(3_500));
+      const lineEnds = [...all.matchAll(/\n/g)].map(({ index }) => index + 1);
+      const first = (count: number) => all.slice(0, lineEnds[count - 1]);
+      await here.done('import in.jsonl');
+      for (const [content, added, before] of [
+        [first(3_003), 2, 3_001],
+        [first(3_100).trimEnd(), 97, 3_003],
+        [first(3_100), 0, 3_100],
+        // An editor has put a byte order mark, CR LF and blank lines into it.
+        [`\uFEFF${first(3_200).replaceAll('\n', '\r\n')}\r\n\r\n`, 100, 3_100],
+        [all, 300, 3_200],
+        [all, 0, 3_500],
+        [first(3_001), 0, 3_001],
+      ] as const) {
+        here.write('in.jsonl', content);
+        await here.prints(
+          'import in.jsonl',
+          `${added} animal${added === 1 ? '' : 's'} added to file:data/pets.jsonl; ${before} of in.jsonl were there before\n`,
+        );
+      }
+      await here.prints(`check ${pets}`, /sound\n {2}animals {2}3500 /);
+
+      // It was cut off within its second batch, and grew before it went on.
+      here.write('in.jsonl', first(3_001));
+      await here.done('import in.jsonl --storage file:cut.jsonl');
+      const ends = [...here.read('cut.jsonl').matchAll(/"commit".*\n/g)];
+      const [{ index = 0 } = assert.fail()] = ends.slice(1);
+      here.write('cut.jsonl', here.bytes('cut.jsonl').subarray(0, index));
+      here.write('in.jsonl', all);
+      await here.done('import in.jsonl --storage file:cut.jsonl');
+      await here.prints('check cut.jsonl', /sound\n {2}animals {2}3500 /);
+    },
+  );
+
+  testInFolder(
+    'F11 a seed that has grown is imported behind what it seeded',
+    { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
+    async (here) => {
+      await (await here.start('--seed in.jsonl')).end();
+      here.write('in.jsonl', '{"name":"a","categoryId":1}\n{"name":"b","categoryId":1}\n');
+      await here.prints(
+        'import in.jsonl',
+        '1 animal added to file:data/pets.jsonl; 1 of in.jsonl were there before\n',
+      );
     },
   );
 
@@ -380,12 +489,13 @@ describe('check FILE', { concurrency: 4 }, () => {
     assertRefused(
       ended,
       3,
-      /^bad\.jsonl line 2, byte 35: .*`node dist\/server\.js check bad\.jsonl --salvage OUT`$/m,
+      /^a start refuses bad\.jsonl: put a backup .*`node dist\/server\.js check bad\.jsonl --salvage OUT`$/m,
     );
     assert.match(
       ended.stdout,
       /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}animals {2}0 /,
     );
+    assert.equal(`${ended.stdout}${ended.stderr}`.match(/byte 35/g)?.length, 1, 'said once');
     assert.equal(here.read('bad.jsonl'), text);
   });
 
