@@ -1,4 +1,5 @@
 /** What this room uses of `pg`, an optional package: it is imported once a database is opened. */
+import { statSync } from 'node:fs';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
@@ -56,6 +57,39 @@ export const connectMs = 2_000;
 /** The values of `sslmode` that `pg` knows. */
 const sslModes = /^(disable|no-verify|verify-full|verify-ca|require|prefer)$/;
 
+/** The parameters of a URL that name files for TLS. `pg` reads these whenever it connects. */
+const tlsFiles = ['sslrootcert', 'sslcert', 'sslkey'];
+
+/**
+ * Returns why a file for TLS that a URL names cannot be read; undefined if all can. A pipe or a
+ * device would block the process.
+ */
+function tlsFileProblem({ searchParams }: URL): string | undefined {
+  for (const name of tlsFiles)
+    for (const path of searchParams.getAll(name).filter((each) => each !== ''))
+      try {
+        if (!statSync(path).isFile()) return `${name}=${path} is not a regular file`;
+      } catch (error) {
+        return `${name}=${path} cannot be read (${reasonOf(error)})`;
+      }
+  return undefined;
+}
+
+/**
+ * Returns the URL, without its files for TLS if any of them cannot be read now. A connection
+ * without them fails, or is refused by the database, and the next one tries again. A client of `pg`
+ * that cannot read a file would throw instead, outside of every promise.
+ */
+function readableUrl(text: string): string {
+  const url = new URL(text);
+  if (tlsFileProblem(url) === undefined) return text;
+
+  for (const name of tlsFiles) url.searchParams.delete(name);
+  // These files turn TLS on, even without a mode.
+  if (!url.searchParams.has('sslmode')) url.searchParams.set('sslmode', 'verify-full');
+  return url.href;
+}
+
 /** What is wanted in the place of a text; undefined where it is the URL of a database. */
 export function wantedUrl(text: string): string | undefined {
   const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
@@ -74,13 +108,17 @@ export function wantedUrl(text: string): string | undefined {
 /**
  * A pool of our own to the database of a URL.
  * @throws TypeError for what is no URL, which it does not repeat: it may hold a password.
- * @throws PetstoreError `storage_unusable` without `pg`.
+ * @throws PetstoreError `storage_unusable` without `pg`, or if a file for TLS cannot be read.
  */
 export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
   if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
 
   const url = new URL(text);
+  const problem = tlsFileProblem(url);
+  if (problem !== undefined)
+    throw new PetstoreError('storage_unusable', `the database's URL: ${problem}; name a PEM file`);
+
   // `pg` takes these modes for verify-full too, but with ten lines of warning.
   if (!url.searchParams.has('uselibpqcompat'))
     url.search = url.search.replace(
@@ -110,7 +148,12 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
 function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
     constructor(config?: ConstructorParameters<typeof DriverClient>[0]) {
-      super(config);
+      const url = typeof config === 'object' ? config.connectionString : undefined;
+      super(
+        typeof config === 'object' && url !== undefined
+          ? { ...config, connectionString: readableUrl(url) }
+          : config,
+      );
       const { connection } = this;
 
       const guard = () => {

@@ -1,6 +1,8 @@
 // A start while the database is away: it waits and says so, and ends with 3 only for what waiting
 // cannot mend. What is no PostgreSQL ends its connection, not the process.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
@@ -9,10 +11,10 @@ import { newCertificate } from '../support/certificate.js';
 import { WorkingFolder } from '../support/working-folder.js';
 import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
 import { type StartedServer, assertRefused } from '../support/process.js';
-import { newDatabase, ownCluster, query, withoutServer } from './database.js';
+import { adminUrl, newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
 import { listen } from './tcp.js';
-import { expectUnready, openFar, poolOf, unavailable, unusable } from './scene.js';
+import { endSessions, expectUnready, openFar, poolOf, unavailable, unusable } from './scene.js';
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
@@ -131,6 +133,26 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
       assert.ok(performance.now() - since < 20_000);
     });
   }
+
+  test('a pipe in place of a file for TLS is refused at the start, and blocks no running server', async (t) => {
+    const here = new WorkingFolder(t, { 'ca.pem': newCertificate().cert });
+    const url = new URL(await newDatabase());
+    // The driver reads the file in any mode.
+    url.searchParams.set('sslmode', 'disable');
+    url.searchParams.set('sslrootcert', here.at('ca.pem'));
+    const server = await here.start(`--storage ${url.href}`);
+    assert.equal((await server.add('Rex')).status, 201);
+
+    rmSync(here.at('ca.pem'));
+    execFileSync('mkfifo', [here.at('ca.pem')]);
+    await query(await adminUrl(), endSessions);
+    await until('a new session', async () => (await server.add('Tom')).status === 201);
+    await server.stops();
+    const told = /ca\.pem is not a regular file; name a PEM file/;
+    await here.refuses(`--storage ${url.href}`, 3, told);
+    url.searchParams.set('sslrootcert', here.at('none.pem'));
+    await here.refuses(`--storage ${url.href}`, 3, /none\.pem cannot be read .*; name a PEM file/);
+  });
 
   test('does not wait for a password, a database or tables that are not there', async (t) => {
     const url = await newDatabase();
