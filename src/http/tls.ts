@@ -16,6 +16,9 @@ export interface TlsPair {
 /** The types of keys with which a TLS server can sign. No cipher of today has DSA. */
 const keyTypes = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'];
 
+/** The curves of EC keys that TLS knows. Clients offer no other, unless they are told to. */
+const curves = /^(prime256v1|secp384r1|secp521r1|brainpoolP(256|384|512)r1)$/;
+
 /**
  * Checks that HTTPS can be served with a certificate and its key.
  *
@@ -67,6 +70,10 @@ function readKey(pem: string | Buffer): KeyObject {
     throw new TypeError(
       `a key of type ${type} cannot serve TLS: use one of ${keyTypes.join(', ')}`,
     );
+
+  const { namedCurve = 'prime256v1' } = key.asymmetricKeyDetails ?? {};
+  if (!curves.test(namedCurve))
+    throw new TypeError(`a key of curve ${namedCurve} cannot serve TLS: use prime256v1`);
   return key;
 }
 

@@ -66,6 +66,10 @@ const badPairs = (): Readonly<Record<string, readonly [pair: unknown, told: RegE
       { cert: ec.cert, key: x25519 },
       /^a key of type x25519 cannot serve TLS: use one of rsa, /,
     ],
+    'a key of a curve that TLS does not have': [
+      newCertificate('ec -pkeyopt ec_paramgen_curve:secp256k1'),
+      /^a key of curve secp256k1 cannot serve TLS: use prime256v1$/,
+    ],
     'no PEM': [{ cert: 'none', key: ec.key }, /^the certificate is not valid PEM: /],
     'a certificate in place of the key': [
       { cert: ec.cert, key: ec.cert },
@@ -93,7 +97,12 @@ test('C65 listen and setTls throw a TypeError for a pair that no handshake succe
   assert.equal(await shown(port), before);
 });
 
-for (const algorithm of ['rsa:2048', 'ed25519', 'rsa-pss -pkeyopt rsa_keygen_bits:2048'])
+for (const algorithm of [
+  'rsa:2048',
+  'ed25519',
+  'ec -pkeyopt ec_paramgen_curve:secp384r1',
+  'rsa-pss -pkeyopt rsa_keygen_bits:2048',
+])
   test(`a pair of ${algorithm} serves, in two files or together in one`, async (t) => {
     const { cert, key } = newCertificate(algorithm);
     const { port, setTls } = await start(t, {}, { tls: { cert, key } });
