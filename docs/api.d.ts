@@ -35,6 +35,7 @@
 //   LogLevel
 //   MemoryStorage
 //   MemoryStorageOptions
+//   NextOperation
 //   OpenApiDocument
 //   OpenApiOperation
 //   OpenApiValue
@@ -63,6 +64,7 @@
 //   ReplySource
 //   RequestHead
 //   Route
+//   RouteSummary
 //   SalvageReport
 //   StartDigests
 //   StoredText
@@ -169,6 +171,7 @@
 interface AcceptedRequest extends RequestHead {
     readonly keyName: string | undefined;
     readonly route: string;
+    readonly onAbandoned: (callback: () => void) => void;
 }
 
 type ByteString = string & {
@@ -229,6 +232,8 @@ interface FaultRule {
     readonly fault: string;
     readonly times?: number;
     readonly skip?: number;
+    readonly skipped?: number;
+    readonly left?: number | null;
 }
 
 interface FaultsOptions {
@@ -378,6 +383,8 @@ interface Migration {
 class MissingTables extends PetstoreError {
 }
 
+type NextOperation = (hold?: () => PromiseLike<unknown>) => Promise<Reply>;
+
 type Notice = Readonly<Partial<Record<'severity' | 'message' | 'routine', string | undefined>>>;
 
 interface OpenApiDocument {
@@ -409,6 +416,8 @@ type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] |
 interface Operation {
     readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
     readonly readsBody?: boolean;
+    readonly awaitsHold?: boolean;
+    readonly survivesReset?: boolean;
     readonly document?: OpenApiOperation;
 }
 
@@ -421,6 +430,7 @@ interface OperationRequest {
     readonly idempotencyKey: string | undefined;
     readonly basePath: string;
     readonly lacksSlash: boolean;
+    readonly hold?: (() => Promise<void>) | undefined;
 }
 
 interface PageQuery {
@@ -531,6 +541,8 @@ type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 interface PluginHost {
     route(route: Route): void;
+    routes(): readonly RouteSummary[];
+    onStart(callback: StartCallback): void;
     addHeaders(make: HeaderMaker): void;
     around(wrapper: Wrapper): void;
     onReply(watcher: ReplyWatcher): void;
@@ -639,6 +651,11 @@ interface Route {
     readonly deprecation?: Deprecation;
 }
 
+interface RouteSummary {
+    readonly path: string;
+    readonly methods: readonly string[];
+}
+
 type Row = Readonly<Record<string, ByteString | null>>;
 
 interface RuleFailure {
@@ -657,6 +674,8 @@ interface SalvageReport {
     }[];
     readonly leftOut: readonly LeftOutLine[];
 }
+
+type StartCallback = () => unknown;
 
 type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>;
 
@@ -706,7 +725,7 @@ interface Verdict {
 
 type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
+type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<Reply>;
 
 const afterParameter: Readonly<ListParameter<bigint>>;
 

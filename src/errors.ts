@@ -86,8 +86,7 @@ export class PetstoreError extends Error {
 
     this.code = code;
     this.status = meanings.get(code)?.status;
-    this.headers = Object.freeze([...(details.headers ?? [])]);
-    checkHeaders(this.headers);
+    this.headers = Object.freeze(checkHeaders(details.headers ?? []));
 
     // Many are shared by all petstores: what a plugin changes on one would be sent unchecked.
     if (new.target === PetstoreError) Object.freeze(this);
@@ -105,28 +104,53 @@ export class PetstoreError extends Error {
 const writtenByUs =
   /^(?:connection|keep-alive|content-length|content-type|cache-control|transfer-encoding|date)$/i;
 
+/** The error for an idempotency key whose first use has not ended (C57). */
+export const inFlight = new PetstoreError(
+  'idempotency_in_flight',
+  'The first request with this idempotency key is still under way.',
+);
+
 /**
- * Checks names and values that alternate. It stands here, and not with the replies that have
- * headers too, because an error checks its own, and replies are made of errors.
- * @throws TypeError for what is no header (RFC 9110 sections 5.1 and 5.5), or could contradict one
- * that we write.
+ * Returns a checked copy of an array of header names and values, alternating. It is in this module
+ * because errors check their own headers, and replies are made of errors.
+ * @throws TypeError if the value is not such an array (RFC 9110 sections 5.1 and 5.5), or if a
+ * header could contradict one that the server writes.
  */
-export function checkHeaders(headers: readonly unknown[]): void {
+export function checkHeaders(headers: unknown): string[] {
+  if (!Array.isArray(headers))
+    throw new TypeError(
+      `headers must be an array of names and values, alternating, not ${shortly(headers)}`,
+    );
+
+  const checked: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i];
+    const name: unknown = headers[i];
+    const value: unknown = headers[i + 1];
     const isName = typeof name === 'string' && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
-    if (!isName || !isHeaderValue(headers[i + 1]))
+    if (!isName || !isHeaderValue(value))
       throw new TypeError(
-        `headers must be names and values, alternating: ${inspect(name)} and its value are none`,
+        `headers must be names and values, alternating: ${shortly(name)} and its value are none`,
       );
 
     if (writtenByUs.test(name))
       throw new TypeError(`the header ${name} is written where the reply is sent`);
+    checked.push(name, value);
   }
+  return checked;
+}
+
+/** Returns any value as the part of a message: one short line. */
+export function shortly(value: unknown): string {
+  return inspect(value, {
+    depth: 0,
+    breakLength: Infinity,
+    maxStringLength: 60,
+    maxArrayLength: 3,
+  });
 }
 
 /** Whether it can be a header's value (RFC 9110 section 5.5): one line, each character a byte. */
-export function isHeaderValue(value: unknown): boolean {
+export function isHeaderValue(value: unknown): value is string {
   return typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 }
 

@@ -48,6 +48,7 @@ export {
 // Plugins: hooks, routes, replies, pages, and what the OpenAPI document says of them.
 export type {
   AcceptedRequest,
+  NextOperation,
   Plugin,
   PluginHost,
   ReplyEvent,
@@ -55,7 +56,7 @@ export type {
   RequestHead,
   Wrapper,
 } from './plugin.js';
-export type { Deprecation, Operation, OperationRequest, Route } from './router.js';
+export type { Deprecation, Operation, OperationRequest, Route, RouteSummary } from './router.js';
 export type { Query } from './request.js';
 export { emptyReply, jsonReply, type Reply } from './reply.js';
 export { afterParameter, limitParameter, listDocument, pageReply, parsePage } from './paging.js';

@@ -2,7 +2,7 @@
  * The operations of every petstore: the specification's three, the OpenAPI document and two probes.
  */
 import { hash } from 'node:crypto';
-import { PetstoreError } from './errors.js';
+import { inFlight, PetstoreError } from './errors.js';
 import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
 import {
   errorResponses,
@@ -42,7 +42,7 @@ import {
   type Route,
   type Routes,
 } from './router.js';
-import type { IdempotencyKeyUse, PetQuery, PetTexts } from './storage.js';
+import type { IdempotencyKeyUse, PetQuery, PetTexts, StorageTexts, StoredText } from './storage.js';
 
 /** The end of `GET /v1/pets/{petId}` (C33, C34). */
 const getPetDeprecation: Deprecation = {
@@ -84,13 +84,18 @@ const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** Where full pages are kept, which never change while the store is the same. */
-export interface KeptPages {
-  /**
-   * By the text of their query; undefined after one use. Another map stands here once the store
-   * began anew: what was asked before is kept in the one of before.
-   */
-  current: Map<string, Reply | undefined>;
+/** What the operations keep while the storage is the same; a reset begins it anew (C63). */
+export class StoreRun {
+  /** Full pages, which never change, by the text of their query; undefined after one use. */
+  pages = new Map<string, Reply | undefined>();
+  /** The digests of the idempotency keys whose operation plugins hold (C57). */
+  heldKeys = new Set<string>();
+
+  /** Drops all. An operation that began before goes on with the map and the set of before. */
+  begin(): void {
+    this.pages = new Map();
+    this.heldKeys = new Set();
+  }
 }
 
 /**
@@ -99,8 +104,8 @@ export interface KeptPages {
  * @param isClosed Whether the storage refuses everything.
  */
 export function petRoutes(
-  pets: Required<PetTexts>,
-  pages: KeptPages,
+  pets: StorageTexts,
+  run: StoreRun,
   clock: () => number,
   keyClock: () => number,
   isClosed: () => boolean,
@@ -108,7 +113,7 @@ export function petRoutes(
   return [
     {
       path: '/v1/pets',
-      methods: { GET: listPets(pets, pages, isClosed), POST: createPet(pets, clock, keyClock) },
+      methods: { GET: listPets(pets, run, isClosed), POST: createPet(pets, run, clock, keyClock) },
     },
     { path: '/v1/pets/{petId}', methods: { GET: getPet(pets) }, deprecation: getPetDeprecation },
   ];
@@ -118,12 +123,12 @@ export function petRoutes(
  * Lists animals. It keeps at most 8 MiB of full pages, and as much again of what is sent of them: a
  * list of 20 is 38 % faster.
  */
-function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Operation {
+function listPets(pets: PetTexts, run: StoreRun, isClosed: () => boolean): Operation {
   async function list(query: Query): Promise<Reply> {
     const { limit, after } = parsePage(query);
     const asked: Required<Omit<PetQuery, FilterName>> = { limit, ...parseFilter(query), after };
 
-    const kept = pages.current;
+    const kept = run.pages;
     const page = await pets.list(asked);
     const reply = pageReply('/v1/pets', asked, page);
 
@@ -133,7 +138,7 @@ function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Op
   }
 
   /** Keeps a page from its second use on; a frozen reply is one that answers many requests. */
-  function keep(kept: KeptPages['current'], query: string, reply: Reply): void {
+  function keep(kept: StoreRun['pages'], query: string, reply: Reply): void {
     const isAskedAgain = kept.has(query);
     if (!isAskedAgain && kept.size === 512) kept.clear();
     kept.set(query, isAskedAgain ? Object.freeze(reply) : undefined);
@@ -141,14 +146,15 @@ function listPets(pets: PetTexts, pages: KeptPages, isClosed: () => boolean): Op
 
   return {
     // Once closed, the storage refuses: a page that is kept would hide that (C59).
-    handler: ({ query }) => (isClosed() ? undefined : pages.current.get(query.text)) ?? list(query),
+    handler: ({ query }) => (isClosed() ? undefined : run.pages.get(query.text)) ?? list(query),
     document: listDocument('listPets', 'pets', 'animals', petListParameters, petsContent),
   };
 }
 
 /** Adds an animal: once for an idempotency key, where there is one (C57). */
 function createPet(
-  pets: Required<PetTexts>,
+  pets: StorageTexts,
+  run: StoreRun,
   clock: () => number,
   keyClock: () => number,
 ): Operation {
@@ -157,7 +163,8 @@ function createPet(
     'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
   return {
     readsBody: true,
-    handler: async ({ body, keyName = '', idempotencyKey }) => {
+    awaitsHold: true,
+    handler: async ({ body, keyName = '', idempotencyKey, hold }) => {
       // The clock is read before the animal is stored, for it may throw.
       const now = clock();
       const keyUse =
@@ -166,9 +173,15 @@ function createPet(
           : keyUseOf(idempotencyKey, keyName, body, keyClock());
       const draft = parseDraft(parseJson(body, maxBodyValues));
 
-      const { id, json } = await (keyUse === undefined
-        ? pets.insert(draft)
-        : pets.insertOnce(draft, keyUse));
+      const insert = () =>
+        keyUse === undefined ? pets.insert(draft) : pets.insertOnce(draft, keyUse);
+      const { heldKeys } = run;
+      if (keyUse !== undefined && heldKeys.has(keyUse.key)) throw inFlight;
+      // A storage that keeps no keys refuses this one at once.
+      const isRefused = keyUse !== undefined && !pets.keepsKeys;
+      const { id, json } = await (hold === undefined || isRefused
+        ? insert()
+        : insertHeld(insert, hold, heldKeys, keyUse?.key));
 
       // A Location must lead somewhere (C30).
       return jsonReply(
@@ -198,6 +211,22 @@ function createPet(
       },
     },
   };
+}
+
+/** Inserts once `hold` has resolved; until the insert has ended, the key is in flight (C57). */
+async function insertHeld(
+  insert: () => StoredText | Promise<StoredText>,
+  hold: () => Promise<void>,
+  heldKeys: Set<string>,
+  key: string | undefined,
+): Promise<StoredText> {
+  if (key !== undefined) heldKeys.add(key);
+  try {
+    await hold();
+    return await insert();
+  } finally {
+    if (key !== undefined) heldKeys.delete(key);
+  }
 }
 
 function getPet(pets: PetTexts): Operation {

@@ -11,9 +11,9 @@ import {
   type ListenOptions,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
-import { petRoutes, publicRoutes, type KeptPages } from './operations.js';
+import { petRoutes, publicRoutes, StoreRun } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
-import { checkedRoute, Hooks, type PluginHost } from './plugin.js';
+import { checkedRoute, Hooks, storageReset, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
 import { Routes, type Resource, type Route } from './router.js';
@@ -75,10 +75,13 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
-  const pages: KeptPages = { current: new Map() };
-  storage.onReset?.(() => (pages.current = new Map()));
+  const run = new StoreRun();
+  storage.onReset?.(() => {
+    run.begin();
+    service.reset();
+  });
   const ours = [
-    ...petRoutes(textsOf(storage), pages, clock, keyClock, () => service.phase === 'closed'),
+    ...petRoutes(textsOf(storage), run, clock, keyClock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
   ];
   for (const route of ours) routes.add(route);
@@ -86,11 +89,12 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const host: PluginHost = Object.freeze({
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
+    routes: () => routes.present().map(({ path, allowed }) => ({ path, methods: allowed })),
     storage,
     clock,
     log,
   });
-  for (const plugin of resolved.plugins) host.waitFor(Promise.resolve(plugin(host)));
+  hooks.start(resolved.plugins, host);
 
   /** @throws PetstoreError `unavailable` while reads or writes cannot be expected to succeed. */
   async function checkReady(): Promise<void> {
@@ -99,7 +103,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   async function closeAll(): Promise<void> {
-    service.phase = 'stopping';
+    service.stop();
     await Promise.all([endpoint.stop(closeTimeoutMs), service.idle(closeTimeoutMs)]);
     await hooks.close();
 
@@ -120,6 +124,12 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     storage,
   };
 }
+
+/**
+ * The reply to a request that came before a reset (C71). The connection ends, because requests that
+ * the client sent behind it may still be unread.
+ */
+const storageResetReply: Reply = { ...replyTo(storageReset), endsConnection: true };
 
 /** What the path of a request leads through. */
 interface Parts extends ResolvedOptions {
@@ -144,6 +154,11 @@ class RequestService {
   /** Called when no request is under way any more. */
   #onIdle = (): void => undefined;
 
+  /** How many times the storage was reset (C71). */
+  resets = 0;
+  /** The callbacks of plugins that let requests wait, by the requests. */
+  readonly #waits = new Map<Message, (() => void)[]>();
+
   constructor(parts: Parts) {
     this.#parts = parts;
   }
@@ -159,6 +174,7 @@ class RequestService {
 
     let resource: Resource | undefined;
     let keyName: string | undefined;
+    let isBehindReset = (): boolean => false;
     try {
       const head = message.readHead();
 
@@ -170,7 +186,8 @@ class RequestService {
       const operation = resource.operations.get(method);
       if (operation === undefined) throw resource.notAllowed;
 
-      if (resource.needsKey && method !== 'OPTIONS') {
+      const needsKey = resource.needsKey && method !== 'OPTIONS';
+      if (needsKey) {
         const token = tokenOf(head.authorization);
         const name = token === undefined ? '' : await verifyKey(token);
 
@@ -196,10 +213,61 @@ class RequestService {
         basePath,
         lacksSlash: message.lacksSlash === true,
       };
-      const reply = await hooks.handle(operation, request, message, resource.path);
-      return this.#answerBy(reply, message, resource, keyName);
+      const { survivesReset = false } = operation;
+      if (needsKey && !survivesReset) isBehindReset = () => message.resetsBefore !== this.resets;
+      const reply = await hooks.handle({
+        operation,
+        request,
+        message,
+        route: resource.path,
+        checkCurrent: () => {
+          if (isBehindReset()) throw storageReset;
+        },
+        onAbandoned: (callback) => this.#onAbandoned(message, callback),
+      });
+      if (survivesReset) message.resetsBefore = this.resets;
+      return this.#answerBy(
+        isBehindReset() ? storageResetReply : reply,
+        message,
+        resource,
+        keyName,
+      );
     } catch (error) {
-      return this.#answerBy(this.#failureReply(error), message, resource, keyName);
+      const reply = isBehindReset() ? storageResetReply : this.#failureReply(error);
+      return this.#answerBy(reply, message, resource, keyName);
+    }
+  }
+
+  /** Refuses the requests that came before, because the storage has just begun anew (C71). */
+  reset(): void {
+    this.resets++;
+    this.#endWaits();
+  }
+
+  /** Begins to stop: requests under way are finished, without waits of plugins. */
+  stop(): void {
+    this.phase = 'stopping';
+    this.#endWaits();
+  }
+
+  #endWaits(): void {
+    for (const message of [...this.#waits.keys()]) this.#abandon(message);
+  }
+
+  #abandon(message: Message): void {
+    const callbacks = this.#waits.get(message) ?? [];
+    this.#waits.delete(message);
+    for (const callback of callbacks) callback();
+  }
+
+  /** See `AcceptedRequest`. The callback never throws. */
+  #onAbandoned(message: Message, callback: () => void): void {
+    const callbacks = this.#waits.get(message);
+    if (callbacks !== undefined) callbacks.push(callback);
+    else if (this.isStopping || message.resetsBefore !== this.resets) callback();
+    else {
+      this.#waits.set(message, [callback]);
+      message.onGone(() => this.#abandon(message));
     }
   }
 
@@ -216,6 +284,7 @@ class RequestService {
   /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
   replied(status: number, message?: Message, answer?: Answer): void {
     this.#parts.hooks.replied(status, message, answer?.resource?.path, answer?.keyName);
+    if (message !== undefined) this.#waits.delete(message);
     if (message !== undefined && --this.#underWay === 0) this.#onIdle();
   }
 

@@ -2,12 +2,12 @@
  * What a plugin is and what it is given, and its hooks, whose errors end neither a request nor the
  * process.
  */
-import { reasonOf } from './errors.js';
+import { checkHeaders, PetstoreError, reasonOf, shortly } from './errors.js';
 import { guarded, type Log } from './log.js';
 import type { OpenApiDocument } from './openapi.js';
 import { checkReply, type Reply } from './reply.js';
 import { splitTarget, type Message } from './request.js';
-import type { Operation, OperationRequest, Route } from './router.js';
+import type { Operation, OperationRequest, Route, RouteSummary } from './router.js';
 import type { PetStorage } from './storage.js';
 
 /** Called once, while the petstore is created. Where it is async, `listen` waits, or rejects. */
@@ -20,6 +20,14 @@ export interface PluginHost {
    * @throws TypeError for a path that is malformed or taken.
    */
   route(route: Route): void;
+  /** Returns the routes that are there now; one whose sunset is over is missing (C35). */
+  routes(): readonly RouteSummary[];
+  /**
+   * Calls back once all plugins have started, so that all routes are known: before `createPetstore`
+   * returns, or before `listen` resolves if a plugin is async. What the callback throws,
+   * `createPetstore` throws or `listen` rejects with.
+   */
+  onStart(callback: StartCallback): void;
   /** Adds headers to each reply: names and values, alternating; none that frames it. */
   addHeaders(make: HeaderMaker): void;
   /** Wraps each operation that is carried out; the first plugin is the outermost. */
@@ -44,12 +52,20 @@ type HeaderMaker = (request: RequestHead) => readonly string[];
 type ReplyWatcher = (event: ReplyEvent, source: ReplySource) => void;
 type DocumentChange = (document: OpenApiDocument) => void;
 type Closer = () => void | PromiseLike<void>;
+type StartCallback = () => unknown;
 
 /**
  * Put around an operation, which `next` carries out: what it answers is the reply, what it throws
  * the error.
  */
-export type Wrapper = (request: AcceptedRequest, next: () => Promise<Reply>) => Promise<Reply>;
+export type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<Reply>;
+
+/**
+ * Carries out an operation and resolves to its reply. `hold`, if given, is awaited once the
+ * operation has checked the request and before it reads or changes anything; until the operation
+ * has ended, the idempotency key of the request is in flight (C57).
+ */
+export type NextOperation = (hold?: () => PromiseLike<unknown>) => Promise<Reply>;
 
 /** What a client asked with, whether or not it may. */
 export interface RequestHead {
@@ -65,6 +81,12 @@ export interface AcceptedRequest extends RequestHead {
   readonly keyName: string | undefined;
   /** The path of its route, such as `/v1/pets/{petId}`. */
   readonly route: string;
+  /**
+   * Calls back, at most once, when it becomes pointless to let this request wait: its client is
+   * gone or has closed its side of the connection, the petstore closes, or the storage was reset.
+   * If it is pointless already, it calls back at once.
+   */
+  readonly onAbandoned: (callback: () => void) => void;
 }
 
 /** A reply that was decided, whether or not it arrives, and what it answers. */
@@ -92,24 +114,73 @@ export interface ReplySource {
   readonly address?: string;
 }
 
+/** The error for a request that came before a reset of the storage (C71). */
+export const storageReset = new PetstoreError(
+  'unavailable',
+  'The storage was reset while this request waited.',
+);
+
 /**
- * A plugin's route, whose replies are checked.
- * @throws TypeError for a successor that could not stand in a header.
+ * Returns a copy of a plugin's route whose replies are checked.
+ * @throws TypeError if a member has the wrong type, or for a successor that could not stand in a
+ * header.
  */
 export function checkedRoute(route: Route): Route {
-  if (route.deprecation !== undefined && !/^[!-=?-~]+$/.test(route.deprecation.successor))
-    throw new TypeError(`the successor of route ${route.path} must be a path or an address`);
+  const { path, methods, deprecation }: Partial<Route> = Object(route);
+  if (typeof path !== 'string')
+    throw new TypeError(`route takes a path such as /v1/pets/{petId}, not ${shortly(path)}`);
+  if (typeof methods !== 'object' || methods === null)
+    throw new TypeError(`route ${path} needs methods, such as { GET: { handler } }`);
+  checkDeprecation(path, deprecation);
 
-  const methods = Object.entries(route.methods).map(([method, operation]) => [
-    method,
-    {
-      ...operation,
-      handler: async (request: OperationRequest) => checkReply(await operation.handler(request)),
-    },
-  ]);
-
-  return { ...route, methods: Object.fromEntries(methods) };
+  const checked = Object.entries(methods).map(([method, operation]) => {
+    checkOperation(`route ${path} ${method}`, operation);
+    const handler = async (request: OperationRequest) =>
+      checkReply(await operation.handler(request));
+    return [method, { ...operation, handler }];
+  });
+  return { ...route, methods: Object.fromEntries(checked) };
 }
+
+/** @throws TypeError */
+function checkDeprecation(path: string, deprecation: Route['deprecation']): void {
+  if (deprecation === undefined) return;
+
+  const { since, sunset, successor }: Partial<typeof deprecation> = Object(deprecation);
+  if (typeof successor !== 'string' || !/^[!-=?-~]+$/.test(successor))
+    throw new TypeError(`the successor of route ${path} must be a path or an address`);
+  for (const time of [since, sunset])
+    if (typeof time !== 'number' || Number.isNaN(new Date(time).getTime()))
+      throw new TypeError(`since and sunset of route ${path} must be milliseconds since the epoch`);
+}
+
+/** @throws TypeError that begins with `what` */
+function checkOperation(what: string, operation: Operation): void {
+  const { handler, document, ...flags }: Partial<Operation> = Object(operation);
+  if (typeof handler !== 'function') throw new TypeError(`${what} needs a handler, a function`);
+  if (document !== undefined && (typeof document !== 'object' || document === null))
+    throw new TypeError(`${what} has a document that is not an Operation Object`);
+
+  for (const name of ['readsBody', 'awaitsHold', 'survivesReset'] as const)
+    if (![undefined, true, false].includes(flags[name]))
+      throw new TypeError(`${what} has a ${name} that is not true or false`);
+}
+
+/** An operation that is about to be carried out. */
+interface Call {
+  readonly operation: Operation;
+  readonly request: OperationRequest;
+  readonly message: Message;
+  /** The path of the route. */
+  readonly route: string;
+  /** @throws PetstoreError `unavailable` if the storage was reset since the request came. */
+  readonly checkCurrent: () => void;
+  /** See `AcceptedRequest`. */
+  readonly onAbandoned: (callback: () => void) => void;
+}
+
+/** Runs an operation once all of these functions have resolved, one after the other. */
+type HeldRun = (holds: readonly (() => PromiseLike<unknown>)[]) => Promise<Reply>;
 
 /**
  * The hooks of all plugins. What one throws or rejects with is logged; of a wrapper, it is the
@@ -123,26 +194,67 @@ export class Hooks {
   readonly #changes: DocumentChange[] = [];
   readonly #closers: Closer[] = [];
   readonly #openings: PromiseLike<unknown>[] = [];
+  readonly #starters: StartCallback[] = [];
+  #hasStarted = false;
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** What plugins add their hooks by. */
-  readonly host: Omit<PluginHost, 'route' | 'storage' | 'clock' | 'log'> = {
-    around: (wrapper) => void this.#wrappers.push(wrapper),
-    addHeaders: (make) => void this.#makers.push(make),
-    onReply: (watcher) => void this.#watchers.push(watcher),
-    describe: (change) => void this.#changes.push(change),
-    onClose: (close) => void this.#closers.push(close),
+  /** The functions by which plugins add their hooks. */
+  readonly host: Omit<PluginHost, 'route' | 'routes' | 'storage' | 'clock' | 'log'> = {
+    around: (wrapper) => void this.#wrappers.push(checkFunction('around', wrapper)),
+    addHeaders: (make) => void this.#makers.push(checkFunction('addHeaders', make)),
+    onReply: (watcher) => void this.#watchers.push(checkFunction('onReply', watcher)),
+    describe: (change) => void this.#changes.push(checkFunction('describe', change)),
+    onClose: (close) => void this.#closers.push(checkFunction('onClose', close)),
+    onStart: (callback) => {
+      checkFunction('onStart', callback);
+      if (this.#hasStarted) throw new TypeError('onStart is too late: all plugins have started');
+      this.#starters.push(callback);
+    },
     waitFor: (opening) => {
-      // What is no promise yet, as a query of a database may be, is begun once.
-      const opened = Promise.resolve(opening);
-      this.#openings.push(opened);
-      // `listen` reports its failure: until then that is no unhandled rejection.
-      void guarded(() => opened);
+      if (!isThenable(opening))
+        throw new TypeError(`waitFor takes a promise, not ${shortly(opening)}`);
+      this.#waitFor(opening);
     },
   };
+
+  /**
+   * Starts plugins in their order, then calls back those that wait for the last of them.
+   * @throws TypeError, and what a plugin throws.
+   */
+  start(plugins: readonly Plugin[], host: PluginHost): void {
+    const started: readonly unknown[] = plugins.map((plugin) => {
+      const result: unknown = plugin(host);
+      if (isThenable(result)) this.#waitFor(result);
+      else checkStarted(plugin, result);
+      return result;
+    });
+
+    if (started.some(isThenable))
+      this.#waitFor(
+        Promise.all(started).then((results) => {
+          plugins.forEach((plugin, index) => checkStarted(plugin, results[index]));
+          return Promise.all(this.#callStarters());
+        }),
+      );
+    else for (const result of this.#callStarters()) if (isThenable(result)) this.#waitFor(result);
+  }
+
+  /** Calls back those that wait for the start of all plugins; returns what they returned. */
+  #callStarters(): readonly unknown[] {
+    this.#hasStarted = true;
+    return this.#starters.map((callback) => callback());
+  }
+
+  #waitFor(opening: PromiseLike<unknown>): void {
+    // What is no promise yet, as a query of a database may be, is begun once.
+    const opened = Promise.resolve(opening);
+    this.#openings.push(opened);
+    // `listen` reports its failure: until then that is no unhandled rejection.
+    void guarded(() => opened);
+  }
 
   /** Resolves once all that plugins wait for has; rejects where one of it does, with the same. */
   opened(): Promise<unknown> {
@@ -150,23 +262,43 @@ export class Hooks {
   }
 
   /** Carries out an operation, within the wrappers of all plugins. */
-  handle(
-    operation: Operation,
-    request: OperationRequest,
-    message: Message,
-    route: string,
-  ): Reply | PromiseLike<Reply> {
-    if (this.#wrappers.length === 0) return operation.handler(request);
+  handle({ operation, request, message, route, checkCurrent, onAbandoned }: Call) {
+    if (this.#wrappers.length === 0) {
+      checkCurrent();
+      return operation.handler(request);
+    }
 
-    const accepted = Object.freeze({ ...headOf(message), keyName: request.keyName, route });
+    const accepted: AcceptedRequest = Object.freeze({
+      ...headOf(message),
+      keyName: request.keyName,
+      route,
+      onAbandoned: (callback: () => void) => {
+        checkFunction('onAbandoned', callback);
+        onAbandoned(() => void this.#guard('hear that a request is abandoned', callback));
+      },
+    });
 
-    const wrapped = this.#wrappers.reduceRight<() => Promise<Reply>>(
-      (next, wrapper) => async () => checkReply(await wrapper(accepted, next)),
+    const carryOut: HeldRun = async (holds) => {
+      const hold = async () => {
+        for (const each of holds) await each();
+        checkCurrent();
+      };
+      const isHeldWithin = holds.length > 0 && operation.awaitsHold === true;
+      if (!isHeldWithin) await hold();
       // A copy: what it answers may be a reply that other requests get too.
-      async () => checkReply(await operation.handler(request)),
-    );
+      return checkReply(await operation.handler(isHeldWithin ? { ...request, hold } : request));
+    };
 
-    return wrapped();
+    const wrapped = this.#wrappers.reduceRight<HeldRun>(
+      (inner, wrapper) => async (holds) => {
+        // Somebody else's `then(next)` calls it with a value that is not a function.
+        const next: NextOperation = (hold) =>
+          inner(typeof hold === 'function' ? [...holds, hold] : holds);
+        return checkReply(await wrapper(accepted, next), 'a function given to `around`');
+      },
+      carryOut,
+    );
+    return wrapped([]);
   }
 
   /** A reply with the headers that plugins add to it. */
@@ -184,7 +316,8 @@ export class Hooks {
           throw new TypeError('headers cannot wait');
         }
 
-        completed = checkReply({ ...completed, headers: [...completed.headers, ...Object(added)] });
+        const headers = [...completed.headers, ...checkHeaders(added)];
+        completed = checkReply({ ...completed, headers });
       } catch (error) {
         this.#logFailure('add headers', error);
       }
@@ -216,10 +349,33 @@ export class Hooks {
       void this.#guard('watch a reply', () => watcher(event, source));
   }
 
-  /** The OpenAPI document, once plugins have changed it. */
+  /**
+   * Returns the OpenAPI document with the changes of plugins. One that fails is left out whole.
+   */
   described(document: OpenApiDocument): OpenApiDocument {
-    for (const change of this.#changes) void this.#guard('describe itself', () => change(document));
-    return document;
+    let described = document;
+    for (const change of this.#changes) {
+      const draft = structuredClone(described);
+      try {
+        this.#checkChange(draft, change(draft));
+        described = draft;
+      } catch (error) {
+        this.#logFailure('describe itself', error);
+      }
+    }
+    return described;
+  }
+
+  /** @throws TypeError if a change returned something that would be lost, or made no JSON */
+  #checkChange(draft: OpenApiDocument, returned: unknown): void {
+    if (isThenable(returned)) {
+      void this.#guard('describe itself', () => returned);
+      throw new TypeError('describe cannot wait');
+    }
+    if (returned !== draft && Object(returned).openapi !== undefined)
+      throw new TypeError('describe must change the document that it is given, not return another');
+    structuredClone(draft);
+    JSON.stringify(draft);
   }
 
   /** Closes what plugins have opened, one after the other; never rejects. */
@@ -238,4 +394,21 @@ export class Hooks {
 
 function headOf(message: Message): RequestHead {
   return Object.freeze({ method: message.method, header: (name: string) => message.header(name) });
+}
+
+/** Returns a plugin's hook. @throws TypeError if it is not a function. */
+function checkFunction<Hook>(name: string, hook: Hook): Hook {
+  if (typeof hook === 'function') return hook;
+  throw new TypeError(`${name} takes a function, not ${shortly(hook)}`);
+}
+
+/** @throws TypeError if a plugin returned a function, because that is the plugin. */
+function checkStarted(plugin: Plugin, result: unknown): void {
+  if (typeof result !== 'function') return;
+  const name = plugin.name || 'a plugin';
+  throw new TypeError(`${name} returned a function: pass what it returns, such as ${name}()`);
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof Object(value).then === 'function';
 }

@@ -1,5 +1,5 @@
 /** A reply as a plain value, the reply to each error, and the checks of what plugins reply. */
-import { checkHeaders, isHeaderValue, meanings, PetstoreError } from './errors.js';
+import { checkHeaders, isHeaderValue, meanings, PetstoreError, shortly } from './errors.js';
 import { asByteString, isUtf8String, type ByteString } from './json.js';
 
 /**
@@ -90,16 +90,17 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
 export function replyTo(error: PetstoreError): Reply {
   const { code, status = 500, headers, body } = error;
 
+  // Our own were checked as they were made, and cannot change.
+  const isOurs = Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error);
+  const checked = isOurs ? headers : checkHeaders(headers);
+
   const meaning = meanings.get(code);
   const reply = {
     status,
-    headers: meaning?.isRetryable ? [...headers, 'Retry-After', '1'] : headers,
+    headers: meaning?.isRetryable ? [...checked, 'Retry-After', '1'] : checked,
     body: asByteString(body),
     endsConnection: meaning?.endsConnection === true,
   };
-
-  // Our own were checked as they were made, and cannot change.
-  const isOurs = Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error);
   return isOurs ? reply : checkReply(reply);
 }
 
@@ -128,19 +129,25 @@ export function linkBelow(basePath: string, link: string): string {
 }
 
 /**
- * A checked copy of a reply that a plugin made, and may change later.
- * @throws TypeError where it is no reply.
+ * Returns a checked copy of a reply of a plugin, which may change its own later.
+ * @param source - The function of the plugin that returned the reply, for messages.
+ * @throws TypeError if it is not a reply.
  */
-export function checkReply(reply: Reply): Reply {
+export function checkReply(reply: Reply, source = 'a handler'): Reply {
   const checked = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
   if (!Number.isInteger(status) || !Array.isArray(headers) || status < 200 || status > 599)
-    throw new TypeError('a handler must answer a reply with status and headers');
+    throw new TypeError(
+      `${source} must return a reply, with a status from 200 to 599 and an array of headers, ` +
+        `not ${shortly(reply)}`,
+    );
 
-  checked.headers = [...headers];
-  checkHeaders(checked.headers);
+  checked.headers = checkHeaders(headers);
   if (!isHeaderValue(contentType) || !isHeaderValue(cacheControl))
     throw new TypeError('contentType and cacheControl of a reply must be values of a header');
+
+  if (![undefined, true, false].includes(checked.endsConnection))
+    throw new TypeError('endsConnection of a reply must be true or false');
 
   if (![undefined, 'drop', 'truncate'].includes(checked.cut))
     throw new TypeError('the cut of a reply must be drop or truncate');

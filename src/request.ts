@@ -15,6 +15,15 @@ export interface Message {
   readonly clientAddress?: string | undefined;
   /** When its head had come, by `performance.now()`. */
   readonly startedAt: number;
+  /**
+   * How many times the storage had been reset when the request came (C71). After an operation that
+   * resets the storage it is the count after that, because requests behind it on the connection
+   * come later.
+   */
+  resetsBefore: number;
+
+  /** Calls back once the client is gone, at once if it is gone already; at most one callback. */
+  onGone(callback: () => void): void;
 
   /**
    * Reads and checks the head.

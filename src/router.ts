@@ -31,6 +31,13 @@ export interface OperationRequest {
    * it. To the routes that is `/`, but relative links of a page would not lead below it (C58).
    */
   readonly lacksSlash: boolean;
+
+  /**
+   * Waits while plugins hold the operation. Given only to an operation that says `awaitsHold`, and
+   * only if a plugin holds this request.
+   * @throws PetstoreError `unavailable` if the storage was reset meanwhile (C71).
+   */
+  readonly hold?: (() => Promise<void>) | undefined;
 }
 
 /** One method of a route. */
@@ -39,6 +46,18 @@ export interface Operation {
   readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
   /** Whether it takes a JSON body, of checked media type and size. */
   readonly readsBody?: boolean;
+  /**
+   * True if the handler awaits `hold` of its request, after it has checked the request and before
+   * it reads or changes anything. All other operations are held before their handler.
+   * @defaultValue false
+   */
+  readonly awaitsHold?: boolean;
+  /**
+   * True if the operation is carried out although the storage was reset after the request came.
+   * All other operations below `/v1` are then refused (C71).
+   * @defaultValue false
+   */
+  readonly survivesReset?: boolean;
   /** What the OpenAPI document says of it, if anything. */
   readonly document?: OpenApiOperation;
 }
@@ -83,8 +102,18 @@ export interface Resource extends Route {
   readonly needsKey: boolean;
   /** Its operations by method, HEAD and OPTIONS included (C16, C17). */
   readonly operations: ReadonlyMap<string, Operation>;
+  /** The methods that it allows, as in the header Allow (C15). */
+  readonly allowed: readonly string[];
   /** What is thrown for any other method (C15). */
   readonly notAllowed: PetstoreError;
+}
+
+/** A route as the host of a plugin lists it. */
+export interface RouteSummary {
+  /** Such as `/v1/pets/{petId}`. */
+  readonly path: string;
+  /** The methods that it allows, HEAD and OPTIONS included. */
+  readonly methods: readonly string[];
 }
 
 /** The decoded segments of a path that stand for the `{param}`s of its route, by their names. */
@@ -123,7 +152,7 @@ interface Place {
 
 /** All routes of a petstore, in the order in which they were added. */
 export class Routes {
-  readonly #routes: Route[] = [];
+  readonly #routes: Resource[] = [];
   readonly #root: Place = { name: '', fixed: new Map() };
   readonly #clock: () => number;
 
@@ -156,11 +185,11 @@ export class Routes {
     if (place.resource !== undefined) throw new TypeError(`route ${path} is taken`);
 
     place.resource = resourceOf(route);
-    this.#routes.push(route);
+    this.#routes.push(place.resource);
   }
 
   /** The routes whose time is not over (C35). */
-  present(): readonly Route[] {
+  present(): readonly Resource[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
@@ -241,7 +270,8 @@ function resourceOf(route: Route): Resource {
 
   const { GET, OPTIONS, ...others } = route.methods;
   const withHead = GET === undefined ? others : { GET, HEAD: GET, ...others };
-  const allow = [...Object.keys(withHead), 'OPTIONS'].join(', ');
+  const allowed = Object.freeze([...Object.keys(withHead), 'OPTIONS']);
+  const allow = allowed.join(', ');
 
   const methods = { ...withHead, OPTIONS: OPTIONS ?? optionsOperation(allow) };
   return {
@@ -257,6 +287,7 @@ function resourceOf(route: Route): Resource {
     ],
     needsKey: path === '/v1' || path.startsWith('/v1/'),
     operations: new Map(Object.entries(methods)),
+    allowed,
     notAllowed: new PetstoreError('method_not_allowed', `This path allows ${allow}.`, {
       headers: ['Allow', allow],
     }),

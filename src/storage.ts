@@ -83,10 +83,14 @@ export interface PetStorage {
   ready?(): Promise<void>;
   /**
    * Has the storage begin anew: with the animals that it began with, ids from 1, no idempotency
-   * keys and no records. Only a storage that forgets has it.
+   * keys and no records. An insert that has not ended by then is forgotten or rejects. Only a
+   * storage that forgets has it, and then it has `onReset`.
    */
   reset?(): Promise<void>;
-  /** Calls back at each reset, before anything else is asked of the storage. */
+  /**
+   * Calls back at each reset, in the event-loop tick in which the storage begins anew. A watcher
+   * that throws does no harm.
+   */
   onReset?(watcher: () => void): void;
   /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
   close(): Promise<void>;
@@ -135,6 +139,12 @@ export interface Records<Draft> extends Texts<Draft> {
 export interface PetTexts extends Texts<PetDraft, PetQuery> {
   /** Present where the storage has it. */
   insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
+}
+
+/** The texts of any storage, whatever it keeps. */
+export interface StorageTexts extends Required<PetTexts> {
+  /** False if `insertOnce` rejects every key: `invalid_parameter` (C57). */
+  readonly keepsKeys: boolean;
 }
 
 /** One record as it is kept. */

@@ -261,12 +261,7 @@ async function openStorage(options: Options): Promise<PetStorage> {
 /** A storage that forgets. Where it begins anew, so does the clock that was set. */
 function memoryFor({ seed, setClock }: Options): PetStorage {
   const storage = memoryStorage({ pets: seed?.drafts ?? [] });
-  const { reset } = storage;
-  if (setClock !== undefined)
-    storage.reset = async () => {
-      await reset();
-      setClock.restart();
-    };
+  if (setClock !== undefined) storage.onReset?.(setClock.restart);
   return storage;
 }
 

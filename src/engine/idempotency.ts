@@ -1,5 +1,5 @@
 /** Which idempotency keys were used for which animals (C57), for storages that keep keys. */
-import { PetstoreError } from '../errors.js';
+import { inFlight, PetstoreError } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 
 /** How long a use is kept. */
@@ -8,14 +8,8 @@ export const keptMs = 86_400_000;
 /** A line of the file has room for 15 digits: until the year 33658. */
 const maxAt = 999_999_999_999_999;
 
-// These errors are made once, for a client may repeat as fast as it can: a stack trace costs more
+// Made once, as is `inFlight`, for a client may repeat as fast as it can: a stack trace costs more
 // than all the rest of a repeat.
-
-/** What a key is answered by while its first use is under way. */
-export const inFlight = new PetstoreError(
-  'idempotency_in_flight',
-  'The first request with this idempotency key is still under way.',
-);
 
 /** What a key is answered by that was used with another body. */
 export const mismatch = new PetstoreError(

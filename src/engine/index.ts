@@ -10,6 +10,7 @@ import type {
   PetQuery,
   PetStorage,
   PetTexts,
+  StorageTexts,
   StoredText,
   TextPage,
   Texts,
@@ -37,7 +38,6 @@ export {
   checkKeyUse,
   hasExpired,
   IdempotencyKeys,
-  inFlight,
   keptMs,
   mismatch,
   type KnownUse,
@@ -55,14 +55,12 @@ export {
 } from './pet-texts.js';
 export { isRecordName, RecordNames, recordsWhenOpen } from './records.js';
 
-/**
- * The texts of any storage. Where that keeps no idempotency keys, `insertOnce` rejects:
- * `invalid_parameter` (C57).
- */
-export function textsOf(storage: PetStorage): Required<PetTexts> {
+/** Returns the texts of any storage. */
+export function textsOf(storage: PetStorage): StorageTexts {
   const { texts } = storage;
   if (texts)
     return {
+      keepsKeys: texts.insertOnce !== undefined,
       insert: (draft) => texts.insert(draft),
       insertOnce: (draft, keyUse) => texts.insertOnce?.(draft, keyUse) ?? refuseKey(),
       get: (id) => texts.get(id),
@@ -70,6 +68,7 @@ export function textsOf(storage: PetStorage): Required<PetTexts> {
     };
 
   return {
+    keepsKeys: storage.insertOnce !== undefined,
     insert: async (draft) => textOf(await storage.insert(draft)),
     insertOnce: async (draft, keyUse) =>
       textOf(await (storage.insertOnce?.(draft, keyUse) ?? refuseKey())),

@@ -12,7 +12,7 @@ import { requestTooLate } from './head.js';
 import { breakOff, linger, takeOverSocket, type Receiver } from './node.js';
 import {
   atEndOfTurn,
-  halfOf,
+  beginningOf,
   keepAliveMs,
   longBytes,
   replyHead,
@@ -44,6 +44,8 @@ export interface Service {
   replied(status: number, message?: Message, answer?: Answer): void;
   /** Whether connections end after the answers to what has come. */
   readonly isStopping: boolean;
+  /** How many times the storage was reset (C71). */
+  readonly resets: number;
   /** The petstore's time, in milliseconds since the epoch, for the header Date. It may throw. */
   now(): number;
 }
@@ -122,8 +124,13 @@ export class Connection implements Receiver<Exchange> {
     this.#shared = shared;
     takeOverSocket(socket, this);
 
-    // No more of its body will come; requests that came whole are carried out all the same (C53).
-    socket.once('close', () => this.#latest?.fail(brokenOff));
+    // A client that is gone cannot be told from one that only closed its sending side.
+    socket.once('end', () => this.#current?.leave());
+    socket.once('close', () => {
+      // No more of its body will come; requests that came whole are carried out all the same (C53).
+      this.#latest?.fail(brokenOff);
+      this.#current?.leave();
+    });
   }
 
   /**
@@ -131,6 +138,7 @@ export class Connection implements Receiver<Exchange> {
    */
   accept(exchange: Exchange): void {
     if (this.#state === 'over') return;
+    exchange.resetsBefore = this.#shared.service.resets;
     if (this.#state === 'idle') {
       this.#state = 'answering';
       return void this.#start(exchange);
@@ -275,8 +283,8 @@ export class Connection implements Receiver<Exchange> {
     const { service, headEnds } = this.#shared;
     exchange.discard();
     this.#takeNoMore();
-    const sent =
-      reply.cut === 'truncate' ? replyHead(reply, headEnds.of(false)) + halfOf(reply) : '';
+    const body = exchange.method === 'HEAD' ? '' : beginningOf(reply);
+    const sent = reply.cut === 'truncate' ? replyHead(reply, headEnds.of(false)) + body : '';
     breakOff(this.#socket, sent);
     service.replied(reply.status, exchange, answer);
   }
@@ -315,6 +323,7 @@ export class Connection implements Receiver<Exchange> {
   #finish(unsentBytes: number): void {
     this.#shared.unsent.leave(unsentBytes);
     if (this.#state === 'over' && this.isCaughtUp) this.#hangUp();
+    const { resetsBefore = 0 } = this.#current ?? {};
     this.#current?.finish();
     this.#current = undefined;
     this.#phaseSince = undefined;
@@ -323,6 +332,8 @@ export class Connection implements Receiver<Exchange> {
     const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#shared.waiting--;
+      // What waits behind a reset comes after it, although it was there before.
+      next.resetsBefore = Math.max(next.resetsBefore, resetsBefore);
       this.#start(next);
     } else if (this.#state === 'answering') this.#state = 'idle';
     if (this.isCaughtUp && this.#socket.isPaused()) this.#socket.resume();

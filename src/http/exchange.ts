@@ -12,6 +12,7 @@ const heldBytes = 65_536;
 /** A request as the petstore sees it, whose body is one buffer. */
 export class Exchange extends NodeRequest implements Message {
   readonly startedAt = performance.now();
+  resetsBefore = 0;
 
   /**
    * Why the rest of the request will never come, until `readBody` has thrown it. It is the answer,
@@ -36,6 +37,8 @@ export class Exchange extends NodeRequest implements Message {
   #maxBytes: number | undefined;
   /** Tells its reader that the body has come, is over `#maxBytes`, or that no more will come. */
   #wakeReader: (() => void) | undefined;
+  /** Tells whoever waits for this request that its client is gone. */
+  #onGone: (() => void) | undefined;
 
   get target(): string {
     return this.url ?? '';
@@ -94,6 +97,16 @@ export class Exchange extends NodeRequest implements Message {
     this.failure = error;
     this.discard();
     this.#wakeReader?.();
+  }
+
+  onGone(callback: () => void): void {
+    this.#onGone = callback;
+    if (this.socket.destroyed || this.socket.readableEnded) callback();
+  }
+
+  /** Says that the client is gone, or has closed its side of the connection. */
+  leave(): void {
+    this.#onGone?.();
   }
 
   /** Lets go of what has come of the body and of what still will. */

@@ -12,7 +12,7 @@ import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
 import { lingerMs } from './node.js';
 import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
-import { headersOf, UnsentBytes, halfOf, HeadEnds } from './wire.js';
+import { headersOf, UnsentBytes, beginningOf, HeadEnds } from './wire.js';
 
 export type { Answer } from './connection.js';
 export { loadTls, stopping, type Listening, type ListenOptions } from './server.js';
@@ -81,6 +81,11 @@ export class Endpoint {
       lacksSlash: lacksSlash(request),
       clientAddress: request.socket?.remoteAddress,
       startedAt: performance.now(),
+      resetsBefore: service.resets,
+      onGone: (callback) => {
+        if (response.destroyed) callback();
+        else response.once('close', callback);
+      },
       readHead: () => parseHead(request),
       header: (name) => headerOf(request.rawHeaders, name),
       readBody: async (maxBytes) => {
@@ -117,8 +122,11 @@ export class Endpoint {
       headers.push('Connection', 'close');
     response.writeHead(reply.status, headers);
     const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
-    if (reply.cut === 'truncate')
-      return void response.write(halfOf(reply), 'latin1', () => response.destroy());
+    if (reply.cut === 'truncate') {
+      response.flushHeaders();
+      const beginning = request.method === 'HEAD' ? '' : beginningOf(reply);
+      return void response.write(beginning, 'latin1', () => response.destroy());
+    }
     if (request.complete) return void response.end(body, 'latin1');
 
     // Node closes the connection at the end. What has come of the body and nobody has read would
@@ -148,15 +156,20 @@ export class Endpoint {
 
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
-      const abort = () => reject(signal.reason);
+      let leave = (): void => undefined;
+      const abort = () => {
+        reject(signal.reason);
+        leave();
+      };
       signal.addEventListener('abort', abort);
-      void this.#respond(request)
+      void this.#respond(request, (callback) => (leave = callback))
         .then(resolve, reject)
         .finally(() => signal.removeEventListener('abort', abort));
     });
   }
 
-  async #respond(request: Request): Promise<Response> {
+  async #respond(request: Request, onGone: Message['onGone'] = () => undefined): Promise<Response> {
+    const { service } = this.#shared;
     const { body: stream, signal } = request;
     const message: Message = {
       method: request.method,
@@ -164,13 +177,17 @@ export class Endpoint {
       target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
       mountPath: mountPathOf(request),
       startedAt: performance.now(),
+      resetsBefore: service.resets,
+      onGone: (callback) => {
+        if (signal.aborted) callback();
+        else onGone(callback);
+      },
       readHead: () => headOf([...request.headers].flat()),
       header: (name) => request.headers.get(name) ?? undefined,
       readBody: (maxBytes) =>
         readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
     };
 
-    const { service } = this.#shared;
     const answer = await service.answer(message);
     const { status, body, cut } = answer.reply;
     service.replied(status, message, answer);

@@ -128,10 +128,18 @@ export class HeadEnds {
   }
 }
 
-/** The first half of a body. */
-export function halfOf({ body }: Reply): string {
-  const text = String(body ?? '');
-  return text.slice(0, text.length >> 1);
+/** Returns the first half of a body, or of a long body its first `longBytes` (C62). */
+export function beginningOf({ body }: Reply): string {
+  if (body === undefined) return '';
+
+  const length = Math.min(body.length >> 1, longBytes);
+  // A long body is not joined: it may be some 100 MiB.
+  let beginning = '';
+  for (const part of typeof body === 'string' ? [body] : body.parts) {
+    if (beginning.length >= length) break;
+    beginning += part.slice(0, length - beginning.length);
+  }
+  return beginning;
 }
 
 /**

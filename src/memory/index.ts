@@ -12,6 +12,7 @@ import {
   type RecordTexts,
   withId,
 } from '../engine/index.js';
+import { guarded } from '../log.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type { PetStorage } from '../storage.js';
@@ -38,6 +39,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
   const names = new RecordNames();
   /** What each kind of records does to forget its own. */
   const forgetting: (() => void)[] = [];
+  const watchers: (() => void)[] = [];
   // Copies, for their owner may change the drafts before a reset.
   const drafts = Array.from(options.pets ?? [], (draft) => checkDraft(draft));
   let isClosed = false;
@@ -97,8 +99,9 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
       opened();
       for (const forget of forgetting) forget();
       begin();
+      for (const watcher of watchers) void guarded(watcher);
     },
-    onReset: (watcher) => void forgetting.push(watcher),
+    onReset: (watcher) => void watchers.push(watcher),
     close: async () => void (isClosed = true),
   };
 }

@@ -9,12 +9,11 @@ import {
   closedError,
   commitWatchers,
   groupCommit,
-  inFlight,
   type KeyedRecord,
   type RecordTexts,
   type Unnumbered,
 } from '../engine/index.js';
-import { PetstoreError } from '../errors.js';
+import { inFlight, PetstoreError } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
 import type { Log } from '../log.js';
 import { filterOf } from '../pet.js';

@@ -9,6 +9,7 @@ import {
   createPetstore,
   emptyReply,
   memoryStorage,
+  type OpenApiDocument,
   type OperationRequest,
   PetstoreError,
   type PetstoreOptions,
@@ -453,6 +454,217 @@ test('hooks that fail, at once or late, are logged, and change nothing; those be
   for (const what of ['watching', 'headers', 'describing', 'closing'])
     for (const when of ['at once', 'late'])
       assert.match(lines.join(), new RegExp(`a plugin failed to .*${what} ${when}`));
+});
+
+/** Values that are not an array of header names and values, alternating. */
+const noHeaders: readonly unknown[] = [
+  'ab',
+  '',
+  undefined,
+  null,
+  5,
+  true,
+  {},
+  { 'X-A': 'a' },
+  new Map([['X-A', 'a']]),
+  new Set(['X-A', 'a']),
+  new Headers({ 'X-A': 'a' }),
+  ['X-A'],
+  ['X-A', 'a', 'X-B'],
+  [['X-A', 'a']],
+  ['X-A', 5],
+  ['X-A', undefined],
+  [, 'a'],
+  () => ['X-A', 'a'],
+];
+
+test('C72 headers that are not an array of names and values add none and log one line', async (t) => {
+  let headers: unknown;
+  const odd: Plugin = (host) => void Object(host).addHeaders(() => headers);
+  const { petstore, lines } = await startLogged(t, { plugins: [odd] });
+  const plain = await (await start(t)).petstore.fetch('http://any/healthz');
+  const plainHeaders = [...plain.headers.keys()];
+  for (headers of noHeaders) {
+    const response = await petstore.fetch('http://any/healthz');
+    assert.equal(response.status, 200);
+    assert.deepEqual([...response.headers.keys()], plainHeaders);
+    const [line = '', ...others] = lines.splice(0);
+    assert.match(line, /a plugin failed to add headers.*headers must be/);
+    assert.deepEqual(others, []);
+  }
+  headers = ['X-A', 'a'];
+  assert.equal((await petstore.fetch('http://any/healthz')).headers.get('X-A'), 'a');
+  headers = [];
+  await petstore.fetch('http://any/healthz');
+  assert.deepEqual(lines, []);
+
+  for (const each of noHeaders.filter((value) => value !== undefined && value !== null))
+    assert.throws(
+      () => new PetstoreError('unavailable', 'No.', Object({ headers: each })),
+      TypeError,
+    );
+});
+
+test('C72 a hook that is not a function, or waitFor without a promise, is a TypeError that names it', () => {
+  const names = ['addHeaders', 'around', 'onReply', 'describe', 'onClose', 'onStart'] as const;
+  for (const name of names)
+    for (const value of [undefined, null, 'text', {}, [], Promise.resolve()])
+      assert.throws(() => withPlugin((host) => Object(host)[name](value)), {
+        name: 'TypeError',
+        message: new RegExp(`^${name} takes a function, not `),
+      });
+  for (const value of [undefined, null, 5, 'text', {}, () => Promise.resolve()])
+    assert.throws(() => withPlugin((host) => Object(host).waitFor(value)), {
+      name: 'TypeError',
+      message: /^waitFor takes a promise, not /,
+    });
+});
+
+test('C72 a route whose members have wrong types is a TypeError that names the member', () => {
+  const handler = () => okReply('{}');
+  for (const [route, message] of [
+    [undefined, /^route takes a path/],
+    ['/a', /^route takes a path/],
+    [{ methods: { GET: { handler } } }, /^route takes a path .*, not undefined$/],
+    [{ path: 5, methods: { GET: { handler } } }, /^route takes a path .*, not 5$/],
+    [{ path: '/a' }, /^route \/a needs methods/],
+    [{ path: '/a', methods: null }, /^route \/a needs methods/],
+    [{ path: '/a', methods: 'GET' }, /^route \/a needs methods/],
+    [{ path: '/a', methods: ['GET'] }, /^route \/a 0 needs a handler/],
+    [{ path: '/a', methods: { GET: handler } }, /^route \/a GET needs a handler/],
+    [{ path: '/a', methods: { GET: null } }, /^route \/a GET needs a handler/],
+    [{ path: '/a', methods: { GET: {} } }, /^route \/a GET needs a handler/],
+    [{ path: '/a', methods: { GET: { handler: 'x' } } }, /^route \/a GET needs a handler/],
+    [
+      { path: '/a', methods: { GET: { handler, readsBody: 'yes' } } },
+      /a readsBody that is not true/,
+    ],
+    [
+      { path: '/a', methods: { GET: { handler, survivesReset: 1 } } },
+      /a survivesReset that is not/,
+    ],
+    [{ path: '/a', methods: { GET: { handler, awaitsHold: 1 } } }, /an? awaitsHold that is not/],
+    [{ path: '/a', methods: { GET: { handler, document: 'GET' } } }, /not an Operation Object/],
+    [{ path: '/a', methods: { GET: { handler } }, deprecation: {} }, /^the successor of route \/a/],
+    [
+      { path: '/a', methods: { GET: { handler } }, deprecation: { successor: '/b', since: 'now' } },
+      /^since and sunset of route \/a/,
+    ],
+  ] as const)
+    assert.throws(() => withPlugin((host) => Object(host).route(route)), {
+      name: 'TypeError',
+      message,
+    });
+});
+
+test('C72 a wrapper that returns nothing is a 500, and the log says which function did', async (t) => {
+  const plugin: Plugin = (host) => void Object(host).around(() => undefined);
+  const { petstore, lines } = await startLogged(t, { plugins: [plugin] });
+  assert.equal((await petstore.fetch('http://any/healthz')).status, 500);
+  assert.match(lines[0] ?? '', /a function given to `around` must return a reply, .*not undefined/);
+});
+
+test('C72 a change of the document that returns another one, waits, or makes no JSON changes nothing', async (t) => {
+  const change =
+    (apply: (document: OpenApiDocument) => unknown): Plugin =>
+    (host) =>
+      void Object(host).describe(apply);
+  const { port, lines } = await startLogged(t, {
+    plugins: [
+      change((document) => ({ ...document, 'x-other': 1 })),
+      change(async (document) => void (document['x-late'] = 1)),
+      change((document) => (document['x-big'] = Object(1n))),
+      change((document) => void (document['x-function'] = Object(() => 1))),
+      change((document) => ((document['x-half'] = 1), assert.fail('half'))),
+      // These return something by their form alone.
+      change((document) => document.tags.push({ name: 'ours', description: 'Ours.' })),
+      change((document) => Object.assign(document, { 'x-good': 1 })),
+      change((document) => Object.assign(document.components.schemas, { Ours: {} })),
+    ],
+  });
+  const document = await documentOf(port);
+  const added = Object.keys(document).filter((name) => name.startsWith('x-'));
+  assert.deepEqual(added, ['x-good']);
+  assert.ok('Ours' in document.components.schemas);
+  assert.equal(lines.length, 5, lines.join('\n'));
+  for (const line of lines) assert.match(line, /a plugin failed to describe itself/);
+  assert.match(lines[0] ?? '', /must change the document that it is given, not return another/);
+  assert.match(lines[1] ?? '', /describe cannot wait/);
+});
+
+test('C72 a plugin that returns a function is a TypeError: what makes the plugin was passed', async () => {
+  const makePlugin = () => () => undefined;
+  const keys = ['a'];
+  assert.throws(() => createPetstore({ keys, plugins: [Object(makePlugin)] }), {
+    name: 'TypeError',
+    message: /makePlugin returned a function: .*makePlugin\(\)/,
+  });
+  const petstore = createPetstore({ keys, plugins: [Object(async () => makePlugin)] });
+  await assert.rejects(petstore.listen({ port: 0 }), { name: 'TypeError' });
+  await petstore.close();
+});
+
+test('C72 onStart comes once all plugins have started, with the routes of all', async () => {
+  const seen: string[] = [];
+  const first: Plugin = ({ onStart, routes }) =>
+    onStart(() => seen.push(...routes().map(({ path, methods }) => `${path} ${methods.join()}`)));
+  const handler = () => okReply('{}');
+  const second: Plugin = ({ route }) => route({ path: '/v1/a', methods: { GET: { handler } } });
+  const withAll = (...plugins: readonly Plugin[]) => createPetstore({ keys: ['a'], plugins });
+  withAll(first, second);
+  assert.ok(
+    seen.includes('/v1/a GET,HEAD,OPTIONS') && seen.includes('/v1/pets GET,HEAD,POST,OPTIONS'),
+  );
+
+  seen.splice(0);
+  const late: Plugin = async (host) => {
+    await nextTurn();
+    second(host);
+  };
+  const petstore = withAll(first, late);
+  assert.equal(seen.length, 0);
+  await petstore.listen({ port: 0 });
+  await petstore.close();
+  assert.ok(seen.includes('/v1/a GET,HEAD,OPTIONS'));
+
+  const failing: Plugin = ({ onStart }) => onStart(() => assert.fail('no start'));
+  assert.throws(() => withAll(failing), /no start/);
+  const both = withAll(failing, late);
+  await assert.rejects(both.listen({ port: 0 }), /no start/);
+  await both.close();
+});
+
+test('a wrapper may hold an operation between its checks and its effect, in any order of plugins', async (t) => {
+  const steps: string[] = [];
+  const holding =
+    (name: string): Plugin =>
+    ({ around }) =>
+      around((_, next) => next(async () => void steps.push(name)));
+  const counting: Plugin = ({ around }) =>
+    around(async (_, next) => {
+      steps.push('before');
+      // A function of somebody else may pass on what it got.
+      return Promise.resolve(5).then(Object(next));
+    });
+  const own: Plugin = ({ route }) =>
+    route({
+      path: '/held',
+      methods: {
+        GET: {
+          awaitsHold: true,
+          handler: async ({ hold }) => {
+            steps.push('checked');
+            await hold?.();
+            steps.push('done');
+            return okReply('1');
+          },
+        },
+      },
+    });
+  const plugins = [holding('one'), counting, holding('two'), own];
+  const { petstore } = await start(t, { plugins });
+  assert.equal((await petstore.fetch('http://any/held')).status, 200);
+  assert.deepEqual(steps, ['before', 'checked', 'one', 'two', 'done']);
 });
 
 test('a log that throws, a field and an error that cannot be read: the request is a 500, the line says so', async (t) => {

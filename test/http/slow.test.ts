@@ -118,6 +118,7 @@ async function sweptConnection(t: TestContext) {
     fault: () => assert.fail(),
     replied: () => undefined,
     isStopping: false,
+    resets: 0,
     now: Date.now,
   };
   const connection = new Connection(socket, {

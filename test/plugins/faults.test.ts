@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { createPetstore, memoryStorage, type Plugin } from '../../dist/index.js';
+import { createPetstore, emptyReply, memoryStorage, type Plugin } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { assertError, Client, type Answer } from '../support/client.js';
-import { ask, bytesOf, key, start, type Running } from '../support/fixture.js';
+import { ask, bytesOf, connectTo, key, start, type Running } from '../support/fixture.js';
 import {
   animal,
   documentOf,
@@ -19,9 +19,10 @@ import {
   keyHeaders,
   noKey,
   plainStorage,
+  serve,
   startWith,
 } from '../support/scenes.js';
-import { until } from '../support/waiting.js';
+import { gate, until } from '../support/waiting.js';
 
 const words =
   'one of status=408, status=409, status=429, status=500, status=502, status=503, status=504, drop and truncate, ' +
@@ -264,6 +265,8 @@ test('a rule for all leaves the ways to end it, and what needs no key', async (t
     ['GET /healthz', 200],
     [rules, '200 {"rules":[{"fault":"drop","left":null}]}'],
     ['POST /v1/reset', 204],
+    [rules, '200 {"rules":[{"fault":"drop","left":null}]}'],
+    ['DELETE /v1/faults', 204],
     [list, 200],
   ]);
 });
@@ -336,6 +339,295 @@ for (const isByProgram of [false, true]) {
     ]);
   });
 }
+
+/** The routes that requests of these tests can meet faults on are those of pets, and `/v1/kennels`. */
+const late: Plugin = ({ route }) =>
+  route({ path: '/v1/kennels', methods: { PATCH: { handler: () => emptyReply(204, []) } } });
+
+/** Rules that fit no request, and the words that name the nearest route. */
+const unreachable: readonly (readonly [rule: object, words: string])[] = [
+  ...[
+    ['/v1/pet', '/v1/pets'],
+    ['/v1/pets/', '/v1/pets'],
+    ['/V1/PETS', '/v1/pets'],
+    ['/pets', '/v1/pets'],
+    ['/v1/pets?limit=1', '/v1/pets'],
+    ['/v1/kennel', '/v1/kennels'],
+    ['/v1/pets/{id}', '/v1/pets/{petId}'],
+    ['/v1/pets/17', '/v1/pets/{petId}'],
+    ['/v1/pets/x'.padEnd(60_000, 'x'), '/v1/pets/{petId}'],
+    // These meet no fault.
+    ['/v1/faults', '/v1/pets'],
+    ['/v1/reset', '/v1/pets'],
+    ['/healthz', '/v1/pets'],
+    ['/openapi.json', '/v1/pets'],
+    ['', '/v1/pets'],
+  ].map(
+    ([path = '', nearest]) =>
+      [{ path }, `path must be the path of a route, such as ${nearest}, or be left out`] as const,
+  ),
+  ...[
+    [{ method: 'FETCH' }, 'PATCH of /v1/kennels'],
+    [{ method: 'PUT' }, 'GET of /v1/pets'],
+    [{ method: 'OPTIONS' }, 'POST of /v1/pets'],
+    [{ method: 'PATCH', path: '/v1/pets' }, 'GET of /v1/pets'],
+    [{ method: 'POST', path: '/v1/pets/{petId}' }, 'GET of /v1/pets/{petId}'],
+    [{ method: 'OPTIONS', path: '/v1/pets' }, 'POST of /v1/pets'],
+    [{ method: 'GET', path: '/v1/kennels' }, 'PATCH of /v1/kennels'],
+  ].map(
+    ([rule, nearest]) =>
+      [
+        Object(rule),
+        `method must be one that the route has, such as ${nearest}, or be left out`,
+      ] as const,
+  ),
+];
+
+test('C61 a rule that no request can meet is 400 and names the nearest route, also of a later plugin', async (t) => {
+  const { port } = await startWith(t, faultsPlugin(), late);
+  const good = { method: 'PATCH', path: '/v1/kennels', fault: 'status=500' };
+  assert.equal((await setRules(port, [good])).status, 200);
+  for (const [rule, words] of unreachable) {
+    const answer = await setRules(port, [good, { ...rule, fault: 'drop' }]);
+    const message = assertError(answer, 400, 'invalid_body');
+    assert.equal(
+      message,
+      `In rules, rule 2 is wrong: ${words}.`,
+      JSON.stringify(rule).slice(0, 99),
+    );
+  }
+  await expectAnswer(port, 'PATCH /v1/kennels', '500 internal_error');
+  for (const rule of [{ method: 'HEAD' }, { method: 'GET', path: '/v1/pets/{petId}' }])
+    assert.equal((await setRules(port, [{ ...rule, fault: 'drop' }])).status, 200);
+});
+
+test('C61 the library refuses a rule that no request can meet with a TypeError', async () => {
+  const withRules = (rules: readonly object[], ...plugins: readonly Plugin[]) =>
+    createPetstore({ keys: [key], plugins: [faultsPlugin({ rules: Object(rules) }), ...plugins] });
+  for (const [rule, words] of unreachable)
+    assert.throws(() => withRules([{ ...rule, fault: 'drop' }], late), {
+      name: 'TypeError',
+      message: `faultsPlugin: rule 1 is wrong: ${words}`,
+    });
+
+  // The route of an async plugin may be missing until it has started.
+  const rules = [{ method: 'PATCH', path: '/v1/kennels', fault: 'status=500' }];
+  const asyncLate: Plugin = async (host) => {
+    await sleep(1);
+    late(host);
+  };
+  const petstore = withRules(rules, asyncLate);
+  await petstore.listen({ port: 0 });
+  await petstore.close();
+  const wrong = withRules([{ ...rules[0], path: '/v1/kennel' }], asyncLate);
+  await assert.rejects(wrong.listen({ port: 0 }), { name: 'TypeError', message: /\/v1\/kennels/ });
+  await wrong.close();
+
+  const rule = { path: '/v1/pets/{petId}', fault: 'drop' };
+  const clock = () => Date.UTC(2031, 0);
+  const gone = () =>
+    createPetstore({ keys: [key], clock, plugins: [faultsPlugin({ rules: [rule] })] });
+  assert.throws(gone, { name: 'TypeError', message: /such as \/v1\/pets,/ }, 'C35');
+  for (const bad of ['drop', null, 5, {}])
+    assert.throws(() => faultsPlugin({ rules: Object(bad) }), {
+      message: /rules must be an array/,
+    });
+});
+
+test('C61 the rules that GET shows can be put back and go on where they were', async (t) => {
+  const { port } = await startFaulty(t);
+  const given = [
+    { method: 'POST', fault: 'status=503', times: 2, skip: 2 },
+    { method: 'GET', path: '/v1/pets/{petId}', fault: 'status=500', skip: 1 },
+  ];
+  await setRules(port, given);
+  /** Puts back what is shown; the same is shown again. */
+  const putBack = async () => {
+    const { body } = await ask(port, 'GET', '/v1/faults');
+    const set = await setRules(port, [], body);
+    assert.deepEqual([set.status, set.body], [200, body]);
+    return body;
+  };
+  const text = JSON.stringify({
+    rules: given.map((each, at) => ({ ...each, left: [2, null][at] })),
+  });
+  assert.equal(await putBack(), text);
+  for (const status of [201, 201, 503, 503, 201, 201]) {
+    await expectAnswer(port, add, status, { body: animal });
+    await putBack();
+  }
+  for (const status of [200, 500, 500]) {
+    await expectAnswer(port, first, status);
+    await putBack();
+  }
+  const parsed = JSON.parse(await putBack());
+  assert.deepEqual(parsed.rules[0], { ...given[0], left: 0 });
+
+  // The library takes them as well.
+  const { port: other } = await startWith(t, faultsPlugin(parsed));
+  await expectAnswer(other, rules, `200 ${JSON.stringify(parsed)}`);
+
+  const words =
+    'left must be an integer from 0 to times, null if times is left out, or be left out';
+  for (const bad of [
+    { left: 1 },
+    { times: 1, left: 2 },
+    { times: 1, left: null },
+    { times: 1, left: -1 },
+  ])
+    assert.equal(
+      assertError(await setRules(port, [{ fault: 'drop', ...bad }]), 400, 'invalid_body'),
+      `In rules, rule 1 is wrong: ${words}.`,
+    );
+  const skipped = await setRules(port, [{ fault: 'drop', skip: 1, skipped: 2 }]);
+  assert.match(
+    assertError(skipped, 400, 'invalid_body'),
+    /skipped must be an integer from 0 to skip/,
+  );
+});
+
+test('C61 at most 1,000 rules hold', async (t) => {
+  const { port } = await startFaulty(t);
+  const rule = { method: 'HEAD', fault: 'drop' };
+  const some = (count: number) => Array.from({ length: count }, () => rule);
+  assert.equal((await setRules(port, some(1_000))).status, 200);
+  const message = assertError(await setRules(port, some(1_001)), 400, 'invalid_body');
+  assert.equal(message, 'In rules, rule 1001 is too many; give up to 1000.');
+  assert.throws(() => faultsPlugin({ rules: some(1_001) }), { message: /1001 is too many/ });
+});
+
+test('C57 C61 a key whose request is delayed within is checked as any key: after validation, and only by operations that know keys', async (t) => {
+  const reached = gate();
+  const seen: Plugin = ({ around }) => around((_, next) => (reached.open(), next()));
+  const { port, petstore } = await startWith(t, seen, faultsPlugin());
+  const { headers } = keyed('slow');
+  const slow = post(port, 'delay=30000,within', ...headers);
+  await reached.opened;
+
+  const empty = { body: animal, headers: ['Idempotency-Key: '] };
+  await expectAnswers(port, [
+    [add, '400 invalid_parameter', empty],
+    [add, '400 invalid_parameter', { ...empty, headers: ['Idempotency-Key: a b'] }],
+    [add, '400 invalid_body', { body: '{}', headers }],
+    [add, '400 invalid_json', { body: '{', headers }],
+    [
+      add,
+      '415 unsupported_media_type',
+      { body: animal, headers: [...headers, 'Content-Type: a/b'] },
+    ],
+    [list, '200 []', { headers }],
+    [first, '404 not_found', { headers }],
+    [add, '409 idempotency_in_flight', { body: animal, headers }, { 'Retry-After': '1' }],
+    [add, '409 idempotency_in_flight', { body: '{"name":"b","categoryId":2}', headers }],
+    [add, `201 ${firstAnimal}`, { body: animal }],
+    [add, 201, keyed('other')],
+  ]);
+  // An invalid request is 400 at once, because its operation never begins.
+  const bad = { body: '{}', headers: [...headers, 'Petstore-Fault: delay=30000,within'] };
+  await expectAnswer(port, add, '400 invalid_body', bad);
+  // Several plugins may hold it, and close ends the delay.
+  await Promise.all([petstore.close(), slow]);
+  assert.equal((await slow).status, 201);
+});
+
+test('C61 a storage without keys refuses a key at once, also within', async (t) => {
+  const { port } = await startFaulty(t, { storage: plainStorage() });
+  const from = performance.now();
+  assertError(
+    await post(port, 'delay=30000,within', 'Idempotency-Key: a'),
+    400,
+    'invalid_parameter',
+  );
+  assert.ok(performance.now() - from < 15_000);
+});
+
+/** How a client goes away while its request is delayed: by its port, and by the way it goes. */
+const leaving: Readonly<Record<string, (client: Client) => unknown>> = {
+  'closes its connection': (client) => client.destroy(),
+  'resets its connection': (client) => client.reset(),
+  'closes its side': (client) => client.half(),
+};
+
+for (const [how, leave] of Object.entries(leaving))
+  test(`C53 C61 a delay ends when the client ${how}, and its request is carried out`, async (t) => {
+    const running = await startFaulty(t);
+    const foreign = await serve(t, running.petstore.handler);
+    let kept = 0;
+    for (const [port, fault] of [
+      [running.port, 'delay=30000'],
+      [running.port, 'delay=30000,within'],
+      [foreign, 'delay=30000'],
+      [foreign, 'delay=30000,within'],
+    ] as const) {
+      const bytes = bytesOf('POST', '/v1/pets', {
+        body: animal,
+        headers: [`Petstore-Fault: ${fault}`],
+      });
+      leave(await connectTo(t, { port }, bytes));
+      kept++;
+      await until('the pet', () => running.petstore.storage.size === kept, 15_000);
+    }
+    const from = performance.now();
+    await running.petstore.close();
+    assert.ok(performance.now() - from < 6_000);
+  });
+
+test('C61 a delay ends when its fetch is aborted, and its request is carried out', async () => {
+  const { fetch, storage, close } = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
+  for (const [index, fault] of ['delay=30000', 'delay=30000,within'].entries()) {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const headers = { ...keyHeaders, 'Petstore-Fault': fault };
+    const init = { method: 'POST', headers, body: animal, signal };
+    const asking = fetch(new Request('http://any/v1/pets', init));
+    setImmediate(() => controller.abort());
+    await assert.rejects(asking, { name: 'AbortError' });
+    await until('the pet', () => storage.size === index + 1, 15_000);
+  }
+  await close();
+});
+
+test('C61 close ends delays before it waits for requests, and no listener is too many', async () => {
+  const warnings: Error[] = [];
+  const hear = (warning: Error) => void warnings.push(warning);
+  process.on('warning', hear);
+  const { fetch, storage, close } = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
+  const waiting = ['delay=30000', 'delay=30000,after', 'delay=30000,within'].flatMap((fault) =>
+    Array.from({ length: 20 }, () =>
+      fetch('http://any/v1/pets', {
+        method: 'POST',
+        headers: { ...keyHeaders, 'Petstore-Fault': fault },
+        body: animal,
+      }),
+    ),
+  );
+  await until('the pets of `after`', () => storage.size === 20);
+  const from = performance.now();
+  await close();
+  assert.ok(performance.now() - from < 6_000);
+  for (const response of await Promise.all(waiting)) assert.equal(response.status, 201);
+  process.off('warning', hear);
+  assert.deepEqual(warnings, []);
+});
+
+test('C62 truncate sends no body to HEAD, and of a long page at most 64 KiB', async (t) => {
+  const running = await startFaulty(t);
+  const foreign = await serve(t, running.petstore.handler);
+  const name = 'x'.repeat(50_000);
+  for (let i = 0; i < 5; i++) await running.petstore.storage.insert({ name, categoryId: 1n });
+  const page = await ask(running.port, 'GET', '/v1/pets');
+  for (const port of [running.port, foreign]) {
+    const asked = withFault('truncate,after');
+    const [head] = await read(port, bytesOf('HEAD', '/v1/pets', asked));
+    assert.match(head, /^HTTP\/1\.1 200 [^]*\r\n\r\n$/);
+    assert.match(head, new RegExp(`Content-Length: ${page.body.length}\r\n`, 'i'));
+
+    const [text, code] = await read(port, bytesOf('GET', '/v1/pets', asked));
+    const body = text.slice(text.indexOf('\r\n\r\n') + 4);
+    assert.ok(body === page.body.slice(0, 65_536), `${body.length} bytes`);
+    if (port === running.port) assert.equal(code, 'ECONNRESET');
+  }
+});
 
 test('C63 reset is 404 where the storage does not forget', async (t) => {
   const { port } = await startFaulty(t, { storage: plainStorage() });

@@ -1,0 +1,251 @@
+/** C71: a reset of the storage, and the requests that came before it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  createPetstore,
+  memoryStorage,
+  type MemoryStorage,
+  type Petstore,
+  type Plugin,
+} from '../../dist/index.js';
+import { faultsPlugin } from '../../dist/plugins/faults.js';
+import { ask, bytesOf, connectTo, key, start } from '../support/fixture.js';
+import {
+  animal,
+  everyWay,
+  expectAnswer,
+  expectAnswers,
+  firstAnimal,
+  keyHeaders,
+} from '../support/scenes.js';
+import { gate, until } from '../support/waiting.js';
+
+const add = 'POST /v1/pets';
+const list = 'GET /v1/pets';
+const reset = 'POST /v1/reset';
+
+/** A plugin that counts the requests to pets whose operation is about to be carried out. */
+function counting() {
+  let count = 0;
+  const plugin: Plugin = ({ around }) =>
+    around((request, next) => {
+      if (request.route === '/v1/pets') count++;
+      return next();
+    });
+  return { plugin, reaches: (wanted: number) => until('requests', () => count >= wanted) };
+}
+
+/** A petstore with the plugin, whose requests are counted. */
+async function startCounting(t: Parameters<typeof start>[0], storage = memoryStorage()) {
+  const { plugin, reaches } = counting();
+  const running = await start(t, { storage, plugins: [plugin, faultsPlugin()] });
+  return { ...running, storage, reaches };
+}
+
+/** The ways to reset a petstore. */
+const resets: Readonly<Record<string, (petstore: Petstore, storage: MemoryStorage) => unknown>> = {
+  'storage.reset()': (_, storage) => storage.reset(),
+  'POST /v1/reset': async ({ fetch }) => {
+    const response = await fetch('http://any/v1/reset', { method: 'POST', headers: keyHeaders });
+    assert.equal(response.status, 204);
+  },
+};
+
+for (const [how, resetBy] of Object.entries(resets))
+  test(`C71 ${how} ends every delay with 503, and what waited is not carried out`, async (t) => {
+    const running = await startCounting(t);
+    const { petstore, storage, port, reaches } = running;
+    const faults = ['', ',before', ',within', ',after', ',status=500', ',drop', ',truncate,after'];
+    let reached = 0;
+    for (const way of await everyWay(t, running)) {
+      const waiting = faults.flatMap((fault) =>
+        ['POST', 'GET'].map((method, index) =>
+          way('/v1/pets', {
+            method,
+            headers: {
+              ...keyHeaders,
+              'Petstore-Fault': `delay=30000${fault}`,
+              'Idempotency-Key': `key${fault}${index}`,
+            },
+            ...(method === 'POST' ? { body: animal } : {}),
+          }),
+        ),
+      );
+      reached += waiting.length;
+      await reaches(reached);
+
+      const from = performance.now();
+      await resetBy(petstore, storage);
+      // At once: neither the pets nor the keys of the requests that waited are in the way.
+      const next = { ...keyHeaders, 'Idempotency-Key': 'key,within0' };
+      const init = { method: 'POST', headers: next, body: animal };
+      const response = await petstore.fetch('http://any/v1/pets', init);
+      assert.deepEqual([response.status, await response.text()], [201, firstAnimal]);
+      reached++;
+
+      for (const each of await Promise.all(waiting)) {
+        assert.equal(each.status, 503);
+        assert.equal(Object(await each.json()).code, 'unavailable');
+      }
+      assert.ok(performance.now() - from < 15_000, 'the delays ended early');
+      await expectAnswer(port, list, `200 [${firstAnimal}]`);
+      reached++;
+      // The key of the new request is not forgotten as the old request ends.
+      await expectAnswer(port, add, `201 ${firstAnimal}`, {
+        body: animal,
+        headers: ['Idempotency-Key: key,within0'],
+      });
+      reached++;
+      assert.equal(storage.size, 1);
+    }
+  });
+
+test('C71 a request whose body is still to come when the storage is reset is 503', async (t) => {
+  const storage = memoryStorage();
+  const running = await start(t, { storage, plugins: [faultsPlugin()] });
+  const bytes = bytesOf('POST', '/v1/pets', { body: animal, headers: ['Expect: 100-continue'] });
+  const client = await connectTo(t, running, bytes.slice(0, -animal.length));
+  await client.expect(100);
+  await storage.reset();
+  client.send(animal);
+  await client.expect('503 unavailable');
+  await client.closed();
+
+  // The rules of the next test are not set either.
+  const body = JSON.stringify({ rules: [{ fault: 'drop' }] });
+  const put = bytesOf('PUT', '/v1/faults', { body, headers: ['Expect: 100-continue'] });
+  const other = await connectTo(t, running, put.slice(0, -body.length));
+  await other.expect(100);
+  await expectAnswer(running.port, reset, 204);
+  other.send(body);
+  await other.expect('503 unavailable');
+  await expectAnswer(running.port, 'GET /v1/faults', '200 {"rules":[]}');
+  assert.equal(storage.size, 0);
+});
+
+test('C71 what waits or is unread behind a request that a reset refuses is not carried out', async (t) => {
+  const running = await startCounting(t);
+  const { reaches, port, storage } = running;
+  const words = { body: animal, headers: ['Petstore-Fault: delay=30000'] };
+  const plain = bytesOf('POST', '/v1/pets', { body: animal });
+  const client = await connectTo(t, running, bytesOf('POST', '/v1/pets', words) + plain);
+  await reaches(1);
+  client.send(plain);
+  await expectAnswer(port, reset, 204);
+  await client.expect('503 unavailable');
+  await client.closed();
+  await expectAnswer(port, list, '200 []');
+  assert.equal(storage.size, 0);
+});
+
+test('C71 what waits behind a request that was carried out before the reset is 503', async (t) => {
+  const [reached, released] = [gate(), gate()];
+  const storage = memoryStorage();
+  const slow: Plugin = ({ route }) =>
+    route({
+      path: '/slow',
+      methods: {
+        GET: {
+          handler: async () => {
+            reached.open();
+            await released.opened;
+            return { status: 204, headers: [] };
+          },
+        },
+      },
+    });
+  const running = await start(t, { storage, plugins: [slow] });
+  const bytes = bytesOf('GET', '/slow') + bytesOf('POST', '/v1/pets', { body: animal });
+  const client = await connectTo(t, running, bytes);
+  await reached.opened;
+  await storage.reset();
+  released.open();
+  await client.expect(204, '503 unavailable');
+  assert.equal(storage.size, 0);
+});
+
+test('C71 requests behind a reset on its own connection are carried out', async (t) => {
+  const running = await startCounting(t);
+  const plain = bytesOf('POST', '/v1/pets', { body: animal });
+  const client = await connectTo(t, running, plain + bytesOf('POST', '/v1/reset') + plain);
+  await client.expect(201, 204, `201 ${firstAnimal}`);
+});
+
+test('C71 two resets at once are both 204, and a reset behind close is 503', async (t) => {
+  const { petstore, port } = await startCounting(t);
+  const init = { method: 'POST', headers: keyHeaders };
+  const both = [1, 2].map(() => petstore.fetch('http://any/v1/reset', init));
+  for (const response of await Promise.all(both)) assert.equal(response.status, 204);
+  await Promise.all([expectAnswer(port, reset, 204), expectAnswer(port, reset, 204)]);
+  await petstore.close();
+  assert.equal((await petstore.fetch('http://any/v1/reset', init)).status, 503);
+});
+
+test('C71 a reset while the petstore closes neither hangs nor stores what waited', async () => {
+  const storage = memoryStorage();
+  const { plugin, reaches } = counting();
+  const petstore = createPetstore({ keys: [key], storage, plugins: [plugin, faultsPlugin()] });
+  const headers = { ...keyHeaders, 'Petstore-Fault': 'delay=30000' };
+  const waiting = petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: animal });
+  await reaches(1);
+  const closing = petstore.close();
+  await storage.reset();
+  assert.equal((await waiting).status, 503);
+  await closing;
+});
+
+test('C71 a verifier that takes its time does not let a request past a reset', async (t) => {
+  const [asked, letIn] = [gate(), gate()];
+  const storage = memoryStorage();
+  const keys = async () => {
+    asked.open();
+    await letIn.opened;
+    return 'me';
+  };
+  const { port } = await start(t, { storage, keys });
+  const adding = ask(port, 'POST', '/v1/pets', { body: animal });
+  await asked.opened;
+  await storage.reset();
+  letIn.open();
+  assert.equal((await adding).status, 503);
+  assert.equal(storage.size, 0);
+});
+
+test('C71 a watcher of resets that throws does not stop the reset', async () => {
+  const storage = memoryStorage({ pets: [{ name: 'Tom', categoryId: 7n }] });
+  const heard: string[] = [];
+  storage.onReset?.(() => assert.fail('of a watcher'));
+  storage.onReset?.(() => void heard.push(`${storage.size}`));
+  await storage.insert({ name: 'Rex', categoryId: 1n });
+  await storage.reset();
+  assert.deepEqual([storage.size, heard], [1, ['1']]);
+});
+
+test('C63 C71 a reset brings back the rules of the start with their counts, in each petstore', async (t) => {
+  const rules = [{ method: 'POST', path: '/v1/pets', fault: 'status=503', times: 1, skip: 1 }];
+  const plugin = faultsPlugin({ rules });
+  const storages = [memoryStorage(), memoryStorage()];
+  for (const storage of storages) {
+    const { port } = await start(t, { storage, plugins: [plugin] });
+    const body = { body: animal };
+    const round = [
+      [add, 201, body],
+      [add, '503 unavailable', body],
+      [add, 201, body],
+    ] as const;
+    await expectAnswers(port, [
+      ...round,
+      [reset, 204],
+      ...round,
+      ['DELETE /v1/faults', 204],
+      [add, 201, body],
+    ]);
+    await storage.reset();
+    await expectAnswers(port, [...round, [list, 200]]);
+    await expectAnswer(
+      port,
+      'GET /v1/faults',
+      `200 ${JSON.stringify({ rules: [{ ...rules[0], left: 0 }] })}`,
+    );
+  }
+});
