@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { codeOf, reasonOf, type Plugin } from '../index.js';
+import { placeOf } from './error-places.js';
 import { requireRegularFile } from './files.js';
 import { helpRow } from './help.js';
 import { orRefuse, quote, refuse } from './output.js';
@@ -95,10 +96,23 @@ function refusedByName(plugin: Plugin, { text, from }: Setting): Plugin {
   const named = (work: () => unknown) =>
     orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
 
+  // The host refuses anything but a promise and a function itself, so these pass as they are.
+  const isPromise = (value: unknown) => typeof Object(value).then === 'function';
   return async (host) => {
-    await named(() =>
-      plugin({ ...host, waitFor: (opening) => host.waitFor(named(() => opening)) }),
-    );
+    await named(async () => {
+      const started: unknown = await plugin({
+        ...host,
+        waitFor: (opening) => host.waitFor(isPromise(opening) ? named(() => opening) : opening),
+        onStart: (callback) =>
+          host.onStart(
+            typeof callback === 'function' ? async () => void (await named(callback)) : callback,
+          ),
+      });
+      if (typeof started === 'function')
+        throw new TypeError(
+          'it returned a function: export what takes the host, not what makes it',
+        );
+    });
   };
 }
 
@@ -151,7 +165,16 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
     const url = text.startsWith('file:') ? new URL(text) : pathToFileURL(resolve(text));
     // Node would wait for the writer of a pipe, and never end a device.
     requireRegularFile(text, statSync(url));
-    return import(url.href);
+    try {
+      return await import(url.href);
+    } catch (error) {
+      const place = placeOf(error, url.href);
+      if (place === undefined) throw error;
+      refuse(
+        `${from} ${text} cannot be loaded (${reasonOf(error)}, in ${place}); ` +
+          'fix it, or leave the plugin out',
+      );
+    }
   };
   const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
 

@@ -1,6 +1,6 @@
 // Plugins of the operator: by path, by package, and refused.
 import assert from 'node:assert/strict';
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { describe } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { assertRefused, root } from '../support/process.js';
@@ -99,6 +99,67 @@ describe('plugins', { concurrency: 4 }, () => {
       assert.equal(await dev.status('/docs'), 200);
     },
   );
+
+  const broken = 'const a = 1;\n\nexport default function (';
+  for (const [plugin, files, place, reason] of [
+    ['./a.mjs', { 'a.mjs': broken }, 'a.mjs:3', 'Unexpected end of input'],
+    ['./a.mjs', { 'a.mjs': "import './b.mjs';", 'b.mjs': broken }, 'b.mjs:3', 'Unexpected end'],
+    ['./a.cjs', { 'a.cjs': '\nlet let = 1;' }, 'a.cjs:2', 'let is disallowed'],
+    ['./a.cjs', { 'a.cjs': "require('./b.cjs');", 'b.cjs': 'let let;' }, 'b.cjs:1', 'let is'],
+    ['./a.mjs', { 'a.mjs': "\nimport { no } from './b.mjs';", 'b.mjs': '' }, 'a.mjs:2', '.*no'],
+    ['./a b.mjs', { 'a b.mjs': '\n\nabsent.call();' }, 'a b.mjs:3', 'absent is not defined'],
+    ['./a.mjs', { 'a.mjs': '\nundefined.call();' }, 'a.mjs:2', 'Cannot read properties'],
+  ] as const)
+    testInFolder(
+      `an error in the source of ${plugin} is refused with ${place} and ${reason}`,
+      files,
+      async (here) => {
+        const told = new RegExp(
+          `^--plugin ${plugin} cannot be loaded \\(${reason}.*, in ${here.at(place)}\\); fix it, or leave the plugin out\n$`,
+        );
+        await here.refuses(['--plugin', plugin], 2, told);
+      },
+    );
+
+  testInFolder(
+    'a syntax error is located without running the modules that are sound',
+    {
+      'a.mjs': "import './b.mjs';\nimport './c.mjs';",
+      'b.mjs': "await import('node:fs').then(({ writeFileSync }) => writeFileSync('ran', ''));",
+      'c.mjs': broken,
+    },
+    async (here) => {
+      await here.refuses('--plugin ./a.mjs', 2, /c\.mjs:3/);
+      assert.ok(!existsSync(here.at('ran')));
+    },
+  );
+
+  for (const [what, text, reason] of [
+    ['returns a function', 'export default () => () => undefined', 'it returned a function: .*'],
+    [
+      'waits for no promise',
+      'export default (host) => host.waitFor(5)',
+      'waitFor takes a promise, not 5',
+    ],
+    [
+      'fails once all have started',
+      "export default (host) => host.onStart(() => { throw new Error('no start'); })",
+      'no start',
+    ],
+    [
+      'adds a hook that is not a function',
+      'export default (host) => host.around()',
+      'around takes a function, not undefined',
+    ],
+  ] as const)
+    testInFolder(
+      `a plugin that ${what} is refused with exit 2`,
+      { 'a.mjs': text },
+      async (here) => {
+        const told = new RegExp(`^--plugin ./a.mjs failed to start \\(${reason}\\); `);
+        await here.refuses('--plugin ./a.mjs --storage memory: --port 0', 2, told);
+      },
+    );
 
   for (const [what, name, text, told] of [
     [
