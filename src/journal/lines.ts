@@ -107,15 +107,17 @@ export function readLine(text: string, at: number): Line {
   const own = isAnimal ? noOwnRecord : readOwn(text.slice(at, at + maxOwnBytes));
   const { keyUse, commit, imported, length }: ReturnType<typeof readOwn> = own;
   if (commit || imported)
-    return { commit, imported, text: asByteString(''), from: at, end: at + length };
+    return { keyUse, commit, imported, text: asByteString(''), from: at, end: at + length };
 
   const from = at + length;
   const newline = text.indexOf('\n', from);
   const to = newline < 0 ? text.length : newline;
-  const textTo = to > from && text[to - 1] === '\r' ? to - 1 : to;
+  const textTo = to > from && text.charCodeAt(to - 1) === 0x0d ? to - 1 : to;
 
   return {
     keyUse,
+    commit,
+    imported,
     // V8 makes it a view, which keeps all of the piece in memory; most of that is kept anyway.
     text: asByteString(text.slice(from, textTo)),
     from,

@@ -115,7 +115,7 @@ export async function replay(
         what = offerLine(line, checkWhole);
       } else what = offerLine(line, accept);
 
-      if (what !== undefined) problem = { ...place, what };
+      if (what !== undefined) problem = { ...place, what: isUtf16(text, at) ? utf16 : what };
       else if (commit && held) problem = offerHeld(held, accept);
       if (problem) break;
 
@@ -180,6 +180,13 @@ function offerHeld({ lines }: HeldBatch, accept: AcceptLine): Problem | undefine
     if (what !== undefined) return { ...place, what };
   }
   return undefined;
+}
+
+const utf16 = 'UTF-16, where UTF-8 must be; `iconv -f UTF-16 -t UTF-8` converts it';
+
+/** True if the piece of a file that begins at `at` has the byte order mark of UTF-16. */
+function isUtf16(text: string, at: number): boolean {
+  return at === 0 && /^(?:\xff\xfe|\xfe\xff)/.test(text);
 }
 
 /** True if a file has no byte before an offset, or a newline. */

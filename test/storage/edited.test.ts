@@ -155,6 +155,15 @@ test('F13 a file by hand needs no last newline, and may have a byte order mark a
   }
 });
 
+test('F13 a file in UTF-16 is refused with the command that converts it, and served then', async () => {
+  const text = `\uFEFF${crlf}`;
+  const path = fileWith(Buffer.from(text, 'utf16le'));
+  await assert.rejects(fileStorage(path), { ...damaged, message: /`iconv -f UTF-16 -t UTF-8`/ });
+  assert.match((await checkFile(path)).problem?.what ?? '', /UTF-16/);
+  writeFileSync(path, text);
+  await expectServed(path);
+});
+
 test('F13 a file that holds a byte order mark alone is empty', async () => {
   const path = fileWith('\uFEFF');
   await using(path, async (storage) => await expectAdded(storage, 1n));
