@@ -175,6 +175,7 @@ class RequestService {
     let resource: Resource | undefined;
     let keyName: string | undefined;
     let isBehindReset = (): boolean => false;
+    let hasWaited = false;
     try {
       const head = message.readHead();
 
@@ -223,17 +224,18 @@ class RequestService {
         checkCurrent: () => {
           if (isBehindReset()) throw storageReset;
         },
-        onAbandoned: (callback) => this.#onAbandoned(message, callback),
+        onAbandoned: (callback) => {
+          hasWaited = true;
+          this.#onAbandoned(message, callback);
+        },
       });
       if (survivesReset) message.resetsBefore = this.resets;
-      return this.#answerBy(
-        isBehindReset() ? storageResetReply : reply,
-        message,
-        resource,
-        keyName,
-      );
+      // Not for a request that did not wait: its own handler may have reset the storage.
+      if (hasWaited && isBehindReset()) throw storageReset;
+      return this.#answerBy(reply, message, resource, keyName);
     } catch (error) {
-      const reply = isBehindReset() ? storageResetReply : this.#failureReply(error);
+      const isRefused = error === storageReset || (hasWaited && isBehindReset());
+      const reply = isRefused ? storageResetReply : this.#failureReply(error);
       return this.#answerBy(reply, message, resource, keyName);
     }
   }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   createPetstore,
+  emptyReply,
   memoryStorage,
   type MemoryStorage,
   type Petstore,
@@ -169,6 +170,21 @@ test('C71 requests behind a reset on its own connection are carried out', async 
   const plain = bytesOf('POST', '/v1/pets', { body: animal });
   const client = await connectTo(t, running, plain + bytesOf('POST', '/v1/reset') + plain);
   await client.expect(201, 204, `201 ${firstAnimal}`);
+});
+
+test('C71 an operation of a plugin may reset the storage by itself', async (t) => {
+  const storage = memoryStorage();
+  const forget: Plugin = ({ route }) =>
+    route({
+      path: '/v1/forget',
+      methods: { POST: { handler: async () => (await storage.reset(), emptyReply(204, [])) } },
+    });
+  const { port } = await start(t, { storage, plugins: [forget, faultsPlugin()] });
+  await expectAnswers(port, [
+    [add, 201, { body: animal }],
+    ['POST /v1/forget', 204],
+    [list, '200 []'],
+  ]);
 });
 
 test('C71 two resets at once are both 204, and a reset behind close is 503', async (t) => {
