@@ -99,6 +99,7 @@
 //   jsonContent
 //   jsonReply
 //   largestBodyBytes
+//   largestKeepAliveSeconds
 //   limitParameter
 //   listDocument
 //   makeFolders
@@ -354,6 +355,7 @@ interface ListenOptions {
     readonly port?: number;
     readonly host?: string;
     readonly tls?: TlsPair;
+    readonly keepAliveSeconds?: number;
 }
 
 interface Listening {
@@ -882,6 +884,8 @@ function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
 
 const largestBodyBytes: number;
+
+const largestKeepAliveSeconds = 86400;
 
 const levels: readonly ['specification', 'http', 'full'];
 

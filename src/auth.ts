@@ -3,7 +3,7 @@
  */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
-import { replyTo, type Reply } from './reply.js';
+import { replyTo, SharedResponse, type Reply } from './reply.js';
 
 /**
  * The name of the key that a token is; undefined or empty for none. How long it takes must not tell
@@ -18,8 +18,7 @@ export function tokenOf(authorization = ''): string | undefined {
     : undefined;
 }
 
-// The replies that are made once, and returned in place of a throw: `replyTo` says why. They are
-// frozen, for each answers many requests: what is sent of it is kept.
+// Made once, and returned instead of thrown: `replyTo` says why.
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
 const invalid = unauthorized('The API key is not valid.');
 /** The reply to a bearer token, which alone has this detail (C37; RFC 6750 section 3.1). */
@@ -33,7 +32,7 @@ export function refusalOf(authorization: string | undefined): Reply {
 }
 
 function unauthorized(message: string, detail = ''): Reply {
-  return Object.freeze(
+  return new SharedResponse(
     replyTo(
       new PetstoreError('unauthorized', message, {
         headers: ['WWW-Authenticate', `Bearer realm="petstore"${detail}`],

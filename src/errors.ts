@@ -169,9 +169,9 @@ export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
 /** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. Never throws. */
 export function codeOf(thrown: unknown): string | undefined {
   try {
-    return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string'
-      ? thrown.code
-      : undefined;
+    // Not by `instanceof`: under Jest, Node's errors are of another realm.
+    const code: unknown = Object(thrown).code;
+    return typeof code === 'string' ? code : undefined;
   } catch {
     return undefined;
   }

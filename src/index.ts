@@ -8,7 +8,12 @@ export { createPetstore, type Petstore } from './petstore.js';
 export { baseUrlRule, isBaseUrl, largestBodyBytes, type PetstoreOptions } from './options.js';
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
-export type { Listening, ListenOptions, TlsPair } from './http/index.js';
+export {
+  largestKeepAliveSeconds,
+  type Listening,
+  type ListenOptions,
+  type TlsPair,
+} from './http/index.js';
 
 // What goes wrong.
 export {

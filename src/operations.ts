@@ -17,6 +17,7 @@ import {
   afterParameter,
   limitParameter,
   listDocument,
+  PageCache,
   pageReply,
   parsePage,
   readParameter,
@@ -32,7 +33,7 @@ import {
   type PetFilter,
 } from './pet.js';
 import type { Hooks } from './plugin.js';
-import { jsonReply, replyTo, type Reply } from './reply.js';
+import { jsonReply, replyTo, SharedResponse, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import {
   isGone,
@@ -86,14 +87,13 @@ const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
 /** What the operations keep while the storage is the same; a reset begins it anew (C63). */
 export class StoreRun {
-  /** Full pages, which never change, by the text of their query; undefined after one use. */
-  pages = new Map<string, Reply | undefined>();
+  readonly pages = new PageCache();
   /** The digests of the idempotency keys whose operation plugins hold (C57). */
   heldKeys = new Set<string>();
 
-  /** Drops all. An operation that began before goes on with the map and the set of before. */
+  /** Drops all. An operation that began before goes on with the set of before. */
   begin(): void {
-    this.pages = new Map();
+    this.pages.clear();
     this.heldKeys = new Set();
   }
 }
@@ -119,29 +119,17 @@ export function petRoutes(
   ];
 }
 
-/**
- * Lists animals. It keeps at most 8 MiB of full pages, and as much again of what is sent of them: a
- * list of 20 is 38 % faster.
- */
 function listPets(pets: PetTexts, run: StoreRun, isClosed: () => boolean): Operation {
   async function list(query: Query): Promise<Reply> {
     const { limit, after } = parsePage(query);
     const asked: Required<Omit<PetQuery, FilterName>> = { limit, ...parseFilter(query), after };
 
-    const kept = run.pages;
+    const { resets } = run.pages;
     const page = await pets.list(asked);
     const reply = pageReply('/v1/pets', asked, page);
 
-    const isSmall = (reply.body?.length ?? 0) <= 16_384 && query.text.length <= 100;
-    if (page.next !== undefined && isSmall) keep(kept, query.text, reply);
+    if (page.next !== undefined) run.pages.keep(query.text, reply, resets);
     return reply;
-  }
-
-  /** Keeps a page from its second use on; a frozen reply is one that answers many requests. */
-  function keep(kept: StoreRun['pages'], query: string, reply: Reply): void {
-    const isAskedAgain = kept.has(query);
-    if (!isAskedAgain && kept.size === 512) kept.clear();
-    kept.set(query, isAskedAgain ? Object.freeze(reply) : undefined);
   }
 
   return {
@@ -282,22 +270,21 @@ export function publicRoutes(
   hooks: Hooks,
 ): Route[] {
   const healthy = jsonReply(200, toByteString('{"status":"ok"}'));
-  let made: { readonly of: string; readonly reply: Reply } | undefined;
-  /** Made anew only once a route has gone (C35) or below another path (C56). */
-  const describe = ({ basePath }: OperationRequest): Reply => {
+  let cached: { readonly key: string; readonly reply: SharedResponse } | undefined;
+  /** Makes the document anew only once a route has gone (C35) or below another path (C56). */
+  const serveDocument = ({ basePath }: OperationRequest): Reply => {
     const present = routes.present();
-    const of = `${present.length} ${basePath}`;
-    if (made?.of === of) return made.reply;
+    const key = `${present.length} ${basePath}`;
+    if (cached?.key === key) return cached.reply;
     const document = openApiDocument(pathsOf(present, basePath), [...urls, basePath]);
     const text = toByteString(JSON.stringify(hooks.described(document)));
-    // Frozen, for it answers many requests: what is sent of it is kept.
-    made = { of, reply: Object.freeze(jsonReply(200, text)) };
-    return made.reply;
+    cached = { key, reply: new SharedResponse(jsonReply(200, text)) };
+    return cached.reply;
   };
   return [
     { path: '/healthz', methods: { GET: { handler: () => healthy } } },
     { path: '/readyz', methods: { GET: { handler: () => ready().then(() => healthy) } } },
-    { path: '/openapi.json', methods: { GET: { handler: describe } } },
+    { path: '/openapi.json', methods: { GET: { handler: serveDocument } } },
   ];
 }
 

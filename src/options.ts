@@ -1,4 +1,5 @@
 /** The options of `createPetstore`, their defaults and ranges, and checks of options elsewhere. */
+import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
 import { harmlessLog, type Log } from './log.js';
@@ -63,6 +64,9 @@ export interface ResolvedOptions {
   readonly baseUrls: readonly string[];
 }
 
+/** The machine's clock, also after a test has replaced `Date` by a fake one (C68). */
+export const machineClock = Date.now;
+
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
 
@@ -90,7 +94,7 @@ export function resolveOptions(
   checkNames('option', options, known);
 
   const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
-  const { clock = Date.now, log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const { clock = machineClock, log = () => undefined, maxBodyBytes = 65_536 } = options;
 
   check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
   check('log', typeof log === 'function', 'be a function');
@@ -113,7 +117,8 @@ export function resolveOptions(
   }
 
   const safeClock = checkedClock(clock);
-  const keyClock = clock === Date.now ? (storage.keyClock ?? steadyClock(Date.now())) : safeClock;
+  const isDefault = clock === machineClock;
+  const keyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : safeClock;
   return {
     verifyKey: resolveKeys(keys, safeClock),
     storage,
@@ -189,7 +194,7 @@ export function steadyClock(start: number): () => number {
 /** A clock whose answers fit a storage file and RFC 3339; it throws a TypeError for others. */
 export function checkedClock(clock: () => number): () => number {
   // The machine's own is right, and is read at each request.
-  if (clock === Date.now) return clock;
+  if (clock === machineClock) return clock;
 
   return () => {
     const now = clock();

@@ -1,5 +1,6 @@
 /** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clearTimeout, setTimeout } from 'node:timers';
 import { refusalOf, tokenOf } from './auth.js';
 import { textsOf } from './engine/index.js';
 import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';

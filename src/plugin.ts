@@ -2,6 +2,7 @@
  * What a plugin is and what it is given, and its hooks, whose errors end neither a request nor the
  * process.
  */
+import { performance } from 'node:perf_hooks';
 import { checkHeaders, PetstoreError, reasonOf, shortly } from './errors.js';
 import { guarded, type Log } from './log.js';
 import type { OpenApiDocument } from './openapi.js';

@@ -2,10 +2,7 @@
 import { checkHeaders, isHeaderValue, meanings, PetstoreError, shortly } from './errors.js';
 import { asByteString, isUtf8String, type ByteString } from './json.js';
 
-/**
- * What goes back to the client. A frozen one answers many requests: what is sent of it is kept. A
- * copy of it is no longer frozen, as it may have other headers.
- */
+/** What goes back to the client. */
 export interface Reply {
   /** An HTTP status, from 200 to 599. */
   readonly status: number;
@@ -36,6 +33,22 @@ export interface Reply {
    * its body. Through `fetch` the request rejects as for a network error.
    */
   readonly cut?: 'drop' | 'truncate';
+}
+
+/**
+ * A response that many requests get, made once. Its bytes are kept as they were last sent. A copy
+ * of it, such as `{ ...shared, headers }`, is a response of one request.
+ */
+export class SharedResponse implements Reply {
+  declare readonly status: number;
+  declare readonly headers: readonly string[];
+
+  constructor(reply: Reply) {
+    Object.assign(this, reply);
+    // Frozen, because plugins share this object.
+    Object.freeze(this);
+    Object.freeze(this.headers);
+  }
 }
 
 /**

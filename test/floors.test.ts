@@ -157,6 +157,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'postgres/database.ts': 'all migrations in one statement, for two hundred databases',
   'readme.test.ts': 'the list of error codes, against the table of the README',
   'standalone/file-lock.test.ts': 'two changes of the keys file at the same time',
+  'standalone/node-options.test.ts': 'the table of framing.test.ts, under NODE_OPTIONS',
   'storage/replay.test.ts': 'the fast reader of journal lines, against the full JSON parser',
   'torture/cases.ts': 'the table of framing.test.ts, against a second reading of the contract',
   'support/client.ts': 'the connection of the conformance suite, which the tests use too',
@@ -299,4 +300,27 @@ test('lines have at most 100 columns', () => {
     files.filter((file) => /^.{101,}$/m.test(textOf(file))),
     'files of src with a longer line; break it, which `make format` does for code',
   );
+});
+
+test('C68 no module of src uses the global timers, which fake timers replace', () => {
+  const globals = files.flatMap((file) => {
+    const code = textOf(file).replace(/\/\*.*?\*\/|\/\/[^\n]*/gs, '');
+    const names = /^import \{([^}]*)\} from 'node:timers(?:\/promises)?';$/gm;
+    const imported = [...code.matchAll(names)].flatMap(([, list = '']) => list.match(/\w+/g) ?? []);
+    const body = code.replace(/^import [^;]*;$/gm, '');
+    const timers = body.match(/(?<![.\w])(?:set|clear)(?:Timeout|Interval|Immediate)\b/g) ?? [];
+    const others = body.match(/\bqueueMicrotask\b|\bnextTick\(|\bAbortSignal\.timeout\b/g);
+    const usesPerformance = /(?<![.\w])performance\./.test(body);
+    // The process has no fake timers, and the suite has no clock.
+    const isExempt = ['cli', 'conformance'].includes(folderOf(file));
+    const usesDate = !isExempt && /\bDate\.now\b(?!;)|\bnew Date\(\)/.test(body);
+    const hasPerformance = code.includes("import { performance } from 'node:perf_hooks';");
+    return [
+      ...timers.filter((name) => !imported.includes(name)),
+      ...(others ?? []),
+      ...(usesPerformance && !hasPerformance ? ['performance'] : []),
+      ...(usesDate ? ['Date.now; use machineClock'] : []),
+    ].map((name) => `${file}: ${name}`);
+  });
+  holds(globals, 'globals that fake timers replace; import them from node:timers or perf_hooks');
 });

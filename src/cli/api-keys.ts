@@ -1,5 +1,6 @@
 /** The API keys that a server accepts: of the environment, the keys file and `--dev`. */
 import fs from 'node:fs';
+import { setInterval } from 'node:timers';
 import { digestOfKey, KeyRing, reasonOf, type KeyEntry, type Log } from '../index.js';
 import { readRegularFile, replaceFile } from './files.js';
 import {

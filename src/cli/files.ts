@@ -1,6 +1,7 @@
 /** Reads and replaces the small files that belong to a process: keys, certificates, a seed. */
 import fs, { constants } from 'node:fs';
 import { dirname } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { codeOf, makeFolders, nodeDisk, PetstoreError, syncFolder } from '../index.js';
 import { refuse } from './output.js';

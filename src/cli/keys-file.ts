@@ -74,12 +74,13 @@ function refuseEqualNames(keys: readonly StoredKey[]): void {
   const places = new Map<string, number>();
 
   keys.forEach(({ name }, index) => {
-    const other = places.get(name.normalize());
+    const text = name.normalize();
+    const other = places.get(text);
     if (other !== undefined)
       refuse(
         `the name ${JSON.stringify(name)} stands twice, at key ${other + 1} and key ${index + 1}`,
       );
-    places.set(name.normalize(), index);
+    places.set(text, index);
   });
 }
 

@@ -100,6 +100,12 @@ const options = {
     about: 'keep serving for SECONDS after SIGTERM, with /readyz at 503',
     fallback: '0',
   },
+  '--keep-alive': {
+    variable: 'PETSTORE_KEEP_ALIVE',
+    value: 'SECONDS',
+    about: 'close a connection that is idle for so long',
+    fallback: '72',
+  },
 
   '--base-url': {
     variable: 'PETSTORE_BASE_URL',

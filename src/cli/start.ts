@@ -1,7 +1,9 @@
 /** Runs a server from its options to its end; HTTP and storages are the library's. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import querystring from 'node:querystring';
+import { setTimeout } from 'node:timers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import {
@@ -12,6 +14,7 @@ import {
   detailOf,
   isBaseUrl,
   largestBodyBytes,
+  largestKeepAliveSeconds,
   memoryStorage,
   reasonOf,
   type Listening,
@@ -110,6 +113,11 @@ async function readOptions(settings: Settings) {
   const named = await readStorage(settings.get('--storage'));
   const maxBodyBytes = readWholeNumber(settings.get('--max-body-bytes'), 1, largestBodyBytes);
   const drainSeconds = readWholeNumber(settings.get('--drain'), 0, 3_600);
+  const keepAliveSeconds = readWholeNumber(
+    settings.get('--keep-alive'),
+    1,
+    largestKeepAliveSeconds,
+  );
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const setClock = readClock(settings.find('--clock'), named);
@@ -143,6 +151,7 @@ async function readOptions(settings: Settings) {
     setClock,
     seed,
     drainSeconds,
+    keepAliveSeconds,
     /** The pair that was read last; SIGHUP reads another. */
     tls,
     logLevel,
@@ -271,7 +280,7 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
  * @throws Refusal
  */
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
-  const { host, port, tls, contract, apiKeys, log, plugins } = server;
+  const { host, port, keepAliveSeconds, tls, contract, apiKeys, log, plugins } = server;
   const { clock } = contract;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', {
@@ -291,7 +300,12 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   server.petstore = petstore;
 
   try {
-    server.listening = await petstore.listen({ host, port, ...(tls && { tls }) });
+    server.listening = await petstore.listen({
+      host,
+      port,
+      keepAliveSeconds,
+      ...(tls && { tls }),
+    });
   } catch (error) {
     // A signal closed the petstore; `end` exits.
     if (server.isEnding) return undefined;

@@ -3,6 +3,8 @@
  * answers by RFC 9112. Nothing between a rule and the wire repairs or refuses anything.
  */
 import { connect, isIP, type Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setTimeout } from 'node:timers';
 
 /** How long an answer, or the end of a connection, is waited for, in milliseconds. */
 const patienceMs = 10_000;

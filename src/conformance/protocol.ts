@@ -1,4 +1,6 @@
 /** HTTP itself: C42 to C47, C50 to C52, C56 and C64 of docs/contract.md. */
+import { performance } from 'node:perf_hooks';
+import { clearInterval, setInterval } from 'node:timers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCodes } from '../index.js';
 import type { Answer, Connection } from './connection.js';

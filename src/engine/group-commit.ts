@@ -10,6 +10,8 @@
  * nothing waits. Where a commit takes too long everyone is refused, the callers of its batch and
  * those who wait, while it goes on; until it ends no item is let in.
  */
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setTimeout } from 'node:timers';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf } from '../errors.js';
 import { guarded, type Log } from '../log.js';

@@ -27,7 +27,7 @@ import {
   type OnCommit,
 } from '../journal/index.js';
 import { int64Max } from '../json.js';
-import { checkedClock, checkNames, steadyClock } from '../options.js';
+import { checkedClock, checkNames, machineClock, steadyClock } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type {
   ImportSource,
@@ -92,7 +92,7 @@ export async function fileStorage(
     },
     onCommit: pets.onCommit,
     // Time in which no server ran does not count: nobody knows how long it was (C73).
-    keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? Date.now)()),
+    keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? machineClock)()),
     records: <Draft>(name: string, kind: RecordKind<Draft>) => {
       const open = async () => {
         names.take(name);

@@ -3,22 +3,24 @@
  * C51 to C55).
  */
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { setImmediate } from 'node:timers';
 import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
 import { requestTooLate } from './head.js';
-import { breakOff, linger, takeOverSocket, type Receiver } from './node.js';
+import { breakOff, linger, lingerMs, takeOverSocket, type Receiver } from './node.js';
 import {
   atEndOfTurn,
   beginningOf,
-  keepAliveMs,
   longBytes,
   replyHead,
   replyText,
   slicesOf,
   type HeadEnds,
+  type HttpDate,
   type UnsentBytes,
 } from './wire.js';
 
@@ -56,8 +58,8 @@ export interface Shared {
   readonly service: Service;
   /** What they have still to send (C55). */
   readonly unsent: UnsentBytes;
-  /** How their heads end. */
-  readonly headEnds: HeadEnds;
+  /** The header Date of their responses. */
+  readonly date: HttpDate;
   /** How many requests wait on all connections (C52). */
   waiting: number;
 }
@@ -75,6 +77,9 @@ const readMs = 60_000;
 /** A client may read nothing for so long while others wait for room (C55). */
 const stalledMs = 5_000;
 
+/** How long a client may go on sending its request head once the server stops (C48). */
+const stopLingerMs = 250;
+
 /**
  * How long a head may take (C44): by Node's clock, and by ours once we read again after a wait.
  */
@@ -91,6 +96,7 @@ const brokenOff = new PetstoreError(
 export class Connection implements Receiver<Exchange> {
   readonly #socket: Socket;
   readonly #shared: Shared;
+  readonly #headEnds: HeadEnds;
 
   /**
    * `idle`: no request is under way. `answering`: one is, and others may wait. `over`: no further
@@ -119,9 +125,10 @@ export class Connection implements Receiver<Exchange> {
   /** The same as it had last read `readBytes` more. */
   #enoughProgress = this.#progress;
 
-  constructor(socket: Socket, shared: Shared) {
+  constructor(socket: Socket, shared: Shared, headEnds: HeadEnds) {
     this.#socket = socket;
     this.#shared = shared;
+    this.#headEnds = headEnds;
     takeOverSocket(socket, this);
 
     // A client that is gone cannot be told from one that only closed its sending side.
@@ -186,11 +193,14 @@ export class Connection implements Receiver<Exchange> {
   }
 
   /**
-   * Ends the connection unless a request is under way, which begins with the first byte of its head
-   * (C48).
+   * Ends the connection unless a whole request head has come (C48).
+   *
+   * @param error - The response to a head of which a part has come.
    */
-  endIfIdle(): void {
-    if (this.#state === 'idle' && this.#socket.bytesRead === this.#idleFromBytes) this.#hangUp();
+  endWithoutRequest(error: PetstoreError): void {
+    if (this.#state !== 'idle') return;
+    if (this.#isHeadArriving) this.#refusal = replyTo(error);
+    this.#hangUp(stopLingerMs);
   }
 
   /** Ends what has waited too long; called twice a second. */
@@ -210,8 +220,13 @@ export class Connection implements Receiver<Exchange> {
 
     if (this.#isHeadLate && ms > headMs) this.refuse(requestTooLate);
     // A head that begins to arrive at the last moment has its time too.
-    const isHeadArriving = this.#socket.bytesRead > this.#idleFromBytes;
-    if (ms > keepAliveMs + (isHeadArriving ? headMs : 0)) this.#hangUp();
+    const keepAliveMs = 1_000 * this.#headEnds.keepAliveSeconds;
+    if (ms > keepAliveMs + (this.#isHeadArriving ? headMs : 0)) this.#hangUp();
+  }
+
+  /** True if something has come since the connection became idle. */
+  get #isHeadArriving(): boolean {
+    return this.#socket.bytesRead > this.#idleFromBytes;
   }
 
   /** Ends the connection where the client reads too little of its answers. */
@@ -280,21 +295,21 @@ export class Connection implements Receiver<Exchange> {
 
   /** Breaks the connection in place of a whole answer; what waits on it is not carried out. */
   #cut(exchange: Exchange, answer: Answer, reply: Reply): void {
-    const { service, headEnds } = this.#shared;
+    const { service } = this.#shared;
     exchange.discard();
     this.#takeNoMore();
     const body = exchange.method === 'HEAD' ? '' : beginningOf(reply);
-    const sent = reply.cut === 'truncate' ? replyHead(reply, headEnds.of(false)) + body : '';
+    const sent = reply.cut === 'truncate' ? replyHead(reply, this.#headEnds.of(false)) + body : '';
     breakOff(this.#socket, sent);
     service.replied(reply.status, exchange, answer);
   }
 
   /** Writes an answer, a long one slice by slice; goes on once the socket has taken all of it. */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
-    const { unsent, headEnds } = this.#shared;
+    const { unsent } = this.#shared;
     const socket = this.#socket;
     if (typeof body === 'string' && body.length <= longBytes) {
-      const text = replyText(reply, body, headEnds.of(closes));
+      const text = replyText(reply, body, this.#headEnds.of(closes));
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
 
@@ -304,7 +319,7 @@ export class Connection implements Receiver<Exchange> {
       return;
     }
 
-    const head = replyHead(reply, headEnds.of(closes));
+    const head = replyHead(reply, this.#headEnds.of(closes));
     const bytes = head.length + body.length;
     const slices = slicesOf(head, body);
     const next = (): void => {
@@ -339,14 +354,14 @@ export class Connection implements Receiver<Exchange> {
     if (this.isCaughtUp && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Ends the sending side, with the refusal if there is one. */
-  #hangUp(): void {
+  /** Ends the sending side, with the refusal if there is one, and the connection within `ms`. */
+  #hangUp(ms = lingerMs): void {
     if (!this.#socket.writable) return;
 
     this.#takeNoMore();
     const refusal = this.#refusal;
-    const head = refusal === undefined ? '' : replyHead(refusal, this.#shared.headEnds.of(true));
-    linger(this.#socket, head + (refusal?.body ?? ''));
+    const head = refusal === undefined ? '' : replyHead(refusal, this.#headEnds.of(true));
+    linger(this.#socket, head + (refusal?.body ?? ''), ms);
     if (refusal !== undefined) this.#shared.service.replied(refusal.status);
   }
 

@@ -1,4 +1,5 @@
 /** One request of a connection of our own server, from its head to its answer. */
+import { performance } from 'node:perf_hooks';
 import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
 import { headerOf, parseHead, type Head } from './head.js';

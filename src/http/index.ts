@@ -3,7 +3,9 @@
  * without a port.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
+import { setImmediate, setTimeout } from 'node:timers';
 import { isPetstoreError, PetstoreError } from '../errors.js';
 import { checkNames } from '../options.js';
 import type { Reply } from '../reply.js';
@@ -11,11 +13,24 @@ import { bodyTooLarge, type Message } from '../request.js';
 import type { Service, Shared } from './connection.js';
 import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
 import { lingerMs } from './node.js';
-import { openPort, stopping, type Listening, type ListenOptions, type Port } from './server.js';
-import { headersOf, UnsentBytes, beginningOf, HeadEnds } from './wire.js';
+import {
+  largestKeepAliveSeconds,
+  openPort,
+  stopping,
+  type Listening,
+  type ListenOptions,
+  type Port,
+} from './server.js';
+import { beginningOf, headersOf, HttpDate, UnsentBytes } from './wire.js';
 
 export type { Answer } from './connection.js';
-export { loadTls, stopping, type Listening, type ListenOptions } from './server.js';
+export {
+  largestKeepAliveSeconds,
+  loadTls,
+  stopping,
+  type Listening,
+  type ListenOptions,
+} from './server.js';
 export type { TlsPair } from './tls.js';
 
 /** What speaks HTTP for one petstore. */
@@ -24,8 +39,8 @@ export class Endpoint {
   readonly #stops: Port['stop'][] = [];
 
   constructor(service: Service) {
-    const headEnds = new HeadEnds(service);
-    this.#shared = { service, unsent: new UnsentBytes(), headEnds, waiting: 0 };
+    const date = new HttpDate(service);
+    this.#shared = { service, unsent: new UnsentBytes(), date, waiting: 0 };
   }
 
   /**
@@ -47,10 +62,17 @@ export class Endpoint {
       'port',
       'host',
       'tls',
+      'keepAliveSeconds',
     ] satisfies (keyof ListenOptions)[]);
     // Node takes a text for the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port))
       throw new TypeError('port must be an integer');
+    const { keepAliveSeconds = 1 } = options;
+    const isInRange = keepAliveSeconds >= 1 && keepAliveSeconds <= largestKeepAliveSeconds;
+    if (!Number.isInteger(keepAliveSeconds) || !isInRange)
+      throw new TypeError(
+        `keepAliveSeconds must be an integer from 1 to ${largestKeepAliveSeconds}`,
+      );
 
     const { service } = this.#shared;
     if (service.isStopping) throw stopping();
@@ -117,7 +139,7 @@ export class Endpoint {
     if (reply.cut === 'drop') return void response.destroy();
 
     const headers = headersOf(reply).flat();
-    headers.push('Date', this.#shared.headEnds.date);
+    headers.push('Date', this.#shared.date.text);
     if (reply.endsConnection === true || !request.complete || this.#shared.service.isStopping)
       headers.push('Connection', 'close');
     response.writeHead(reply.status, headers);

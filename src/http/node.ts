@@ -8,6 +8,7 @@
  */
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Server, type Socket } from 'node:net';
+import { clearTimeout, setTimeout } from 'node:timers';
 import { PetstoreError } from '../errors.js';
 import { headersTooLarge, requestTooLate } from './head.js';
 
@@ -218,14 +219,16 @@ export function takeOverSocket(socket: Socket, receiver: Receiver<never>): void 
 
 /** How much a client may still send after its last answer (C51). */
 const lingerBytes = 65_536;
-/** How long it may go on sending. */
+/** How long the client may still send in most cases. */
 export const lingerMs = 1_000;
 
 /**
  * Ends the sending side behind a last text, and takes in some of what still comes: a reset would
  * lose the answer (RFC 9112 section 9.6).
+ *
+ * @param ms - How long the client may still send.
  */
-export function linger(socket: Socket, text: string): void {
+export function linger(socket: Socket, text: string, ms: number): void {
   let bytes = 0;
   // Node's `generateSocketListenerWrapper` (lib/_http_server.js) takes the socket from the parser
   // as soon as somebody else listens for data: in place of Node's listener, nothing more is parsed.
@@ -239,7 +242,7 @@ export function linger(socket: Socket, text: string): void {
   // The time runs once all has left: whoever reads slowly has the time of an answer.
   socket.end(text, 'latin1', () => {
     if (socket.destroyed) return;
-    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+    const timer = setTimeout(() => socket.destroy(), ms).unref();
     socket.once('close', () => clearTimeout(timer));
   });
 }

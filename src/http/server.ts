@@ -6,11 +6,14 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers';
 import { PetstoreError } from '../errors.js';
-import { Connection, headMs, requestMs, type Shared } from './connection.js';
-import { Exchange } from './exchange.js';
-import { closePort, SilentResponse, takeOverServer } from './node.js';
+import { Connection, type Shared } from './connection.js';
+import { closePort, takeOverServer } from './node.js';
+import { httpOptions, sweepMs } from './server-options.js';
 import type { TlsPair } from './tls.js';
+import { HeadEnds } from './wire.js';
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -28,7 +31,18 @@ export interface ListenOptions {
   readonly host?: string;
   /** With it, HTTPS is served. */
   readonly tls?: TlsPair;
+  /**
+   * How long a connection may be idle between two requests before the server closes it, from 1 to
+   * {@link largestKeepAliveSeconds}. Behind a load balancer it must be longer than the balancer's
+   * own idle timeout.
+   *
+   * @defaultValue 72
+   */
+  readonly keepAliveSeconds?: number;
 }
+
+/** The largest `keepAliveSeconds`: one day. */
+export const largestKeepAliveSeconds = 86_400;
 
 /** A port that the petstore listens on. */
 export interface Listening {
@@ -58,57 +72,40 @@ export interface Port {
   readonly stop: (graceMs: number) => Promise<void>;
 }
 
-/** How often times are looked at (C44). */
-const sweepMs = 500;
-
-const serverOptions = {
-  IncomingMessage: Exchange,
-  ServerResponse: SilentResponse,
-  // Checked by ourselves, as all of C42 and C43: Node answers some such requests without a body,
-  // and serves others.
-  requireHostHeader: false,
-  // A target and header lines of 16 KiB each, and room to see that they are more.
-  maxHeaderSize: 40_000,
-  headersTimeout: headMs,
-  requestTimeout: requestMs,
-  // Each connection sees to that itself: Node sets a timer and ends it for each request.
-  keepAliveTimeout: 0,
-  connectionsCheckingInterval: sweepMs,
-};
-
 /** Loads what serves HTTPS. Node's TLS is large, and most servers do without. */
 export const loadTls = () => import('./tls.js');
 
 /** Opens a port. Rejects with Node's error where that cannot be. */
 export async function openPort(
   shared: Shared,
-  { port = 3000, host = '127.0.0.1', tls }: ListenOptions,
+  { port = 3000, host = '127.0.0.1', tls, keepAliveSeconds = 72 }: ListenOptions,
 ): Promise<Port> {
-  const https =
-    tls === undefined
-      ? undefined
-      : (await loadTls()).createTlsServer({ ...serverOptions, handshakeTimeout: 10_000 }, tls);
+  const https = tls === undefined ? undefined : (await loadTls()).createTlsServer(httpOptions, tls);
   const secure = https?.server;
-  const server = secure ?? createServer(serverOptions);
+  const server = secure ?? createServer(httpOptions);
+  // Node reads these as members of the server alone.
+  Object.assign(server, { timeout: 0, maxRequestsPerSocket: 0 });
   // 64 files are kept back for everything else (C54).
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One more than C43 allows shows that they are too many; Node would keep a thousand.
   server.maxHeadersCount = 101;
 
-  /**
-   * The connections by their sockets. Under HTTPS the sockets below TLS are among the keys, too,
-   * and have no connection.
-   */
-  const connections = new Map<Socket, Connection | undefined>();
-  const keep = (socket: Socket, connection?: Connection): void => {
-    connections.set(socket, connection);
+  const headEnds = new HeadEnds(shared.date, keepAliveSeconds);
+  const connections = new Map<Socket, Connection>();
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
+    connections.set(socket, new Connection(socket, shared, headEnds));
     socket.once('close', () => connections.delete(socket));
-  };
-  secure?.on('connection', (socket: Socket) => keep(socket));
-  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) =>
-    keep(socket, new Connection(socket, shared)),
-  );
+  });
   takeOverServer(server, connections);
+
+  /** The sockets whose TLS handshake is not complete, by the addresses of both ends. */
+  const handshakes = new Map<string, Socket>();
+  secure?.on('connection', (socket: Socket) => {
+    const ends = endsOf(socket);
+    handshakes.set(ends, socket);
+    socket.once('close', () => handshakes.get(ends) === socket && handshakes.delete(ends));
+  });
+  secure?.on('secureConnection', (socket) => handshakes.delete(endsOf(socket)));
 
   // A client for whom the queue has no room tries again only seconds later.
   server.listen({ port, host, backlog: 4_096 });
@@ -119,20 +116,18 @@ export async function openPort(
   const name = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
 
   const sweeper = setInterval(
-    () => connections.forEach((each) => each?.sweep(performance.now())),
+    () => connections.forEach((each) => each.sweep(performance.now())),
     sweepMs,
   ).unref();
-  const endIdle = () =>
-    connections.forEach((each, socket) => {
-      each?.endIfIdle();
-      // A socket below TLS that has sent nothing is not even shaking hands.
-      if (each === undefined && socket.bytesRead === 0) socket.destroy();
-    });
+  const endWithoutRequest = () => {
+    connections.forEach((each) => each.endWithoutRequest(stopping()));
+    handshakes.forEach((socket) => socket.destroy());
+  };
 
   let cutRequests = 0;
   const cutAll = () =>
     connections.forEach((each, socket) => {
-      cutRequests += each?.requestsInFlight ?? 0;
+      cutRequests += each.requestsInFlight;
       socket.destroy();
     });
 
@@ -157,14 +152,19 @@ export async function openPort(
       const closed = closePort(server);
       const timers = [
         // On an idle connection a request may be on its way.
-        setTimeout(endIdle, Math.min(250, graceMs)),
-        setTimeout(() => connections.forEach((each) => each?.refuse(stopping())), graceMs),
+        setTimeout(endWithoutRequest, Math.min(250, graceMs)),
+        setTimeout(() => connections.forEach((each) => each.refuse(stopping())), graceMs),
         setTimeout(cutAll, graceMs + 500),
       ];
       await closed;
       for (const timer of [...timers, sweeper]) clearTimeout(timer);
     },
   };
+}
+
+/** The addresses of both ends of a socket, which the socket below TLS and that of TLS share. */
+function endsOf({ localAddress, localPort, remoteAddress, remotePort }: Socket): string {
+  return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 }
 
 /** How many files the process may have open; `Infinity` where the system does not say. */

@@ -1,7 +1,7 @@
 /** HTTPS: its server, and the check of a certificate and its key. It is loaded only when needed. */
-import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createServer, type ServerOptions } from 'node:https';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, DEFAULT_MIN_VERSION } from 'node:tls';
 import { reasonOf } from '../errors.js';
 import { checkNames } from '../options.js';
 
@@ -18,6 +18,27 @@ const keyTypes = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'];
 
 /** The curves of EC keys that TLS knows. Clients offer no other, unless they are told to. */
 const curves = /^(prime256v1|secp384r1|secp521r1|brainpoolP(256|384|512)r1)$/;
+
+/**
+ * Returns every option of Node's TLS servers, beside the pair (C67). `--tls-min-v1.3` demands
+ * TLS 1.3, but `--tls-min-v1.0` and `--tls-cipher-list` change nothing.
+ */
+const tlsOptions = () =>
+  ({
+    minVersion: DEFAULT_MIN_VERSION === 'TLSv1.3' ? 'TLSv1.3' : 'TLSv1.2',
+    maxVersion: 'TLSv1.3',
+    ciphers: constants.defaultCoreCipherList,
+    honorCipherOrder: true,
+    ecdhCurve: 'auto',
+    requestCert: false,
+    rejectUnauthorized: true,
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: 10_000,
+    certificateCompression: [],
+    enableTrace: false,
+    allowHalfOpen: false,
+    pauseOnConnect: false,
+  }) as const;
 
 /**
  * Checks that HTTPS can be served with a certificate and its key.
@@ -37,7 +58,9 @@ export function checkTlsPair(pair: TlsPair): void {
   if (!own.checkPrivateKey(key)) throw new TypeError(mismatch(pair.cert, key));
 
   // OpenSSL compares a pair only if both have the same algorithm, so this check is not enough.
-  tryPem('the certificate or its key cannot be used', () => createSecureContext(pair));
+  tryPem('the certificate or its key cannot be used', () =>
+    createSecureContext({ ...tlsOptions(), ...pair }),
+  );
 }
 
 /** True for a text that is not empty, in either form. */
@@ -107,11 +130,11 @@ function fits(cert: string, key: KeyObject): boolean {
  */
 export function createTlsServer(options: ServerOptions, pair: TlsPair) {
   checkTlsPair(pair);
-  const server = createServer({ ...options, cert: pair.cert, key: pair.key });
+  const server = createServer({ ...options, ...tlsOptions(), ...pair });
 
   const setPair = (other: TlsPair) => {
     checkTlsPair(other);
-    server.setSecureContext({ cert: other.cert, key: other.key });
+    server.setSecureContext({ ...tlsOptions(), ...other });
   };
   return { server, setPair };
 }

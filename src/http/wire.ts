@@ -3,10 +3,9 @@
  * goes on; bodies, long ones slice by slice; and the room that all long answers share.
  */
 import { STATUS_CODES } from 'node:http';
-import type { Pieces, Reply } from '../reply.js';
-
-/** How long a connection may be idle before it is closed, in milliseconds (C44). */
-export const keepAliveMs = 72_000;
+import { setImmediate } from 'node:timers';
+import { machineClock } from '../options.js';
+import { SharedResponse, type Pieces, type Reply } from '../reply.js';
 
 /**
  * The first lines of most heads, those of JSON, by their status: an animal is up to 25 % faster by
@@ -53,18 +52,18 @@ export function headersOf(reply: Reply): string[][] {
 }
 
 /**
- * The texts of frozen replies as they were last sent, and the ends of their heads, which have a
+ * The texts of shared responses as they were last sent, and the ends of their heads, which have a
  * date: a list of 100 is 8 % faster (`make bench PARTS=before`).
  */
-const sent = new WeakMap<Reply, { end: string; text: string }>();
+const sent = new WeakMap<SharedResponse, { end: string; text: string }>();
 
 /**
- * The whole text of an answer. That of a frozen reply is kept.
+ * The whole text of a response. That of a shared response is kept.
  *
  * @param body - The body of the reply, or empty for HEAD.
  */
 export function replyText(reply: Reply, body: string, end: string): string {
-  if (body === '' || !Object.isFrozen(reply)) return replyHead(reply, end) + body;
+  if (body === '' || !(reply instanceof SharedResponse)) return replyHead(reply, end) + body;
 
   const kept = sent.get(reply);
   if (kept?.end === end) return kept.text;
@@ -73,58 +72,67 @@ export function replyText(reply: Reply, body: string, end: string): string {
   return text;
 }
 
-/** What a date is made of. */
+/** The clock of the header Date. */
 interface Clock {
-  /** Milliseconds since the epoch; where it throws, the machine's time counts. */
+  /** Returns milliseconds since the epoch. If it throws, the machine's clock counts. */
   now(): number;
 }
 
-/**
- * The last lines of heads: the date (RFC 9110 section 6.6.1), made once a second, and whether the
- * connection goes on.
- */
-export class HeadEnds {
+/** The value of the header Date (RFC 9110 section 5.6.7), which is made once a second. */
+export class HttpDate {
   readonly #clock: Clock;
   #second = -1;
-  #date = '';
-  #keepsAlive = '';
-  #closes = '';
+  #text = '';
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** The last lines of a head after which the connection closes, or goes on. */
-  of(closes: boolean): string {
-    this.#makeAnew();
-    return closes ? this.#closes : this.#keepsAlive;
-  }
-
-  /** The value of the header Date (RFC 9110 section 5.6.7). */
-  get date(): string {
-    this.#makeAnew();
-    return this.#date;
-  }
-
-  #makeAnew(): void {
+  /** The date of the present second. */
+  get text(): string {
     const second = Math.floor(this.#milliseconds() / 1000);
-    if (second === this.#second) return;
-
-    this.#second = second;
-    this.#date = new Date(1000 * second).toUTCString();
-    const keepAlive = `Keep-Alive: timeout=${keepAliveMs / 1000}`;
-    this.#keepsAlive = flat(
-      `Date: ${this.#date}\r\nConnection: keep-alive\r\n${keepAlive}\r\n\r\n`,
-    );
-    this.#closes = flat(`Date: ${this.#date}\r\nConnection: close\r\n\r\n`);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#text = new Date(1000 * second).toUTCString();
+    }
+    return this.#text;
   }
 
   #milliseconds(): number {
     try {
       return this.#clock.now();
     } catch {
-      return Date.now();
+      return machineClock();
     }
+  }
+}
+
+/** The last lines of the heads of one port: the date, and whether the connection goes on. */
+export class HeadEnds {
+  /** How long a connection may be idle before the server closes it (C44). */
+  readonly keepAliveSeconds: number;
+  readonly #date: HttpDate;
+  #madeFor = '';
+  #keepsAlive = '';
+  #closes = '';
+
+  constructor(date: HttpDate, keepAliveSeconds: number) {
+    this.#date = date;
+    this.keepAliveSeconds = keepAliveSeconds;
+  }
+
+  /** The last lines of a head after which the connection closes, or goes on. */
+  of(closes: boolean): string {
+    const { text } = this.#date;
+    if (text !== this.#madeFor) this.#makeFor(text);
+    return closes ? this.#closes : this.#keepsAlive;
+  }
+
+  #makeFor(date: string): void {
+    this.#madeFor = date;
+    const keepAlive = `Keep-Alive: timeout=${this.keepAliveSeconds}`;
+    this.#keepsAlive = flat(`Date: ${date}\r\nConnection: keep-alive\r\n${keepAlive}\r\n\r\n`);
+    this.#closes = flat(`Date: ${date}\r\nConnection: close\r\n\r\n`);
   }
 }
 
@@ -215,7 +223,7 @@ export class UnsentBytes {
       started++;
       // An answer whose client has gone leaves as it starts. If it were started here, thousands of
       // them would be a recursion too deep.
-      queueMicrotask(start);
+      void Promise.resolve().then(start);
     }
     if (started > 0) this.#waiting.splice(0, started);
   }

@@ -5,10 +5,12 @@
  */
 import { constants } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setTimeout } from 'node:timers';
 import { closedError } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
-import { checkedClock } from '../options.js';
+import { checkedClock, machineClock } from '../options.js';
 import {
   createFile,
   errnoOf,
@@ -104,7 +106,7 @@ export async function openJournal(
   onCommit?: OnCommit,
 ): Promise<Journal> {
   const { disk = nodeDisk, log = nothing, mend = `see \`petstore check ${path}\`` } = options;
-  const clock = checkedClock(options.clock ?? Date.now);
+  const clock = checkedClock(options.clock ?? machineClock);
   // A clock that is none is the caller's mistake, and no trouble with the file.
   clock();
 

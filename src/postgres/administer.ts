@@ -1,4 +1,5 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies into it. */
+import { performance } from 'node:perf_hooks';
 import { parsePet, importedStart, petJson, petRest, RecordNames } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';

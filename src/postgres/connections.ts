@@ -3,6 +3,8 @@
  * whether it was carried out.
  */
 import { hash } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { closedError } from '../engine/index.js';
 import { codeOf, reasonOf, PetstoreError } from '../errors.js';

@@ -2,6 +2,7 @@
  * Records of one kind in the database. Those that wait together are added in one batch, and what is
  * read in one turn of the event loop shares a statement.
  */
+import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import {
   checkKeyUse,

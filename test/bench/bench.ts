@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { callersEnvironment } from '../support/environment.js';
 import type { Part } from './figures.js';
+import { keysPart } from './keys.js';
 import { openLoad } from './load.js';
 import { keep, section, type Table } from './report.js';
 import { inStretch, pinning } from './servers.js';
@@ -19,6 +20,7 @@ const usual: Readonly<Record<string, Part>> = {
   storage: storagePart,
   start: startPart,
   size: sizePart,
+  keys: keysPart,
 };
 const parts: typeof usual = { ...usual, before: beforePart };
 

@@ -24,6 +24,7 @@ import {
   serving,
   startLogged,
 } from '../support/scenes.js';
+import { until } from '../support/waiting.js';
 
 const ours = '500 internal_error';
 const add = 'POST /v1/pets';
@@ -201,6 +202,39 @@ test('C59 once closed, fetch and handler answer all that needs the storage 503, 
       const again = status === 503 ? '1' : null;
       assert.deepEqual([answer.status, answer.headers.get('Retry-After')], [status, again], path);
     }
+});
+
+test('C63 a page that is read while the storage is reset is not kept', async (t) => {
+  const { texts, size, list, ...memory } = memoryStorage();
+  const addTwo = async (name: string) => {
+    for (let count = 0; count < 2; count++) await memory.insert({ name, categoryId: 1n });
+  };
+  let release = (): void => undefined;
+  let reading = 0;
+  let gate: Promise<void> | undefined = new Promise((resolve) => (release = resolve));
+  const storage: PetStorage = {
+    ...memory,
+    list: async (query) => {
+      const pets = await list(query);
+      reading++;
+      await gate;
+      return pets;
+    },
+  };
+  await addTwo('old');
+  const { port } = await start(t, { storage });
+  const path = '/v1/pets?limit=1';
+
+  const early = [ask(port, 'GET', path), ask(port, 'GET', path)];
+  await until('both pages were read', () => reading === 2);
+  await memory.reset();
+  await addTwo('new');
+  release();
+  for (const { body } of await Promise.all(early)) assert.match(body, /"old"/);
+
+  gate = undefined;
+  for (let times = 0; times < 3; times++)
+    assert.match((await ask(port, 'GET', path)).body, /"new"/);
 });
 
 test('C59 while the storage is away, a full page that was asked for twice is still answered', async (t) => {

@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { memoryStorage, type Petstore } from '../../dist/index.js';
+import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
-import { HeadEnds, UnsentBytes } from '../../dist/http/wire.js';
-import { Client } from '../support/client.js';
-import { bytesOf, connectTo, start } from '../support/fixture.js';
+import { HeadEnds, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
+import { Client, header } from '../support/client.js';
+import { bytesOf, connectTo, key, start } from '../support/fixture.js';
 import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
 
@@ -121,12 +121,12 @@ async function sweptConnection(t: TestContext) {
     resets: 0,
     now: Date.now,
   };
-  const connection = new Connection(socket, {
-    service,
-    unsent: new UnsentBytes(),
-    headEnds: new HeadEnds(service),
-    waiting: 0,
-  });
+  const date = new HttpDate(service);
+  const connection = new Connection(
+    socket,
+    { service, unsent: new UnsentBytes(), date, waiting: 0 },
+    new HeadEnds(date, 72),
+  );
   const begin = performance.now();
   /** Its socket, so many seconds behind its begin. */
   const socketAt = (seconds: number): Socket => {
@@ -189,4 +189,25 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   // Its time begins with the answer, not with its last byte.
   await sleep(1_100);
   await served(waiting);
+});
+
+test('C44 closes a connection that is idle for keepAliveSeconds, and says so in Keep-Alive', async (t) => {
+  const { port } = await start(t, {}, { keepAliveSeconds: 1 });
+  const client = await connectTo(t, { port }, bytesOf('GET', '/v1/pets'));
+  assert.equal(header(await client.expect(200), 'Keep-Alive'), 'timeout=1');
+  await client.closed();
+
+  const long = await start(t, {}, { keepAliveSeconds: 600 });
+  const kept = await connectTo(t, long, bytesOf('GET', '/v1/pets'));
+  assert.equal(header(await kept.expect(200), 'Keep-Alive'), 'timeout=600');
+});
+
+test('keepAliveSeconds of listen is an integer from 1 to a day', async (t) => {
+  const petstore = createPetstore({ keys: [key] });
+  atEnd(t, () => petstore.close());
+  for (const keepAliveSeconds of [0, -1, 1.5, 86_401, NaN, Infinity, Object('72')])
+    await assert.rejects(petstore.listen({ port: 0, keepAliveSeconds }), {
+      name: 'TypeError',
+      message: 'keepAliveSeconds must be an integer from 1 to 86400',
+    });
 });

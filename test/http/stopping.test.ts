@@ -1,10 +1,15 @@
 /** C48 over a socket: a storage that refuses, and a server that drains, and stops. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { PetstoreError } from '../../dist/index.js';
+import { atEnd, type Ending } from '../support/at-end.js';
+import { newCertificate } from '../support/certificate.js';
 import { Client, header } from '../support/client.js';
-import { bytesOf, connectTo, key, start } from '../support/fixture.js';
+import { bytesOf, connectTo, key, start, type Running } from '../support/fixture.js';
 import {
   animal,
   expectAnswer,
@@ -67,8 +72,8 @@ test('C48 while it stops, requests on open connections are answered as ever, wit
   await inserting;
   await sleep(30);
   const closing = running.petstore.close();
-  await idle.closed();
   half.send(`st: a\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  await idle.closed();
   await expectNext(half, 200, 'close');
   await half.closed();
   await assert.rejects(Client.connect(running.port), { code: 'ECONNREFUSED' });
@@ -87,5 +92,88 @@ test('C48 a request that is on its way as the server stops is answered, though i
   await sleep(50);
   await expectNext(client.send(bytesOf('GET', '/v1/pets')), 200, 'close');
   await client.closed();
+  await closing;
+});
+
+/** How long closing may take where no request is in flight; a request in flight may take 8 s. */
+const promptlyMs = 4_000;
+
+/** Closes the petstore, which must not wait for any client. */
+async function closesPromptly({ petstore }: Running): Promise<void> {
+  const startedAt = performance.now();
+  await petstore.close();
+  assert.ok(performance.now() - startedAt < promptlyMs);
+}
+
+test('C48 a stop answers half a request head with 503 and does not wait for the rest', async (t) => {
+  const get = bytesOf('GET', '/v1/pets');
+  const halves = ['G', 'GET /v1/pets HTTP/1.1\r\nHost: ', '\r\n', get.slice(0, -1)];
+  await Promise.all(
+    halves.flatMap((half) =>
+      // On a new connection, and behind a response on a kept-alive connection.
+      [half, get].map(async (first) => {
+        const running = await start(t);
+        const client = await connectTo(t, running, first);
+        if (first === get) {
+          await client.expect(200);
+          client.send(half);
+        }
+        await sleep(50);
+        const closing = closesPromptly(running);
+        await client.expect('503 unavailable');
+        await client.closed();
+        await closing;
+      }),
+    ),
+  );
+});
+
+test('C48 a stop closes a connection whose half head came with the request before it', async (t) => {
+  const running = await start(t);
+  const client = await connectTo(t, running, `${bytesOf('GET', '/v1/pets')}GET /v1`);
+  await client.expect(200);
+  const closing = closesPromptly(running);
+  await client.closed();
+  await closing;
+});
+
+test('C48 a stop closes TLS connections in the middle of their handshake', async (t) => {
+  const hello = Buffer.from('16030102000100 01fc0303'.replace(' ', ''), 'hex');
+  for (const bytes of ['', hello.subarray(0, 1), hello]) {
+    const running = await start(t, {}, { tls: newCertificate() });
+    const socket = connect({ port: running.port, host: '127.0.0.1', allowHalfOpen: true });
+    atEnd(t, () => socket.destroy());
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    socket.write(bytes);
+    await sleep(50);
+    await closesPromptly(running);
+  }
+});
+
+test('C48 a stop ends a TLS connection with half a head, and serves a request in flight', async (t) => {
+  const { storage, inserting, release } = heldStorage();
+  const running = await start(t, { storage }, { tls: newCertificate() });
+  const open = async (ending: Ending, bytes: string) => {
+    const socket = connectTls({
+      port: running.port,
+      host: '127.0.0.1',
+      rejectUnauthorized: false,
+    });
+    atEnd(ending, () => socket.destroy());
+    await once(socket, 'secureConnect');
+    socket.write(bytes);
+    return socket;
+  };
+  const half = await open(t, 'GET /v1');
+  const busy = await open(t, add);
+  await inserting;
+  const closing = running.petstore.close();
+  const [refusal] = await once(half, 'data');
+  assert.match(String(refusal), /^HTTP\/1\.1 503 /);
+  await once(half, 'close');
+  release();
+  const [created] = await once(busy, 'data');
+  assert.match(String(created), /^HTTP\/1\.1 201 /);
   await closing;
 });

@@ -387,7 +387,7 @@ describe('import FILE', { concurrency: 4 }, () => {
         here.write('in.jsonl', content);
         await here.prints(
           'import in.jsonl',
-          `${added} animal${added === 1 ? '' : 's'} added to file:data/pets.jsonl; ${before} of in.jsonl were there before\n`,
+          `${added} animals added to file:data/pets.jsonl; ${before} of in.jsonl were there before\n`,
         );
       }
       await here.prints(`check ${pets}`, /sound\n {2}animals {2}3500 /);

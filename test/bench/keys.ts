@@ -1,0 +1,99 @@
+/** What many API keys cost: a start, a change of the keys file, and a key that is wrong. */
+import { hash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { Caller } from '../support/client.js';
+import { bytesOf } from '../support/fixture.js';
+import { memoryOf } from '../support/kernel.js';
+import { folder } from '../support/process.js';
+import { petstore } from './contestants.js';
+import { median, slice, type Bench, type Part } from './figures.js';
+import { askers } from './load.js';
+import { reading } from './operations.js';
+import { decimal, megabytes, whole, type Table } from './report.js';
+import { startContestant, type Server } from './servers.js';
+
+export const keysPart: Part = [keysFiles];
+
+/** Writes a keys file with so many keys. */
+function writeKeys(path: string, count: number): void {
+  const created = '2026-11-20T08:00:00.000Z';
+  const keys = Array.from({ length: count }, (_, index) => {
+    const name = `key ${index}`;
+    return { name, sha256: hash('sha256', name), created };
+  });
+  writeFileSync(path, JSON.stringify({ keys }, undefined, 2));
+}
+
+/**
+ * Reads the keys file of a server again, and asks for its health all the while.
+ *
+ * @returns the milliseconds that the slowest response took
+ */
+async function longestWaitMs(server: Server): Promise<number> {
+  const caller = new Caller(Number(new URL(server.url).port));
+  const health = bytesOf('GET', '/healthz');
+  let longest = 0;
+  let isRead = false;
+  try {
+    await caller.ask(health);
+    const reading = server.process.line('keys').then(() => {
+      isRead = true;
+    });
+    server.process.signal('SIGHUP');
+    while (!isRead) {
+      const askedAt = performance.now();
+      await caller.ask(health);
+      longest = Math.max(longest, performance.now() - askedAt);
+    }
+    await reading;
+  } finally {
+    caller.end();
+  }
+  return longest;
+}
+
+/** Measures a server of each size of the keys file, all in turn. */
+async function keysFiles({ stretch, load, rounds, isShort, say }: Bench): Promise<Table> {
+  const sizes = (isShort ? [1, 1_000] : [1, 10_000, 100_000]).map((count) => {
+    const path = `${folder(stretch)}/keys.json`;
+    writeKeys(path, count);
+    return {
+      count,
+      path,
+      readyMs: Array<number>(),
+      waitMs: Array<number>(),
+      cpuUs: Array<number>(),
+      resident: Array<number>(),
+    };
+  });
+
+  for (let round = 0; round < rounds; round++)
+    for (const size of sizes) {
+      say(`${whole(size.count)} keys, round ${round + 1} of ${rounds}`);
+      const own = stretch.within();
+      const { name, command } = petstore('memory:');
+      const server = await startContestant(own, {
+        name,
+        command: [...command, '--keys-file', size.path],
+      });
+      size.readyMs.push(server.readyMs);
+      size.waitMs.push(await longestWaitMs(server));
+      const turn = { server, operation: reading.wrongKey };
+      size.cpuUs.push((await slice(load, turn, askers.sleeping)).cpuUs);
+      size.resident.push(memoryOf(server.process.pid));
+      await own.end();
+    }
+
+  return {
+    title: 'Many API keys',
+    note: 'The start of a server with a keys file; the slowest `/healthz` while that file is read again; the processor time of a 401 to a wrong key.',
+    head: ['keys', 'start, ms', 'slowest /healthz, ms', '401, wrong key, µs', 'resident'],
+    rows: sizes.map(({ count, readyMs, waitMs, cpuUs, resident }) => [
+      whole(count),
+      decimal(median(readyMs), 0),
+      decimal(median(waitMs), 0),
+      decimal(median(cpuUs), 1),
+      megabytes(median(resident)),
+    ]),
+  };
+}
