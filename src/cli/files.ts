@@ -61,6 +61,7 @@ function readUpTo(descriptor: number, maxBytes: number): Buffer | undefined {
  *
  * @param makeText Returns the text of the new file, while no other process changes the old one.
  * @throws Refusal if the lock is not free in time, or if the owner cannot be kept
+ * @throws Error if the path leads to something else than a regular file
  * @throws whatever `makeText` and the system throw
  * After any of these the file is as it was.
  */
@@ -71,6 +72,8 @@ export async function replaceFile(
 ): Promise<void> {
   // Renaming to a symbolic link would replace the link. A link that leads nowhere is refused here.
   const file = statsOf(path, fs.lstatSync) === undefined ? path : fs.realpathSync(path);
+  const old = statsOf(file, fs.statSync);
+  if (old !== undefined) requireRegularFile(file, old);
   const folder = dirname(file);
   await makeFolders(nodeDisk, folder);
 
