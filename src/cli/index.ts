@@ -143,7 +143,7 @@ async function runCommand(settings: Settings): Promise<void> {
   }
 
   const isHelp = name === 'help';
-  const commandName = isHelp ? operands[0] : name;
+  const commandName = isHelp ? operands.find((word) => word !== 'help') : name;
   const command = commandName === undefined ? start : commands.get(commandName);
   if (command === undefined)
     refuse(

@@ -99,21 +99,39 @@ function quoteFlaw(text: string, kind: TextKind): Flaw | undefined {
   return { problem: 'has a quote', hint: 'take it out, as no shell reads this value' };
 }
 
+/** A flaw of paths, and a pattern of the paths that have it. */
+interface PathFlaw extends Flaw {
+  readonly pattern: RegExp;
+}
+
+const pathFlaws: readonly PathFlaw[] = [
+  { pattern: /(^|\/)\s|\s\//, problem: 'has a blank at one end of a name' },
+  { pattern: /[,;]$/, problem: 'has a comma or a semicolon at its end' },
+  {
+    // On Windows, it stands between names.
+    pattern: process.platform === 'win32' ? /(?!)/ : /\\/,
+    problem: 'has a backslash',
+    hint: 'write / between names, and blanks as they are',
+  },
+  { pattern: /^-$/, problem: 'must be a file', hint: 'write ./- for a file with this name' },
+  {
+    pattern: /^~/,
+    problem: 'begins with ~, which only a shell replaces',
+    hint: 'write the path of the home folder, which is $HOME in a shell, or ./~',
+  },
+  {
+    pattern: /^\$\{?\w|^%\w+%/,
+    problem: 'begins with a variable, which only a shell replaces',
+    hint: 'write its value',
+  },
+];
+
+/** Matches what stands behind `file:` in a URL: a host, or a path with percent-encoded bytes. */
+const urlForm = /^\/\/[^/]|^\/\/\/.*%[\da-f]{2}/i;
+
 function pathFlaw(path: string, kind: TextKind): Flaw | undefined {
-  if (/^\s/.test(path)) return { problem: 'has a blank before its path' };
-  if (path === '-')
-    return { problem: 'must be a file', hint: 'write ./- for a file with this name' };
-  if (/^~/.test(path))
-    return {
-      problem: 'begins with ~, which only a shell replaces',
-      hint: 'write the path of the home folder, which is $HOME in a shell, or ./~',
-    };
-  if (/^\$\{?\w|^%\w+%/.test(path))
-    return {
-      problem: 'begins with a variable, which only a shell replaces',
-      hint: 'write its value',
-    };
-  if (kind === 'storage' && (/^\/\/[^/]/.test(path) || /^\/\/\/.*%[\da-f]{2}/i.test(path)))
+  if (path === '' && kind === 'path') return { problem: 'is empty', hint: 'name a file' };
+  if (kind === 'storage' && urlForm.test(path))
     return {
       problem: 'must hold a path, not a URL',
       hint: 'write file:PATH, such as file:a.jsonl',
@@ -125,5 +143,5 @@ function pathFlaw(path: string, kind: TextKind): Flaw | undefined {
       problem: 'is longer than a path may be',
       hint: `use at most ${maxPathBytes} bytes, and ${maxNameBytes} in each name`,
     };
-  return undefined;
+  return pathFlaws.find(({ pattern }) => pattern.test(path));
 }

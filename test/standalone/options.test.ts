@@ -59,7 +59,7 @@ describe('options', { concurrency: 4 }, () => {
     async (here) => {
       const { stdout: help } = await here.command('--help');
       assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
-      for (const line of ['-h', 'help']) await here.prints(line, help);
+      for (const line of ['-h', 'help', 'help help']) await here.prints(line, help);
       const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
       for (const line of ['-v', '--version']) await here.prints(line, `${version}\n`);
       symlinkSync(serverFile, here.at('petstore'));

@@ -82,7 +82,12 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     ['file:a.jsonl\r', /carriage return at its end: "file:a\.jsonl\\r"; .* LF instead of CR LF/],
     ['file:a.jsonl ', /has a blank at one end: "file:a\.jsonl "/],
     [' file:a.jsonl', /has a blank at one end/],
-    ['file: a.jsonl', /has a blank before its path/],
+    ['file: a.jsonl', /has a blank at one end of a name/],
+    ['file:data /a.jsonl', /has a blank at one end of a name/],
+    ['file:data/ a.jsonl', /has a blank at one end of a name/],
+    ['file:a.jsonl;', /has a comma or a semicolon at its end/],
+    ['file:a.jsonl,', /has a comma or a semicolon at its end/],
+    ['file:my\\ pets/a.jsonl', /has a backslash/],
     ['file:a.jsonl\u200b', /invisible one: "file:a\.jsonl\\u200b"/],
     ['file:"a.jsonl"', /has a quote: "file:\\"a\.jsonl\\""/],
     ["file:'a.jsonl'", /has a quote/],
@@ -219,6 +224,7 @@ describe('what a message repeats of a value', { concurrency: 4 }, () => {
       assert.deepEqual(here.names(), []);
     });
 
+  testRefusal(['import', ''], /^FILE is empty: ""; name a file/);
   testRefusal(['keys', 'revoke', 'a\u0007\u200b\u202eb'], /named "a\\u0007\\u200b\\u202eb"/);
   testRefusal(['--base-url', 'https://ann:secret@a.example'], /"https:\/\/…@a\.example"/);
   testRefusal(['--base-url', 'ann:secret@a.example'], /"…@a\.example"/);
