@@ -26,8 +26,8 @@ const closeTimeoutMs = 8_000;
 /** A store of animals behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
-   * Fits `http.createServer`, Express and the like. `next` gets the error where somebody read the
-   * body before.
+   * Serves a request of `http.createServer`, Express and the like. Never throws: `next` receives
+   * the errors of the host's own code, such as a body that was read before.
    */
   readonly handler: (
     request: IncomingMessage,

@@ -5,14 +5,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
-import { setImmediate, setTimeout } from 'node:timers';
-import { isPetstoreError, PetstoreError } from '../errors.js';
+import { setImmediate } from 'node:timers';
 import { checkNames } from '../options.js';
-import type { Reply } from '../reply.js';
-import { bodyTooLarge, type Message } from '../request.js';
+import type { Message } from '../request.js';
+import { readAll } from './body.js';
 import type { Service, Shared } from './connection.js';
-import { headerOf, headOf, lacksSlash, mountPathOf, parseHead } from './head.js';
-import { lingerMs } from './node.js';
+import { GuestRequest } from './guest-request.js';
+import { GuestResponse } from './guest-response.js';
+import { headOf } from './head.js';
+import { mountOf } from './mount.js';
 import {
   largestKeepAliveSeconds,
   openPort,
@@ -21,7 +22,7 @@ import {
   type ListenOptions,
   type Port,
 } from './server.js';
-import { beginningOf, headersOf, HttpDate, UnsentBytes } from './wire.js';
+import { headerList, HttpDate, UnsentBytes } from './wire.js';
 
 export type { Answer } from './connection.js';
 export {
@@ -90,73 +91,32 @@ export class Endpoint {
   }
 
   /**
-   * Answers a request of another server. Where the framework around us has read the body before,
-   * its `next` gets the error.
+   * Serves a request of another server or framework. Never throws or rejects: an error of the
+   * host's code, or a body that the host has read, goes to `next`.
    */
   async handle(request: IncomingMessage, response: ServerResponse, next: unknown): Promise<void> {
-    const { service } = this.#shared;
-    let mistake: TypeError | undefined;
-    const message: Message = {
-      method: request.method ?? '',
-      target: request.url ?? '',
-      mountPath: mountPathOf(request),
-      lacksSlash: lacksSlash(request),
-      clientAddress: request.socket?.remoteAddress,
-      startedAt: performance.now(),
-      resetsBefore: service.resets,
-      onGone: (callback) => {
-        if (response.destroyed) callback();
-        else response.once('close', callback);
-      },
-      readHead: () => parseHead(request),
-      header: (name) => headerOf(request.rawHeaders, name),
-      readBody: async (maxBytes) => {
-        if (request.readableEnded || request.readableEncoding !== null) {
-          mistake = new TypeError(
-            'the body is taken: mount the petstore before any body parser and any setEncoding',
-          );
-          throw mistake;
-        }
-        // The request is not destroyed where its body is too long: an answer is still to come.
-        return readAll(() => request.iterator({ destroyOnReturn: false }), maxBytes);
-      },
-    };
+    const { service, date } = this.#shared;
+    const log = (error: unknown) => service.fault(error);
+    try {
+      if (typeof response?.setHeader !== 'function')
+        throw new TypeError('handler takes the request and the response of a server');
+      const guest = new GuestResponse({ request, response, next, log });
+      const message = new GuestRequest(request, response, service.resets);
+      const answer = await service.answer(message);
 
-    const answer = await service.answer(message);
-    // Answers are sent at the end of an event-loop turn. What the framework throws there, by its
-    // `next` or its `writeHead`, is the framework's own.
-    setImmediate(() => {
-      service.replied(answer.reply.status, message, answer);
-      if (mistake !== undefined && typeof next === 'function') next(mistake);
-      else this.#write(request, response, answer.reply);
-    });
-  }
-
-  #write(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
-    // A framework around us may have answered meanwhile.
-    if (response.headersSent || response.writableEnded) return;
-
-    if (reply.cut === 'drop') return void response.destroy();
-
-    const headers = headersOf(reply).flat();
-    headers.push('Date', this.#shared.date.text);
-    if (reply.endsConnection === true || !request.complete || this.#shared.service.isStopping)
-      headers.push('Connection', 'close');
-    response.writeHead(reply.status, headers);
-    const body = request.method === 'HEAD' ? '' : String(reply.body ?? '');
-    if (reply.cut === 'truncate') {
-      response.flushHeaders();
-      const beginning = request.method === 'HEAD' ? '' : beginningOf(reply);
-      return void response.write(beginning, 'latin1', () => response.destroy());
+      // Replies are sent at the end of an event loop tick, by a callback for each: so the host's
+      // code runs in the async context of its request.
+      setImmediate(() => {
+        const { reply } = answer;
+        service.replied(reply.status, message, answer);
+        if (message.mistake !== undefined && guest.passOn(message.mistake)) return;
+        const closes = reply.endsConnection === true || service.isStopping;
+        guest.send(reply, { date: date.text, closes });
+      });
+    } catch (error) {
+      // It would end the host's process.
+      log(error);
     }
-    if (request.complete) return void response.end(body, 'latin1');
-
-    // Node closes the connection at the end. What has come of the body and nobody has read would
-    // reset it, and the reply would be lost (C51): so some of the body is read first.
-    response.flushHeaders();
-    if (body !== '') response.write(body, 'latin1');
-    request.resume();
-    setTimeout(() => response.end(), lingerMs);
   }
 
   /**
@@ -197,7 +157,7 @@ export class Endpoint {
       method: request.method,
       // What a client would send of its URL, which is always absolute.
       target: request.url.replace(/^[^/]*\/\/[^/]*|#.*/g, ''),
-      mountPath: mountPathOf(request),
+      mountPath: mountOf(request).mountPath,
       startedAt: performance.now(),
       resetsBefore: service.resets,
       onGone: (callback) => {
@@ -218,30 +178,9 @@ export class Endpoint {
 
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
-    return new Response(bytes, { status, headers: headersOf(answer.reply) });
+    const headers = new Headers();
+    const list = headerList(answer.reply);
+    for (let i = 0; i < list.length; i += 2) headers.append(list[i] ?? '', list[i + 1] ?? '');
+    return new Response(bytes, { status, headers });
   }
-}
-
-/**
- * The bytes of a body, which is opened as it is read.
- *
- * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where the body fails.
- */
-async function readAll(
-  open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
-  maxBytes: number,
-): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of open()) {
-      bytes += chunk.length;
-      if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    if (isPetstoreError(cause)) throw cause;
-    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
-  }
-  return Buffer.concat(chunks).toString('latin1');
 }

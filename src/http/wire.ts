@@ -13,42 +13,53 @@ import { SharedResponse, type Pieces, type Reply } from '../reply.js';
  */
 const starts: string[] = [];
 
-/** The status line, what every answer carries (C47), and of what type the body is. */
-function startOf({
-  status,
-  body,
-  contentType = 'application/json',
-  cacheControl = 'no-store',
-}: Reply): string {
-  const type = body === undefined ? '' : `Content-Type: ${contentType}\r\n`;
-  return flat(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n` +
-      `X-Content-Type-Options: nosniff\r\nCache-Control: ${cacheControl}\r\n${type}`,
-  );
+/** The headers of every reply (C47), and the type of its body. */
+function fixedHeaders(reply: Reply): readonly string[] {
+  const { body, contentType = 'application/json', cacheControl = 'no-store' } = reply;
+  const all = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', cacheControl];
+  return body === undefined ? all : [...all, 'Content-Type', contentType];
+}
+
+/** The length of the body for the header Content-Length; undefined if no length is sent. */
+function lengthOf({ status, body }: Reply): number | undefined {
+  // Of these without a body no length is said (RFC 9110 section 8.6).
+  return body?.length ?? (status === 204 || status === 304 ? undefined : 0);
+}
+
+/** The status line and the fixed headers. */
+function startOf(reply: Reply): string {
+  const { status } = reply;
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
+  return flat(line + linesOf(fixedHeaders(reply)));
+}
+
+/** The lines of headers: names and values, alternating. */
+function linesOf(headers: readonly string[]): string {
+  let lines = '';
+  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return lines;
 }
 
 /** The whole head of an answer, which ends so (see {@link HeadEnds}). */
 export function replyHead(reply: Reply, end: string): string {
   const { status, headers, body, contentType, cacheControl } = reply;
   const isUsual = body !== undefined && contentType === undefined && cacheControl === undefined;
-  let lines = isUsual ? (starts[status] ??= startOf(reply)) : startOf(reply);
-  for (let i = 0; i < headers.length; i += 2) lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  const start = isUsual ? (starts[status] ??= startOf(reply)) : startOf(reply);
 
-  // Of these without a body no length is said (RFC 9110 section 8.6).
-  const length = body?.length ?? (status === 204 || status === 304 ? undefined : 0);
-  if (length !== undefined) lines += `Content-Length: ${length}\r\n`;
-  return lines + end;
+  const lines = start + linesOf(headers);
+  const length = lengthOf(reply);
+  return length === undefined ? lines + end : `${lines}Content-Length: ${length}\r\n${end}`;
 }
 
 /**
- * All headers of a reply but those of the connection, as pairs of a name and a value, for servers
- * and platforms that write them on their own.
+ * Returns all headers of a reply, as names and values that alternate, for servers and platforms
+ * that write them on their own. Those of the connection are left to them.
  */
-export function headersOf(reply: Reply): string[][] {
-  // The first line is the status line, and behind the last one nothing is left.
-  const lines = replyHead(reply, '').split('\r\n').slice(1, -1);
-  // A name ends at the first colon: others may stand in its value.
-  return lines.map((line) => line.split(/: (.*)/, 2));
+export function headerList(reply: Reply): readonly string[] {
+  const length = lengthOf(reply);
+  const list = [...fixedHeaders(reply), ...reply.headers];
+  if (length !== undefined) list.push('Content-Length', String(length));
+  return list;
 }
 
 /**

@@ -95,16 +95,13 @@ test('fetch answers what the port answers, in status, headers and body, over the
 const streamed = (body: ReadableStream, more: RequestInit = {}): Request =>
   new Request(target, { ...adding, body, duplex: 'half', ...more });
 
-test('fetch rejects for nothing of the request or ours: a body that fails, that was read or that is endless, a storage that throws, a closed petstore', async (t) => {
+test('fetch rejects for nothing of the request or ours: a body that fails or that is endless, a storage that throws, a closed petstore', async (t) => {
   const { fetch, close } = create(t);
   const statusOf = async (request: Request | string) => (await fetch(request)).status;
   const failing = new ReadableStream({
     pull: (controller) => controller.error(new Error('the peer is gone')),
   });
   assert.equal(await statusOf(streamed(failing)), 400);
-  const used = new Request(target, adding);
-  await used.text();
-  assert.equal(await statusOf(used), 400);
   let cancelled = false;
   const endless = new ReadableStream({
     pull: (controller) => controller.enqueue(new Uint8Array(10_000)),
@@ -290,10 +287,7 @@ test('handler whose framework has begun an answer meanwhile stays quiet', async 
   assert.deepEqual([status, body], [202, 'ok']);
 });
 
-test('handler whose framework throws as an answer is written leaves the other answers of that moment alone', async (t) => {
-  const thrown: unknown[] = [];
-  process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error));
-  atEnd(t, () => process.setUncaughtExceptionCaptureCallback(null));
+test('C69 handler whose framework throws as a response is written leaves the other responses of that moment alone', async (t) => {
   const held: (() => void)[] = [];
   const port = await embed(t, (handler) => (request, response) => {
     if (held.length === 0) response.writeHead = () => assert.fail('theirs');
@@ -303,8 +297,8 @@ test('handler whose framework throws as an answer is written leaves the other an
   const answers = [1, 2].map(async () =>
     (await connectTo(t, { port }, bytesOf('GET', '/healthz'))).answer(),
   );
-  assert.equal((await Promise.race(answers)).status, 200);
-  assert.match(String(thrown), /theirs/);
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  assert.deepEqual(statuses.sort(), [200, 500]);
 });
 
 test('handler hears of a client that vanished before a slow key check ended, and never waits for its body', async (t) => {
