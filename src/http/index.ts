@@ -130,6 +130,9 @@ export class Endpoint {
     const isInit = ['method', 'headers', 'body', 'signal'].some(has);
     const isRequest = input instanceof Request;
     const request = isRequest && !isInit ? input : new Request(input, init);
+    // The constructor checks the body of the request that it copies.
+    if (request === input && (request.bodyUsed || request.body?.locked === true))
+      throw new TypeError('fetch failed: the body of the request was read, or is locked');
 
     const { signal } = request;
     // Every Request has a signal, and listening to it takes 2 us. Where none was given, nobody can

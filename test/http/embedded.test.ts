@@ -120,6 +120,31 @@ test('fetch rejects for nothing of the request or ours: a body that fails or tha
   assert.equal((await broken.fetch(target, { headers: keyHeaders })).status, 500);
 });
 
+test('fetch rejects with a TypeError for a request whose body was read or is locked, and adds nothing', async (t) => {
+  const { fetch, storage } = create(t);
+  const used = new Request(target, adding);
+  await used.text();
+  const begun = streamed(new Response(animal).body ?? assert.fail());
+  const reader = begun.body?.getReader();
+  await reader?.read();
+  reader?.releaseLock();
+  const locked = new Request(target, adding);
+  locked.body?.getReader();
+  const branched = new Request(target, adding);
+  branched.body?.tee();
+  const read = { headers: keyHeaders, body: animal, method: 'POST' };
+  for (const request of [used, begun, locked, branched]) {
+    for (const more of [[], [{ port: 80 }], [{ headers: keyHeaders }]])
+      await assert.rejects(Reflect.apply(fetch, undefined, [request, ...more]), TypeError);
+    assert.equal((await fetch(request, read)).status, 201, 'another body takes its place');
+  }
+  const kept = new Request(target, adding);
+  assert.equal((await fetch(kept.clone())).status, 201);
+  assert.equal((await fetch(kept)).status, 201);
+  await assert.rejects(fetch(kept), TypeError);
+  assert.equal((await storage.list({ limit: 9 })).length, 6);
+});
+
 /** What a foreign server answers by itself: damaged requests, CONNECT, Expect, unknown methods. */
 const ofServer = ['P3', 'C15', 'C18', 'C33', 'C42', 'C43', 'C45', 'C47', 'C52', 'C64'];
 
