@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import querystring from 'node:querystring';
 import { setTimeout } from 'node:timers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isatty } from 'node:tty';
@@ -21,11 +20,11 @@ import {
   type Log,
   type Petstore,
   type PetStorage,
-  type Plugin,
 } from '../index.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
-import { logTo, refuse, type LogFormat } from './output.js';
+import { logTo, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';
+import { requestLog } from './request-log.js';
 import {
   read,
   readTlsFiles,
@@ -280,7 +279,8 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
  * @throws Refusal
  */
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
-  const { host, port, keepAliveSeconds, tls, contract, apiKeys, log, plugins } = server;
+  const { host, port, keepAliveSeconds, tls, contract, apiKeys, plugins } = server;
+  const { settings, log, logLevel, logFormat } = server;
   const { clock } = contract;
   if (clock !== undefined)
     log('warn', 'the clock is set: this is not the time', {
@@ -288,8 +288,8 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
       machine: new Date().toISOString(),
     });
 
-  const requestLogs =
-    server.logLevel === 'requests' ? [requestLog(server.logFormat, apiKeys.verify)] : [];
+  const hasNumber = settings.list('PETSTORE_API_KEYS').some(({ text }) => /^[0-9]+$/.test(text));
+  const requestLogs = logLevel === 'requests' ? [requestLog(logFormat, !hasNumber)] : [];
   const petstore = createPetstore({
     ...contract,
     keys: apiKeys.verify,
@@ -405,40 +405,6 @@ async function reload(server: Server) {
       error: reasonOf(error),
     });
   }
-}
-
-/**
- * Logs every reply: no query, at most 19 segments of a path, and none that are a key or hold a
- * `psk_` (C40).
- */
-function requestLog(format: LogFormat, verify: ApiKeys['verify']): Plugin {
-  const isKey = (text: string) =>
-    [...new Set([text, querystring.unescape(text)])].some(
-      (each) => each.includes('psk_') || verify(each) !== undefined,
-    );
-
-  const shown = (path: string) => {
-    const segments = path.split('/', 20).map((segment) => (isKey(segment) ? '…' : segment));
-
-    // A key that was not made here may hold slashes.
-    for (let from = 0; from < segments.length; from++)
-      for (let end = from + 2; end <= segments.length; end++)
-        if (isKey(segments.slice(from, end).join('/'))) segments.splice(from, end - from, '…');
-
-    return segments.join('/');
-  };
-
-  return ({ log, onReply }) =>
-    onReply(({ method, route, status, milliseconds, keyName: key }, { path: sent, address }) => {
-      const path = sent === route ? route : shown(sent);
-      const ms = Math.round(milliseconds * 1_000) / 1_000;
-      if (format === 'json')
-        return log('info', 'request', { method, path, route, status, ms, key, address });
-
-      const request = `${method || '-'} ${path || '-'} ${status} ${ms.toFixed(1)} ms`;
-      const line = `${request} ${key ?? '-'} ${address ?? '-'}`;
-      return log('info', route === undefined || route === path ? line : `${line} ${route}`);
-    });
 }
 
 /**

@@ -42,7 +42,7 @@ describe('the log', { concurrency: 4 }, () => {
           'POST /v1/pets /v1/pets 201 env-1 127.0.0.1',
           'GET /v1/pets/1 /v1/pets/{petId} 200 env-1 127.0.0.1',
           'GET /v1/pets /v1/pets 401 undefined 127.0.0.1',
-          'GET /nowhere/else undefined 404 undefined 127.0.0.1',
+          'GET /… undefined 404 undefined 127.0.0.1',
         ],
       );
       for (const { ms } of requests) assert.match(String(ms), /^\d+(\.\d{1,3})?$/);
@@ -67,6 +67,14 @@ describe('the log', { concurrency: 4 }, () => {
           ['/of%41ll'],
           ['/split/kept/in/parts/end'],
           ['/mixed/kept%2Fin/%70arts'],
+          ['/v1/kept/in/parts'],
+          [`/v1/pets/1/${apiKey}`],
+          ['/v1/pets/%31'],
+          ['/v1/pets/1234567890'],
+          ['/v1/pets/007'],
+          ['/v1/pets/12'],
+          [`/v1/pets${'/x'.repeat(1_000)}/${apiKey}`],
+          [`/v1/${encodeURIComponent(apiKey).repeat(100)}`],
         ] as const)
           await fetch(url + path, { headers: { Authorization: `Bearer ${key}` } });
         const { stdout } = await server.end();
@@ -74,11 +82,37 @@ describe('the log', { concurrency: 4 }, () => {
           ![apiKey, encoded, 'of%41ll', '?', 'kept'].some((text) => stdout.includes(text)),
           stdout,
         );
-        for (const shown of ['/v1/pets/…', '/encoded/…', '/100%/of', '/split/…/end', '/mixed/…'])
-          assert.ok(stdout.includes(shown), stdout);
+        const paths = /(?<="path":"|GET )[^" ]+/g;
+        assert.deepEqual(stdout.match(paths), [
+          '/v1/pets',
+          '/…',
+          '/v1/pets/{petId}',
+          '/…',
+          '/…',
+          '/…',
+          '/…',
+          '/…',
+          '/v1/…',
+          '/v1/pets/…',
+          '/v1/pets/{petId}',
+          '/v1/pets/{petId}',
+          '/v1/pets/{petId}',
+          '/v1/pets/12',
+          '/v1/pets/…',
+          '/v1/…',
+        ]);
       }
     },
   );
+
+  testInFolder('C40 a key that is a number does not reach the log as an id', async (here) => {
+    const env = { PETSTORE_API_KEYS: `${apiKey},4711` };
+    const server = await here.start('--storage memory: --log requests', env);
+    await server.get('/v1/pets/4711');
+    const { stdout } = await server.end();
+    assert.ok(stdout.includes('"path":"/v1/pets/{petId}"'), stdout);
+    assert.ok(!stdout.includes('4711'), stdout);
+  });
 
   testInFolder(
     'text is one line each for people: the time of day, and what it is about',
@@ -111,7 +145,7 @@ describe('the log', { concurrency: 4 }, () => {
           `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
           'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
           'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
-          'GET /nowhere 404 0.4 ms - 127.0.0.1',
+          'GET /… 404 0.4 ms - 127.0.0.1',
           'stopping signal=SIGTERM',
         ],
       );
