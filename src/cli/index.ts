@@ -2,7 +2,7 @@
  * Runs the command line, and says why it failed. Other folders may import nothing else of this one.
  */
 import { createRequire } from 'node:module';
-import { denialOf, detailOf, PetstoreError, reasonOf } from '../index.js';
+import { codeOf, denialOf, detailOf, PetstoreError, reasonOf } from '../index.js';
 import { helpParagraph, helpRow } from './help.js';
 import { messageLine, print, program, quoteWord, Refusal, refuse } from './output.js';
 import { pluginsHelp } from './plugins.js';
@@ -109,8 +109,10 @@ const commands = new Map(
 );
 
 /**
- * Runs the command line of this process. Where that fails it prints the reason and exits by 2 for a
+ * Runs the command line of this process. If that fails, it prints the reason and exits with 2 for a
  * Refusal, 3 for an error of a storage, and 70 for an error of this program.
+ *
+ * @throws an error of too many open files
  */
 export async function main(): Promise<void> {
   // The reader of a pipe may be gone. That must not end a server, and `print` sees to the result of
@@ -121,6 +123,8 @@ export async function main(): Promise<void> {
   try {
     await runCommand(new Settings(process.argv.slice(2)));
   } catch (error) {
+    if (['EMFILE', 'ENFILE'].includes(codeOf(error) ?? '')) throw error;
+
     const denial = denialOf(error);
     const isForOperator = error instanceof Refusal || error instanceof PetstoreError;
     const text = isForOperator ? messageLine(error.message) : (denial ?? detailOf(error));

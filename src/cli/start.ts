@@ -230,6 +230,7 @@ function refusePort({ isDev, host, port, from }: Options, error: unknown): never
   const code = codeOf(error);
   const denial = denialOf(error);
   if (!(error instanceof Error && 'syscall' in error) && denial === undefined) throw error;
+  if (code === 'EMFILE') throw error;
 
   const problem = `port ${port} of ${host}`;
   const another = `choose another with ${from.host} or ${from.port}`;

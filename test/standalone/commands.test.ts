@@ -327,6 +327,29 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
+    'says in one line that the limit of open files is too low to load the modules: exit 3',
+    {},
+    async (here) => {
+      const limits = Array.from({ length: 24 }, (_, index) => 18 + index);
+      const ends = await Promise.all(
+        limits.map((limit) => here.shell(`ulimit -n ${limit}; exec "$0" "$1" --version`).ended),
+      );
+      // Below some limit, Node itself crashes or cannot read the entry.
+      const ofModules = ends.filter(({ stderr }) => /dist\/(?!server\.js)/.test(stderr));
+      assert.deepEqual(ofModules, []);
+      const refused = ends.filter(({ code }) => code === 3);
+      assert.ok(refused.length > 0);
+      for (const ended of refused)
+        assertRefused(
+          ended,
+          3,
+          /^too many open files: raise the limit, such as by `ulimit -n 1024`\n$/,
+        );
+      assert.equal(ends.at(-1)?.code, 0);
+    },
+  );
+
+  testInFolder(
     'what does not fit on the disk: exit 3, and the count is honest',
     {
       'in.jsonl':
