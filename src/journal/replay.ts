@@ -245,10 +245,13 @@ function isTorn(
     return commit === null;
   }
 
-  /** The commit line of the batch ends the file, but a block before it was not written yet. */
+  /**
+   * The commit line of the batch ends the file, but a block before it was not written yet. The
+   * block of its newline may not have been written either.
+   */
   function lacksBlock() {
     if (commit === null || Number(commit[1]) !== batchFrom) return false;
-    return commit.index + commit[0].length === text.length && isBlockUnwritten();
+    return /^\0*$/.test(text.slice(commit.index + commit[0].length)) && isBlockUnwritten();
   }
 
   /**

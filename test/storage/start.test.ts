@@ -105,6 +105,27 @@ test('F7 refuses a file whose own name is too long, and names the fix', async ()
   await assert.rejects(fileStorage(path), { ...unusable, message: /name a file with a shorter/ });
 });
 
+test('F2 sets a batch aside of which a block and the block of its last newline were not written', async () => {
+  const first = batches(1);
+  // The last newline of the second batch is the first byte of a block.
+  const [line, other] = [petLine(2), petLine(3)];
+  const ending = commitOf(Buffer.from(''), first.length).length;
+  const padding = 3 * 4_096 + 1 - first.length - line.length - other.length - ending;
+  const body = Buffer.from(line + petLine(3, `pet 3${'x'.repeat(padding)}`));
+  const whole = Buffer.concat([first, body, commitOf(body, first.length)]);
+  assert.equal(whole.length, 3 * 4_096 + 1);
+
+  const newlineMissing = Buffer.from(whole).fill(0, whole.length - 1);
+  const proved = fileWith(newlineMissing);
+  assert.equal(await sizeOf(proved), 3, 'the commit proves it');
+  assert.deepEqual(tornTails(proved).map(String), ['\0']);
+
+  const blockMissing = Buffer.from(newlineMissing).fill(0, 4_096, 8_192);
+  const torn = fileWith(blockMissing);
+  assert.equal(await sizeOf(torn), 2);
+  assert.equal(tornTails(torn).length, 1);
+});
+
 test('F2 a file by hand is served in our own text: other order, white space, escapes, members, empty lines, no newline', async () => {
   const path = fileWith(
     '\uFEFF{ "categoryId": 5e0, "name": "R\\u0065x", "id": 3, "age": {"commit": 1} }\r\n\n \t\r\n{"id":7,"name":"Tom","categoryId":7}',
