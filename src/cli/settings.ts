@@ -280,9 +280,9 @@ export class Settings {
   list(name: OptionName): readonly Setting[] {
     const { text, from } = this.#find(name) ?? { text: '', from: name };
     const withoutBlanks = (each: string) => each.replace(/^ +| +$/g, '');
-    // Quotes may stand around the whole list, too.
-    if (!this.#given.has(name) && withoutBlanks(text) !== '')
-      checkedSetting(name, { text: withoutBlanks(text), from });
+    // A key may hold quotes, but two of them around the whole list would be parts of two keys.
+    const whole = withoutBlanks(text);
+    if (optionOf(name).holds === 'key' && whole !== '') checkedSetting(name, { text: whole, from });
 
     const texts = this.#given.get(name) ?? text.split(',').map(withoutBlanks);
     return texts
