@@ -863,7 +863,7 @@ const errors: {
     readonly gateway_timeout: readonly ['A proxy had no answer of the server in time.'];
 };
 
-function faultsPlugin({ rules: given }?: FaultsOptions): Plugin;
+function faultsPlugin(options?: FaultsOptions): Plugin;
 
 function fileImport(path: string, source: string | ImportSource, options?: FileStorageOptions): Promise<FileImport>;
 

@@ -52,7 +52,10 @@ const resetPath = '/v1/reset';
  * @throws TypeError for a wrong rule, with its number and how to fix it. For a rule that fits no
  * route of the petstore, `createPetstore` throws it.
  */
-export function faultsPlugin({ rules: given = [] }: FaultsOptions = {}): Plugin {
+export function faultsPlugin(options: FaultsOptions = {}): Plugin {
+  const { rules: given = [], ...unknown } = options;
+  for (const name of Object.keys(unknown))
+    throw new TypeError(`faultsPlugin: option ${name} is unknown; there is only rules`);
   if (!Array.isArray(given)) throw new TypeError('faultsPlugin: rules must be an array');
   const refuse = (problem: string) => new TypeError(`faultsPlugin: rule ${problem}`);
   const firstRules = checkRules(given, refuse);

@@ -432,6 +432,12 @@ test('C61 the library refuses a rule that no request can meet with a TypeError',
     assert.throws(() => faultsPlugin({ rules: Object(bad) }), {
       message: /rules must be an array/,
     });
+  // A misspelt option would be a test in which nothing fails.
+  const misspelt = Object({ rule: [{ fault: 'drop' }] });
+  assert.throws(() => faultsPlugin(misspelt), {
+    name: 'TypeError',
+    message: /option rule is unknown/,
+  });
 });
 
 test('C61 the rules that GET shows can be put back and go on where they were', async (t) => {
