@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
 import { errorCodes } from './errors.js';
-import { petFields, petId, petStatuses } from './pet.js';
+import { petFields, petIdType, petStatuses } from './pet.js';
 
 /** A value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
@@ -42,7 +42,7 @@ const schemas = {
   Pet: {
     type: 'object',
     required: ['id', ...required],
-    properties: { id: petId.schema, ...draftProperties },
+    properties: { id: petIdType.schema, ...draftProperties },
   },
   Pets: { type: 'array', items: schemaRef('Pet') },
   Error: {

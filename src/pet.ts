@@ -127,7 +127,7 @@ const petStatus = oneOf<PetStatus>(petStatuses, { $ref: '#/components/schemas/Pe
 /**
  * The id of an animal, which the service assigns: all other fields are rows of the tables below.
  */
-export const petId = int64('Assigned by the service on creation.');
+export const petIdType = int64('Assigned by the service on creation.');
 
 /** The fields that every animal has, in the order in which they are written. */
 const requiredFields = {

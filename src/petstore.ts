@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { refusalOf, tokenOf } from './auth.js';
-import { textsOf } from './engine/index.js';
+import { jsonStoreOf } from './engine/index.js';
 import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';
 import {
   Endpoint,
@@ -82,7 +82,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     service.reset();
   });
   const ours = [
-    ...petRoutes(textsOf(storage), run, clock, keyClock, () => service.phase === 'closed'),
+    ...petRoutes(jsonStoreOf(storage), run, clock, keyClock, () => service.phase === 'closed'),
     ...publicRoutes(checkReady, routes, resolved.baseUrls, hooks),
   ];
   for (const route of ours) routes.add(route);

@@ -67,11 +67,9 @@ const libraries: Readonly<Record<string, string>> = {
 /** Each `index.ts` that still holds code. */
 const indexesWithCode: readonly string[] = [
   'cli/index.ts',
-  'engine/index.ts',
   'file/index.ts',
   'http/index.ts',
   'journal/index.ts',
-  'memory/index.ts',
   'postgres/index.ts',
 ];
 /** The names that several modules still share. */

@@ -19,7 +19,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { errorCodes } from '../dist/errors.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
-import { textsOf } from '../dist/engine/index.js';
+import { jsonStoreOf } from '../dist/engine/index.js';
 import { commitOf } from './storage/commit-line.js';
 import { folder as newFolder, StartedProcess, type Ended } from './support/process.js';
 import { testInFolder } from './support/working-folder.js';
@@ -106,7 +106,7 @@ describe('the code of the documents', () => {
         pathToFileURL(join(folder, compiled('whole-storage.ts'))).href
       );
       const storage = new WholeStorage();
-      return Object.assign(storage, { texts: textsOf(storage) });
+      return Object.assign(storage, { texts: jsonStoreOf(storage) });
     };
     testStorage({ open });
     testInsertOnce({ open });

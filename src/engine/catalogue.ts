@@ -3,7 +3,6 @@ import type { ByteString } from '../json.js';
 import type { PetFilter } from '../pet.js';
 import type { PetQuery, ReadQuery, TextPage } from '../storage.js';
 import { FilterIndex } from './filter-index.js';
-import { checkQuery } from './pet-texts.js';
 
 /**
  * The most bytes of a page, with its brackets and commas (C6): its reply may be one string, and V8
@@ -51,12 +50,8 @@ export class Catalogue {
     return this.#ids[position] === id ? this.#texts[position] : undefined;
   }
 
-  /**
-   * The texts of a query (C5), fewer than its limit where they are long.
-   * @throws TypeError for a query that no page can answer.
-   */
+  /** Returns the texts of a query (C5): fewer than its limit if they are long. */
   page(query: PetQuery): TextPage {
-    checkQuery(query);
     const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
 
     // The positions of the texts that match the filter; undefined without a filter, for all texts.

@@ -5,9 +5,6 @@ import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 /** How long a use is kept. */
 export const keptMs = 86_400_000;
 
-/** A line of the file has room for 15 digits: until the year 33658. */
-const maxAt = 999_999_999_999_999;
-
 // Made once, as is `inFlight`, for a client may repeat as fast as it can: a stack trace costs more
 // than all the rest of a repeat.
 
@@ -23,16 +20,6 @@ export interface KnownUse extends IdempotencyKeyUse {
   added: StoredText | undefined;
   /** The one kept after it. */
   next: KnownUse | undefined;
-}
-
-/** Refuses what no start could read. @throws TypeError */
-export function checkKeyUse({ key, body, at }: IdempotencyKeyUse): void {
-  const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
-
-  if (!isDigest(key) || !isDigest(body))
-    throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
-  if (!Number.isInteger(at) || at < 0 || at > maxAt)
-    throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }
 
 /**
@@ -77,11 +64,12 @@ export class IdempotencyKeys {
     return known;
   }
 
-  /** Ends a use by its animal, which it answers from now on. */
-  keep(use: KnownUse, added: StoredText): void {
+  /** Ends a use by its pet, which all further uses of the key get. Returns the pet. */
+  keep(use: KnownUse, added: StoredText): StoredText {
     use.added = added;
     this.#lastAt = use.at;
     this.#append(use);
+    return added;
   }
 
   #append(use: KnownUse): void {

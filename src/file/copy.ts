@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { isRecordName, textsOf, parsePet } from '../engine/index.js';
+import { isRecordName, jsonStoreOf, parsePet } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import { firstLineIn, nodeDisk, wholeLines } from '../journal/index.js';
 import { int64Max, parseJson } from '../json.js';
@@ -103,7 +103,7 @@ type Listed = Pick<Texts<never>, 'list'>;
 
 /** The animals of a storage, or its records of a name. @throws PetstoreError `storage_unusable` */
 async function textsIn(storage: PetStorage, name: string | undefined): Promise<Listed> {
-  if (name === undefined) return textsOf(storage);
+  if (name === undefined) return jsonStoreOf(storage);
 
   const records = storage.records?.(name, anyRecords);
   if (!records)

@@ -8,15 +8,15 @@ import {
   IdempotencyKeys,
   importedStart,
   petJson,
-  petsOf,
-  petTexts,
+  toPetStorage,
+  toPetTexts,
   RecordNames,
-  recordsInMemory,
   recordsWhenOpen,
   untilClosed,
   withId,
   type KeyedRecord,
   type KnownUse,
+  type RecordStore,
 } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import {
@@ -29,14 +29,7 @@ import {
 import { int64Max } from '../json.js';
 import { checkedClock, checkNames, machineClock, steadyClock } from '../options.js';
 import type { PetDraft } from '../pet.js';
-import type {
-  ImportSource,
-  ImportTarget,
-  PetStorage,
-  RecordKind,
-  StoredText,
-  TextTarget,
-} from '../storage.js';
+import type { ImportSource, ImportTarget, PetStorage, StoredText, TextTarget } from '../storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
 
 export {
@@ -78,11 +71,8 @@ export async function fileStorage(
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
-  const texts = petTexts(pets.records);
-
   return {
-    ...petsOf(texts),
-    texts,
+    ...toPetStorage(toPetTexts(pets.store)),
     durable: true,
     get size() {
       return pets.catalogue.size;
@@ -93,8 +83,8 @@ export async function fileStorage(
     onCommit: pets.onCommit,
     // Time in which no server ran does not count: nobody knows how long it was (C73).
     keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? machineClock)()),
-    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const open = async () => {
+    records: (name, kind) =>
+      recordsWhenOpen(kind, async () => {
         names.take(name);
         if (closing) throw closedError();
 
@@ -102,10 +92,8 @@ export async function fileStorage(
         const opening = openFileRecords(`${petsPath}.${name}`, own, recordLines(kind));
         // A name that was refused is not among these, or the storage would never be ready.
         beside.push(opening);
-        return (await opening).records;
-      };
-      return recordsWhenOpen(kind, open());
-    },
+        return (await opening).store;
+      }),
     ready: async () => {
       await pets.ready();
       const others = await Promise.all(beside).catch((cause: unknown) => {
@@ -228,6 +216,17 @@ async function openFileRecords(
     return catalogue;
   }
 
+  const store: RecordStore = {
+    insert: (record) => commits.add(record),
+    insertOnce: (record, keyUse) => {
+      opened();
+      const use = keys.begin(keyUse);
+      return use.added ?? commits.add({ ...record, keyUse: use });
+    },
+    get: (id) => opened().get(id),
+    list: (query) => opened().page(query),
+  };
+
   function abandon({ keyUse }: KeyedRecord<KnownUse>) {
     if (keyUse) keys.drop(keyUse);
   }
@@ -240,7 +239,7 @@ async function openFileRecords(
         throw error;
       }),
     abandoned: abandon,
-    bytesOf: ({ rest, keyUse }) => rest.length + (keyUse ? 640 : 128),
+    bytesOf: ({ jsonAfterId, keyUse }) => jsonAfterId.length + (keyUse ? 640 : 128),
     hung: noAnswer,
   });
 
@@ -253,8 +252,8 @@ async function openFileRecords(
 
     let id = catalogue.lastId;
     const lines: string[] = [];
-    const records = batch.map(({ indexed, rest, keyUse }) => {
-      const json = withId(++id, rest);
+    const records = batch.map(({ indexed, jsonAfterId, keyUse }) => {
+      const json = withId(++id, jsonAfterId);
       // In this order a torn write leaves no animal without its idempotency record. A record
       // without its animal is cut off.
       if (keyUse) lines.push(idempotencyLine(keyUse));
@@ -277,7 +276,7 @@ async function openFileRecords(
     keys,
     commits,
     onCommit: watchers.add,
-    records: recordsInMemory(opened, () => keys, commits.add),
+    store,
     ready: async () => {
       opened();
       if (commits.hung) throw new PetstoreError('unavailable', noAnswer);

@@ -17,7 +17,7 @@ import {
   filterableFields,
   filterOf,
   petFields,
-  petId,
+  petIdType,
   type PetField,
   type PetFilter,
 } from '../pet.js';
@@ -164,7 +164,7 @@ export const anyRecords: RecordKind<ByteString> = {
   parse: (json) => {
     const value = parseJson(json);
     const members = value instanceof Map ? value : new Map<string, JsonValue>();
-    const id = petId.read(members.get('id') ?? null);
+    const id = petIdType.read(members.get('id') ?? null);
     if (id === undefined || id < 1n || members.size < 2)
       throw new PetstoreError(
         'invalid_body',

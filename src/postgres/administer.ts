@@ -1,6 +1,6 @@
 /** What a command or a start does to a database: waits for it, makes its tables, copies into it. */
 import { performance } from 'node:perf_hooks';
-import { parsePet, importedStart, petJson, petRest, RecordNames } from '../engine/index.js';
+import { importedStart, jsonAfterId, parsePet, petJson, RecordNames } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
 import { filterOf, type PetDraft } from '../pet.js';
@@ -233,7 +233,10 @@ export async function postgresImport(
   return {
     start,
     add: async (drafts, startDigest) => {
-      const records = drafts.map((draft) => ({ indexed: filterOf(draft), rest: petRest(draft) }));
+      const records = drafts.map((draft) => ({
+        indexed: filterOf(draft),
+        jsonAfterId: jsonAfterId(draft),
+      }));
       const names = startDigest === undefined ? [whole.digest] : [whole.digest, startDigest];
       const { counter } = sql.petTable;
       const columns = columnsOf(records);

@@ -2,10 +2,16 @@
  * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
  * servers may share.
  */
-import { petsOf, petTexts, RecordNames, recordsWhenOpen, untilClosed } from '../engine/index.js';
+import {
+  toPetStorage,
+  toPetTexts,
+  RecordNames,
+  recordsWhenOpen,
+  untilClosed,
+} from '../engine/index.js';
 import type { Log } from '../log.js';
 import { checkNames, steadyClock } from '../options.js';
-import type { PetStorage, RecordKind } from '../storage.js';
+import type { PetStorage } from '../storage.js';
 import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
@@ -83,14 +89,12 @@ export async function postgresStorage(
   if (!isSource) await pets.open().catch(refuse);
   const [row] = await connections.read(selectTime).catch(refuse);
 
-  const texts = petTexts(pets.texts);
   const kinds = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
   return {
-    ...petsOf(texts),
-    texts,
+    ...toPetStorage(toPetTexts(pets.store)),
     durable: true,
     get waiting() {
       return pets.waiting;
@@ -98,16 +102,14 @@ export async function postgresStorage(
     onCommit: pets.onCommit,
     // One clock for all servers (C73).
     keyClock: steadyClock(Number(row?.['now'])),
-    records: <Draft>(name: string, kind: RecordKind<Draft>) => {
-      const open = async () => {
+    records: (name, kind) =>
+      recordsWhenOpen(kind, async () => {
         names.take(name);
         const records = postgresRecords(connections, recordTable(name), log);
         kinds.push(records);
         await untilThere(() => records.open().catch(throwUnusable), log);
-        return records.texts;
-      };
-      return recordsWhenOpen(kind, open());
-    },
+        return records.store;
+      }),
     ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
     close: () =>
       (closing ??= Promise.all(kinds.map((records) => records.close())).then(() =>

@@ -5,14 +5,12 @@
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import {
-  checkKeyUse,
-  checkQuery,
   closedError,
   commitWatchers,
   groupCommit,
   type KeyedRecord,
-  type RecordTexts,
-  type Unnumbered,
+  type RecordStore,
+  type PendingRecord,
 } from '../engine/index.js';
 import { inFlight, PetstoreError } from '../errors.js';
 import { asByteString, int64Max, isInt64, type ByteString } from '../json.js';
@@ -40,8 +38,8 @@ const preparedLimits = [20, 50, 100];
 /** One kind of records, with the members of a `PetStorage` for it. */
 export interface PostgresRecords
   extends Required<Pick<PetStorage, 'waiting' | 'onCommit' | 'ready'>> {
-  /** The records as their texts. */
-  readonly texts: RecordTexts;
+  /** Reads and adds the records. */
+  readonly store: RecordStore;
 
   /**
    * Tries whether records can be read and added.
@@ -69,7 +67,8 @@ export function postgresRecords(
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     // The driver makes a text of it, then bytes, and in a list hexadecimal digits of these.
-    bytesOf: ({ rest, keyUse }) => 4 * rest.length + (keyUse === undefined ? 128 : 640),
+    bytesOf: ({ jsonAfterId, keyUse }) =>
+      4 * jsonAfterId.length + (keyUse === undefined ? 128 : 640),
     hung: 'The database does not answer.',
   });
 
@@ -89,8 +88,7 @@ export function postgresRecords(
   }
 
   /** For animals alone. A use that is under way in another server is waited for. */
-  async function insertOnce(record: Unnumbered, keyUse: IdempotencyKeyUse) {
-    checkKeyUse(keyUse);
+  async function insertOnce(record: PendingRecord, keyUse: IdempotencyKeyUse) {
     if (keysUnderWay.has(keyUse.key)) throw inFlight;
 
     keysUnderWay.add(keyUse.key);
@@ -159,7 +157,7 @@ export function postgresRecords(
   }
 
   return {
-    texts: { insert: add, insertOnce, get: reader.get, list: reader.list },
+    store: { insert: add, insertOnce, get: reader.get, list: reader.list },
     open: async () => {
       await readEnd();
       await readinessWriter.rehearse().catch((error: unknown) => {
@@ -249,7 +247,6 @@ function readerOf(connections: Connections, table: sql.Table) {
    */
   async function list(query: PetQuery) {
     if (isClosed) throw closedError();
-    checkQuery(query);
 
     const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
     if (after > int64Max || isImpossible(query)) return { texts: [] };

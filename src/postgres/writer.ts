@@ -32,7 +32,7 @@ import {
   mismatch,
   withId,
   type KeyedRecord,
-  type Unnumbered,
+  type PendingRecord,
 } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
@@ -68,7 +68,7 @@ export interface Writer {
    * Stores a record with a new key, or nothing, and undoes it.
    * @throws DatabaseFailure where it could not be stored.
    */
-  rehearse(record?: Unnumbered): Promise<void>;
+  rehearse(record?: PendingRecord): Promise<void>;
 
   /** Whether it is known what became of the last batch. */
   readonly outcome: 'known' | 'unknown';
@@ -85,11 +85,11 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
     const fresh = records.filter((_, index) => !repeats[index]);
     let id = (await commit(fresh)) - BigInt(fresh.length);
 
-    const added = records.map(({ rest }, index): Added => {
+    const added = records.map(({ jsonAfterId }, index): Added => {
       const repeat = repeats[index];
       if (repeat) return repeat;
       id++;
-      return { id, json: withId(id, rest) };
+      return { id, json: withId(id, jsonAfterId) };
     });
     return { added, fresh };
   }
@@ -177,10 +177,10 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
 }
 
 /** The statuses of records, where '' is none, and the bytes of their texts after the id. */
-export function columnsOf(records: readonly Unnumbered[]): readonly [string[], Buffer[]] {
+export function columnsOf(records: readonly PendingRecord[]): readonly [string[], Buffer[]] {
   return [
     records.map(({ indexed }) => indexed?.status ?? ''),
-    records.map(({ rest }) => Buffer.from(rest, 'latin1')),
+    records.map(({ jsonAfterId }) => Buffer.from(jsonAfterId, 'latin1')),
   ];
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import '../support/built.js';
 import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
-import { petsOf, textsOf } from '../../dist/engine/index.js';
+import { toPetStorage, jsonStoreOf } from '../../dist/engine/index.js';
 import { createPetstore, type Pet, type PetStorage } from '../../dist/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
 
@@ -19,8 +19,8 @@ test('a list of animals goes on where a page of texts ends before its limit', as
   const storage = memoryStorage();
   for (let categoryId = 1n; categoryId <= 5n; categoryId++)
     await storage.insert({ name: 'Rex', categoryId });
-  const texts = textsOf(storage);
-  const { list } = petsOf({
+  const texts = jsonStoreOf(storage);
+  const { list } = toPetStorage({
     ...texts,
     list: (query) => texts.list({ ...query, limit: Math.min(2, query.limit) }),
   });
@@ -57,7 +57,7 @@ function answering(answer: unknown): PetStorage {
 }
 
 test('a status of null counts as absent (C19)', async () => {
-  const texts = textsOf(answering({ id: 1n, ...rex, status: null }));
+  const texts = jsonStoreOf(answering({ id: 1n, ...rex, status: null }));
   const json = '{"id":1,"name":"Rex","categoryId":5}';
   assert.deepEqual(await texts.insert(rex), { id: 1n, json });
   assert.equal(await texts.get(1n), json);
@@ -65,7 +65,7 @@ test('a status of null counts as absent (C19)', async () => {
 });
 
 test('an animal of null counts as absent', async () => {
-  assert.equal(await textsOf(answering(null)).get(1n), undefined);
+  assert.equal(await jsonStoreOf(answering(null)).get(1n), undefined);
 });
 
 const noAnimals: readonly (readonly [rule: RegExp, ...answers: readonly unknown[]])[] = [
@@ -77,7 +77,7 @@ const noAnimals: readonly (readonly [rule: RegExp, ...answers: readonly unknown[
 
 test('what is no animal is a TypeError that says its rule', async () => {
   for (const { rule, texts } of noAnimals.flatMap(([rule, ...answers]) =>
-    answers.map((answer) => ({ rule, texts: textsOf(answering(answer)) })),
+    answers.map((answer) => ({ rule, texts: jsonStoreOf(answering(answer)) })),
   )) {
     const once = { key: 'a'.repeat(64), body: 'b'.repeat(64), at: 0 };
     for (const use of [
@@ -90,11 +90,11 @@ test('what is no animal is a TypeError that says its rule', async () => {
     }
   }
   for (const answer of [undefined, null])
-    await assert.rejects(async () => textsOf(answering(answer)).insert(rex), TypeError);
+    await assert.rejects(async () => jsonStoreOf(answering(answer)).insert(rex), TypeError);
 });
 
 test('a list that is none is a TypeError too', async () => {
-  const texts = textsOf({ ...answering(null), list: async () => ({}) as Pet[] });
+  const texts = jsonStoreOf({ ...answering(null), list: async () => ({}) as Pet[] });
   await assert.rejects(async () => texts.list({ limit: 5 }), TypeError);
 });
 

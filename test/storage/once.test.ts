@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { checkFile, fileStorage, salvageFile } from '../../dist/file/index.js';
 import { nodeDisk, type Disk } from '../../dist/journal/index.js';
-import { textsOf } from '../../dist/engine/index.js';
+import { jsonStoreOf } from '../../dist/engine/index.js';
 import {
   addOnce,
   committed,
@@ -256,13 +256,13 @@ test('a storage that has no insertOnce says so, with and without texts; one that
   const bare: PetStorage = { durable: false, insert, get, list, close };
   const { insertOnce: _none, ...ofTexts } = texts ?? assert.fail();
   const refused = { code: 'invalid_parameter', message: /keeps no idempotency keys/ };
-  for (const one of [bare, { ...bare, texts: ofTexts }].map(textsOf)) {
+  for (const one of [bare, { ...bare, texts: ofTexts }].map(jsonStoreOf)) {
     await assert.rejects(async () => one.insertOnce(rex, onceOf('a')), refused);
     assert.equal((await one.insert(rex)).json.includes('Rex'), true);
     assert.notEqual(await one.get(1n), undefined);
     assert.notDeepEqual(await one.list({ limit: 1 }), { texts: [] });
   }
-  const once = textsOf({ ...bare, ...(insertOnce && { insertOnce }) });
+  const once = jsonStoreOf({ ...bare, ...(insertOnce && { insertOnce }) });
   for (let count = 0; count < 2; count++)
     assert.deepEqual(await once.insertOnce(tom, onceOf('a')), {
       id: 3n,
