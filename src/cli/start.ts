@@ -66,10 +66,11 @@ export const run: Run = async (settings) => {
   const options = await readOptions(settings);
   const { isDev, named, log, plugins } = options;
 
-  // A port in use must leave no new file. Later starts do not try the port: a client that connects
-  // then would be cut off.
-  if (isDev || named?.place === '') await tryPort(options);
   const apiKeys = await openApiKeys(settings, log);
+  // A port in use must leave no new file. Later starts do not try the port: a client that connects
+  // then would be cut off. Mistakes of the caller are reported first, so that each of them has the
+  // same message on every machine.
+  if (isDev || named?.place === '') await tryPort(options);
 
   const server: Server = { ...options, apiKeys, isEnding: false };
   handleSignals(server);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { command } from '../support/command.js';
 import { key, start } from '../support/fixture.js';
-import { assertRefused, root } from '../support/process.js';
+import { assertRefused, freePort, root } from '../support/process.js';
 import { startWrong } from './wrong-server.js';
 
 const verify = (...args: readonly string[]) => command(['verify', ...args], { cwd: root });
@@ -47,11 +47,14 @@ test('verify of a server that is wrong says what was sent, what came and what it
 
 test('verify refuses in one line what it cannot try: no server, a wrong key, another base path, bad options', async (t) => {
   const url = `http://127.0.0.1:${(await start(t)).port}`;
-  // The port of a service that nobody runs.
-  const closedUrl = 'http://127.0.0.1:9';
+  const closedPort = await freePort();
+  const closedUrl = `http://127.0.0.1:${closedPort}`;
   const keyed = ['--key', key];
   for (const [args, message] of [
-    [[closedUrl, ...keyed], /^no server answers at http:\/\/127\.0\.0\.1:9\/ \(.*\); start it/],
+    [
+      [closedUrl, ...keyed],
+      new RegExp(`^no server answers at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
+    ],
     [[url, '--key', 'wrong'], /refuses the key \(GET \/v1\/pets is 401\); give one that it takes/],
     [[`${url}/v2`, ...keyed], /\(GET \/v2\/pets is 404\); give its base path in URL/],
     [[url], /^`verify` needs --key KEY/],

@@ -242,6 +242,13 @@ describe('options', { concurrency: 4 }, () => {
     assert.deepEqual(here.names(), [], 'no folder is made for a server that cannot listen');
   });
 
+  testInFolder('a missing key is reported before a port in use', async (here, t) => {
+    const port = await takenPort(t);
+    for (const storage of ['', ' --storage file:pets.jsonl'])
+      await here.refuses(`PETSTORE_API_KEYS= --port ${port}${storage}`, 2, /^there is no API key/);
+    assert.deepEqual(here.names(), []);
+  });
+
   testInFolder(
     'every variable of the table works, and an empty one counts as unset',
     async (here) => {

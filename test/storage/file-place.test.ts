@@ -61,6 +61,8 @@ test('F7 a folder without the right to write is refused', async () => {
     });
   } finally {
     if (isRoot) process.seteuid?.(0);
+    // Only root can remove what is in a folder without the right to write.
+    chmodSync(folder, 0o755);
   }
 });
 

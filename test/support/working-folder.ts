@@ -134,8 +134,9 @@ export class WorkingFolder {
     return [words.slice(variables.length), { cwd: this.path, env: full }] as const;
   }
 
+  /** Starts a program in the folder. A server that it starts listens on a free port by default. */
   #begin(program: string, args: readonly string[], env: Environment): StartedServer {
-    const begun = new StartedServer(program, args, { cwd: this.path, env });
+    const begun = new StartedServer(program, args, { cwd: this.path, env: { PORT: '0', ...env } });
     atEnd(this.#t, () => begun.end('SIGKILL'));
     return begun;
   }
