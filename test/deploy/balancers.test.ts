@@ -30,12 +30,12 @@ const balancers = [
   {
     name: 'nginx',
     prepare: (cwd: string, config: string): readonly string[] => {
-      // What a package's own nginx.conf is around a file of conf.d, with every path below the
-      // test's folder.
+      // What a package's own nginx.conf is around a file of conf.d. Paths are relative to the
+      // folder of the test, which is given by `-p` and may have a space in its name.
       const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-        .map((kind) => `${kind}_temp_path ${join(cwd, kind)};`)
+        .map((kind) => `${kind}_temp_path ${kind};`)
         .join(' ');
-      const paths = `pid ${join(cwd, 'nginx.pid')}; error_log ${join(cwd, 'error.log')};`;
+      const paths = 'pid nginx.pid; error_log error.log;';
       const http = `http { access_log off; ${bodies}\n${config}\n}`;
       writeFileSync(
         join(cwd, 'nginx.conf'),
