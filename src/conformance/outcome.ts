@@ -19,9 +19,10 @@ export class Mismatch extends Error {
     came = summaryOf(exchange.came),
     sent = summaryOf(exchange.sent),
   ) {
-    super(`sent ${sent}, got ${came}, not ${expected}`);
-    this.sent = sent;
-    this.came = came;
+    const [shownSent, shownCame] = [shortened(sent, 1_000), shortened(came, 1_000)];
+    super(`sent ${shownSent}, got ${shownCame}, not ${expected}`);
+    this.sent = shownSent;
+    this.came = shownCame;
     this.expected = expected;
     this.exchange = exchange;
   }
@@ -53,9 +54,17 @@ export function expect(
 
 /** The first line of a message of HTTP, without its version, and the beginning of its body. */
 export function summaryOf(message: string): string {
-  const [head = '', ...rest] = message.split('\r\n\r\n');
-  const [line = ''] = head.split(/\r?\n/);
+  const headEnd = message.indexOf('\r\n\r\n');
+  const [head, body] =
+    headEnd < 0 ? [message, ''] : [message.slice(0, headEnd), message.slice(headEnd + 4)];
+  const [line = ''] = head.slice(0, 4_096).split(/\r?\n/, 1);
   const words = line.replace(/^HTTP\/\d\.\d /, '').replace(/ HTTP\/1\.1$/, '');
-  const text = Buffer.from(`${words} ${rest.join(' ')}`.trim(), 'latin1').toString('utf8');
-  return text.length > 120 ? `${text.slice(0, 120)}…` : text || 'nothing';
+  const begin = `${words} ${body.slice(0, 4_096).replaceAll('\r\n\r\n', ' ')}`;
+  const text = Buffer.from(begin.trim(), 'latin1').toString('utf8');
+  return shortened(text, 120) || 'nothing';
+}
+
+/** Returns a text, or its first `length` characters and an ellipsis. */
+function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }

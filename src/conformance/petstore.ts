@@ -2,7 +2,7 @@
 import { before, describe, test } from 'node:test';
 import { reasonOf } from '../index.js';
 import { adding } from './adding.js';
-import { NoAnswer } from './connection.js';
+import { maxShownBytes, NoAnswer } from './connection.js';
 import { deprecation } from './deprecation.js';
 import { keys } from './keys.js';
 import { listing } from './listing.js';
@@ -66,7 +66,7 @@ export interface RuleFailure {
   readonly expected: string;
   /** The bytes that were sent; each character is a byte. */
   readonly sentBytes: string;
-  /** The bytes that came. */
+  /** The bytes that came, at most the first 65,536. */
   readonly cameBytes: string;
 }
 
@@ -138,10 +138,15 @@ async function refuseUnusable(server: Server): Promise<void> {
   const { href } = server.url;
   const answer = await server.request('GET', '/pets?limit=1').catch((error: unknown) => {
     const reason = error instanceof Mismatch ? error.came : reasonOf(error);
+    const hasAnswered = error instanceof Mismatch && error.exchange.came !== '';
     const mend = /certificate|self.signed/i.test(reason)
       ? 'name the certificate of who signed it in NODE_EXTRA_CA_CERTS'
-      : 'start it, or give the address where it listens';
-    throw new UnusableServer(`no server answers at ${href} (${reason}); ${mend}`);
+      : hasAnswered
+        ? 'give the address of a petstore'
+        : 'start it, or give the address where it listens';
+    throw new UnusableServer(
+      `no ${hasAnswered ? 'petstore' : 'server'} answers at ${href} (${reason}); ${mend}`,
+    );
   });
 
   const { status } = answer;
@@ -207,7 +212,8 @@ async function outcomeOf(rule: Rule, server: Server): Promise<Outcome> {
 function failureOf(error: unknown): RuleFailure {
   if (error instanceof Mismatch) {
     const { sent, came, expected, exchange } = error;
-    return { sent, came, expected, sentBytes: exchange.sent, cameBytes: exchange.came };
+    const sentBytes = exchange.sent;
+    return { sent, came, expected, sentBytes, cameBytes: shownOf(exchange.came) };
   }
 
   const { sent, came } = error instanceof NoAnswer ? error : { sent: '', came: '' };
@@ -218,6 +224,12 @@ function failureOf(error: unknown): RuleFailure {
     sentBytes: sent,
     cameBytes: came,
   };
+}
+
+/** Returns the beginning of a response, in a text of its own so that the rest can be freed. */
+function shownOf(bytes: string): string {
+  if (bytes.length <= maxShownBytes) return bytes;
+  return Buffer.from(bytes.slice(0, maxShownBytes), 'latin1').toString('latin1');
 }
 
 /** What a failed test says: the rule, what it costs, and both messages, of which pages are cut. */

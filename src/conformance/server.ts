@@ -10,7 +10,7 @@ import {
   toByteString,
   type JsonValue,
 } from '../index.js';
-import { Connection, connectTo, NoAnswer, type Answer } from './connection.js';
+import { Connection, connectTo, NoAnswer, type Answer, type HeldBytes } from './connection.js';
 import { expect, Mismatch, Untried } from './outcome.js';
 
 /**
@@ -24,6 +24,9 @@ export type Level = (typeof levels)[number];
 
 /** From this moment `GET /pets/{petId}` is gone (C35). */
 const goneFrom = Date.UTC(2030, 11, 6);
+
+/** The bound of the values of one JSON text, so that its memory is bounded too. */
+const maxJsonValues = 2 ** 20;
 
 /** What a request in words may say beside its method and path. */
 export interface Words {
@@ -64,6 +67,7 @@ export class Server {
   readonly level: Level;
   /** A text that no other run puts into its animals' names. */
   readonly run = randomUUID();
+  readonly #held: HeldBytes = { count: 0 };
   #names = 0;
 
   constructor(url: URL, key: string, level: Level) {
@@ -93,7 +97,7 @@ export class Server {
     const socket = await connectTo(this.url).catch((error: unknown) => {
       throw new NoAnswer(`no connection (${reasonOf(error)})`, '', '');
     });
-    const connection = new Connection(socket);
+    const connection = new Connection(socket, this.#held);
     try {
       return await work(connection);
     } finally {
@@ -283,7 +287,7 @@ export function expectHeader(answer: Answer, name: string, pattern: RegExp, form
 /** The JSON of a body, with exact numbers; undefined where it is none. */
 export function jsonOf(answer: Answer): JsonValue | undefined {
   try {
-    return parseJson(answer.body);
+    return parseJson(answer.body, maxJsonValues);
   } catch {
     return undefined;
   }

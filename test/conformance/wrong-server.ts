@@ -12,12 +12,23 @@ export interface Fault {
   readonly request?: (bytes: string) => string;
   /** `request` is what the client sent last on this connection. */
   readonly answer?: (bytes: string, request: string) => string;
+  /** Returns a response without an end for some requests; undefined for all others. */
+  readonly endless?: (request: string) => EndlessResponse | undefined;
+}
+
+/** A response that never ends. Each character is a byte. */
+export interface EndlessResponse {
+  readonly begin: string;
+  /** What follows again and again. */
+  readonly repeat: string;
+  /** True if one repetition follows every 100 ms, not as many as the client reads. */
+  readonly isSlow?: boolean;
 }
 
 /** A petstore with a fault, until the test ends; answers its address. */
 export async function startWrong(
   t: Ending,
-  { request = (bytes) => bytes, answer = (bytes) => bytes }: Fault,
+  { request = (bytes) => bytes, answer = (bytes) => bytes, endless = () => undefined }: Fault,
 ): Promise<string> {
   const { port } = await start(t);
   const sockets = new Set<Socket>();
@@ -26,7 +37,11 @@ export async function startWrong(
     let last = '';
     const pass = (from: Socket, to: Socket, change: (bytes: string) => string): void => {
       sockets.add(from.setNoDelay(true).setEncoding('latin1'));
-      from.on('data', (bytes: string) => to.write(changed(bytes, change(bytes)), 'latin1'));
+      from.on('data', (bytes: string) => {
+        const response = from === client ? endless(bytes) : undefined;
+        if (response === undefined) to.write(changed(bytes, change(bytes)), 'latin1');
+        else sendEndlessly(client, response);
+      });
       // The other side hears of it by the end or the close that follows.
       from.on('error', () => undefined).on('end', () => to.end());
       from.on('close', () => to.destroySoon());
@@ -44,6 +59,23 @@ export async function startWrong(
 
   await once(proxy.listen(0, '127.0.0.1'), 'listening');
   return `http://127.0.0.1:${Object(proxy.address()).port}`;
+}
+
+/** Sends a response until the client closes the connection. */
+function sendEndlessly(client: Socket, { begin, repeat, isSlow = false }: EndlessResponse): void {
+  client.write(begin, 'latin1');
+  if (isSlow) {
+    const timer = setInterval(() => client.write(repeat, 'latin1'), 100);
+    client.once('close', () => clearInterval(timer));
+    return;
+  }
+
+  const block = Buffer.from(repeat.repeat(Math.ceil(65_536 / repeat.length)), 'latin1');
+  const send = (): void => {
+    while (!client.destroyed && client.write(block));
+  };
+  client.on('drain', send);
+  send();
 }
 
 /** A message that has changed, with its new length; several in one piece are left as they were. */
