@@ -191,8 +191,7 @@ export class Connection {
    * @param withinMs How long that is waited for, in milliseconds.
    */
   async ends(withinMs = patienceMs): Promise<boolean> {
-    const isOver = () => this.#hasEnded || this.#received.length > 0;
-    await this.#wait(performance.now() + withinMs, isOver);
+    await this.#wait(performance.now() + withinMs, () => this.#hasEnded);
     return this.#hasEnded && this.#exceeded === '' && this.#received.length === 0;
   }
 

@@ -1,4 +1,4 @@
-/** A queue of received bytes that is read as byte strings. Appending takes amortized linear time. */
+/** A queue of received bytes, read as byte strings. Appending takes amortized linear time. */
 export class ReceivedBytes {
   #store = Buffer.alloc(0);
   #start = 0;

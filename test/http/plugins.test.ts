@@ -474,7 +474,7 @@ const noHeaders: readonly unknown[] = [
   [['X-A', 'a']],
   ['X-A', 5],
   ['X-A', undefined],
-  [, 'a'],
+  Object.assign(new Array(1), { 1: 'a' }),
   () => ['X-A', 'a'],
 ];
 

@@ -625,7 +625,7 @@ test('C62 truncate sends no body to HEAD, and of a long page at most 64 KiB', as
   for (const port of [running.port, foreign]) {
     const asked = withFault('truncate,after');
     const [head] = await read(port, bytesOf('HEAD', '/v1/pets', asked));
-    assert.match(head, /^HTTP\/1\.1 200 [^]*\r\n\r\n$/);
+    assert.match(head, /^HTTP\/1\.1 200 [\s\S]*\r\n\r\n$/);
     assert.match(head, new RegExp(`Content-Length: ${page.body.length}\r\n`, 'i'));
 
     const [text, code] = await read(port, bytesOf('GET', '/v1/pets', asked));
