@@ -1,12 +1,26 @@
-// The petstore within Express 5 and Fastify 5, as their own users would mount it, beside routes of
-// their own.
+// The petstore within Express 5, Fastify 5 and other frameworks, as their own users would mount it:
+// beside routes of their own, behind packages that wrap the response, and in a serverless function.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import middie from '@fastify/middie';
+import compression from 'compression';
+import connect from 'connect';
 import express from 'express';
 import fastify from 'fastify';
+import { createApp, fromNodeMiddleware, toNodeListener } from 'h3';
+import morgan from 'morgan';
+import polka from 'polka';
+import serverless from 'serverless-http';
+import { createServer as createVite } from 'vite';
+import type { Petstore } from '../../dist/index.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
-import { petstoreOf, useMounted } from './scene.js';
+import { folder, root } from '../support/process.js';
+import { serve } from '../support/scenes.js';
+import { key, petstoreOf, run, useMounted } from './scene.js';
 
 /** The petstore leaves the host's own route alone. */
 async function session(origin: string, mounted: string): Promise<void> {
@@ -14,6 +28,13 @@ async function session(origin: string, mounted: string): Promise<void> {
   const [headers, body] = [{ 'Content-Type': 'application/json' }, '{"name":"Rex"}'];
   const own = await fetch(`${origin}/own`, { method: 'POST', headers, body });
   assert.equal(await own.text(), `{"own":${body}}`);
+}
+
+/** The page has relative links, and so a slash behind the mount path (C58). */
+async function expectPage(origin: string, mounted: string): Promise<void> {
+  const page = await fetch(origin + mounted);
+  assert.deepEqual([page.status, page.url], [200, `${origin}${mounted}/`]);
+  assert.match(await page.text(), /<title>Petstore<\/title>/);
 }
 
 for (const mounted of ['', '/shop']) {
@@ -32,10 +53,7 @@ for (const mounted of ['', '/shop']) {
     assert.ok(typeof address === 'object' && address !== null);
     const origin = `http://127.0.0.1:${address.port}`;
     await session(origin, mounted);
-    // The page has relative links, and so a slash behind the mount path (C58).
-    const page = await fetch(origin + mounted);
-    assert.deepEqual([page.status, page.url], [200, `${origin}${mounted}/`]);
-    assert.match(await page.text(), /<title>Petstore<\/title>/);
+    await expectPage(origin, mounted);
   });
 }
 
@@ -51,4 +69,110 @@ test('Fastify 5 serves the petstore for all that it does not know itself', async
     handler(request.raw, reply.raw);
   });
   await session(await app.listen({ port: 0, host: '127.0.0.1' }), '');
+});
+
+/** Mounts a handler under `/shop`, as the documents of each framework say. */
+const mounts: Readonly<
+  Record<
+    string,
+    (handler: Petstore['handler'], t: TestContext) => RequestListener | Promise<RequestListener>
+  >
+> = {
+  connect: (handler) => connect().use('/shop', handler),
+  polka: (handler) => {
+    const app = polka().use('/shop', handler);
+    return (request, response) => void app.handler(Object(request), response);
+  },
+  'h3 1': (handler) => toNodeListener(createApp().use('/shop', fromNodeMiddleware(handler))),
+  'Fastify with middie': async (handler, t) => {
+    const app = fastify();
+    atEnd(t, () => app.close());
+    await app.register(middie);
+    app.use('/shop', handler);
+    await app.ready();
+    return (request, response) => void app.routing(request, response);
+  },
+  Vite: async (handler, t) => {
+    const vite = await createVite({
+      root: folder(t),
+      configFile: false,
+      logLevel: 'silent',
+      server: { middlewareMode: true, hmr: false, ws: false },
+      plugins: [
+        {
+          name: 'petstore',
+          configureServer: ({ middlewares }) => void middlewares.use('/shop', handler),
+        },
+      ],
+    });
+    atEnd(t, () => vite.close());
+    return vite.middlewares;
+  },
+  'Express behind connect': (handler) => connect().use(express().use('/shop', handler)),
+};
+for (const [name, mount] of Object.entries(mounts)) {
+  test(`${name} serves the petstore at /shop, and its links lead there`, async (t) => {
+    const listener = await mount(petstoreOf(t, [docsPlugin()]).handler, t);
+    const origin = `http://127.0.0.1:${await serve(t, listener)}`;
+    await useMounted(origin, '/shop');
+    await expectPage(origin, '/shop');
+  });
+}
+
+test('morgan 1.10.0 and compression 1.7.4 see the responses of the petstore behind them', async (t) => {
+  const logged: string[] = [];
+  const app = express();
+  app.use(morgan('tiny', { stream: { write: (line) => void logged.push(line) } }));
+  app.use(compression({ threshold: 0 }));
+  app.use('/shop', petstoreOf(t, [docsPlugin()]).handler);
+  const origin = `http://127.0.0.1:${await serve(t, app)}`;
+  await useMounted(origin, '/shop');
+  await expectPage(origin, '/shop');
+  assert.ok(logged.length >= 10, logged.join(''));
+  assert.match(logged[0] ?? '', /^POST \/shop\/v1\/pets 201 /);
+
+  const headers = { Authorization: `Bearer ${key}`, 'Accept-Encoding': 'gzip' };
+  const compressed = await fetch(`${origin}/shop/v1/pets`, { headers });
+  assert.equal(compressed.headers.get('Content-Encoding'), 'gzip');
+  assert.match(compressed.headers.get('Vary') ?? '', /Accept-Encoding/);
+});
+
+test('serverless-http serves the petstore in a function of AWS Lambda', async (t) => {
+  const call = serverless(petstoreOf(t).handler);
+  const event = (method: string, body?: string, authorization = `Bearer ${key}`) => ({
+    version: '2.0',
+    rawPath: '/v1/pets',
+    rawQueryString: 'limit=1',
+    headers: { authorization, 'content-type': 'application/json' },
+    requestContext: { http: { method, path: '/v1/pets', sourceIp: '192.0.2.1' } },
+    ...(body === undefined ? {} : { body, isBase64Encoded: false }),
+  });
+  const animal = '{"name":"Réx 🐕","categoryId":1}';
+  for (const [input, status, body] of [
+    [event('POST', animal), 201, `{"id":1,${animal.slice(1)}`],
+    [event('GET'), 200, `[{"id":1,${animal.slice(1)}]`],
+    [event('GET', undefined, 'Bearer wrong'), 401, undefined],
+    [event('POST', '{'), 400, undefined],
+  ] as const) {
+    const result = Object(await call(input, {}));
+    assert.equal(result.statusCode, status);
+    if (body !== undefined) assert.equal(result.body, body);
+  }
+});
+
+test('express-openapi-validator stands in front of the petstore as docs/extending.md says', async (t) => {
+  const document = readFileSync(join(root, 'docs/extending.md'), 'utf8');
+  const code = /^```javascript\n(\/\/ validated\.mjs\n.*?)^```$/ms.exec(document)?.[1];
+  assert.ok(code !== undefined);
+  const here = folder(t);
+  mkdirSync(join(here, 'node_modules'));
+  symlinkSync(root, join(here, 'node_modules/petstore'));
+  for (const name of ['express', 'express-openapi-validator'])
+    symlinkSync(join(root, 'test/ecosystem/node_modules', name), join(here, 'node_modules', name));
+  writeFileSync(join(here, 'validated.mjs'), code);
+
+  const expected = [...code.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map(([, line]) => line);
+  const printed = await run(t, here, process.execPath, 'validated.mjs');
+  assert.ok(expected.length >= 2);
+  assert.deepEqual(printed.trim().split('\n'), expected);
 });
