@@ -11,6 +11,7 @@ import { assertError, Client, type Answer } from '../support/client.js';
 import { ask, bytesOf, connectTo, key, start, type Running } from '../support/fixture.js';
 import {
   animal,
+  countingPets,
   documentOf,
   everyWay,
   expectAnswer,
@@ -556,7 +557,8 @@ const leaving: Readonly<Record<string, (client: Client) => unknown>> = {
 
 for (const [how, leave] of Object.entries(leaving))
   test(`C53 C61 a delay ends when the client ${how}, and its request is carried out`, async (t) => {
-    const running = await startFaulty(t);
+    const { plugin, reaches } = countingPets();
+    const running = await startWith(t, plugin, faultsPlugin());
     const foreign = await serve(t, running.petstore.handler);
     let kept = 0;
     for (const [port, fault] of [
@@ -569,8 +571,10 @@ for (const [how, leave] of Object.entries(leaving))
         body: animal,
         headers: [`Petstore-Fault: ${fault}`],
       });
-      leave(await connectTo(t, { port }, bytes));
+      const client = await connectTo(t, { port }, bytes);
       kept++;
+      await reaches(kept);
+      leave(client);
       await until('the pet', () => running.petstore.storage.size === kept, 15_000);
     }
     const from = performance.now();
@@ -579,14 +583,17 @@ for (const [how, leave] of Object.entries(leaving))
   });
 
 test('C61 a delay ends when its fetch is aborted, and its request is carried out', async () => {
-  const { fetch, storage, close } = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
+  const { plugin, reaches } = countingPets();
+  const plugins = [plugin, faultsPlugin()];
+  const { fetch, storage, close } = createPetstore({ keys: [key], plugins });
   for (const [index, fault] of ['delay=30000', 'delay=30000,within'].entries()) {
     const controller = new AbortController();
     const { signal } = controller;
     const headers = { ...keyHeaders, 'Petstore-Fault': fault };
     const init = { method: 'POST', headers, body: animal, signal };
     const asking = fetch(new Request('http://any/v1/pets', init));
-    setImmediate(() => controller.abort());
+    await reaches(index + 1);
+    controller.abort();
     await assert.rejects(asking, { name: 'AbortError' });
     await until('the pet', () => storage.size === index + 1, 15_000);
   }

@@ -13,32 +13,22 @@ import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { ask, bytesOf, connectTo, key, start } from '../support/fixture.js';
 import {
   animal,
+  countingPets,
   everyWay,
   expectAnswer,
   expectAnswers,
   firstAnimal,
   keyHeaders,
 } from '../support/scenes.js';
-import { gate, until } from '../support/waiting.js';
+import { gate } from '../support/waiting.js';
 
 const add = 'POST /v1/pets';
 const list = 'GET /v1/pets';
 const reset = 'POST /v1/reset';
 
-/** A plugin that counts the requests to pets whose operation is about to be carried out. */
-function counting() {
-  let count = 0;
-  const plugin: Plugin = ({ around }) =>
-    around((request, next) => {
-      if (request.route === '/v1/pets') count++;
-      return next();
-    });
-  return { plugin, reaches: (wanted: number) => until('requests', () => count >= wanted) };
-}
-
 /** A petstore with the plugin, whose requests are counted. */
 async function startCounting(t: Parameters<typeof start>[0], storage = memoryStorage()) {
-  const { plugin, reaches } = counting();
+  const { plugin, reaches } = countingPets();
   const running = await start(t, { storage, plugins: [plugin, faultsPlugin()] });
   return { ...running, storage, reaches };
 }
@@ -199,7 +189,7 @@ test('C71 two resets at once are both 204, and a reset behind close is 503', asy
 
 test('C71 a reset while the petstore closes neither hangs nor stores what waited', async () => {
   const storage = memoryStorage();
-  const { plugin, reaches } = counting();
+  const { plugin, reaches } = countingPets();
   const petstore = createPetstore({ keys: [key], storage, plugins: [plugin, faultsPlugin()] });
   const headers = { ...keyHeaders, 'Petstore-Fault': 'delay=30000' };
   const waiting = petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: animal });

@@ -20,7 +20,7 @@ import { atEnd, type Ending } from './at-end.js';
 import { inspect } from 'node:util';
 import { assertAnswer, header } from './client.js';
 import { ask, key, start, type Running, type Words } from './fixture.js';
-import { gate } from './waiting.js';
+import { gate, until } from './waiting.js';
 
 /** The JSON of an animal, and of the same one once it is added as the first. */
 export const animal = '{"name":"a","categoryId":1}';
@@ -149,3 +149,14 @@ export const serving =
 /** A reply of JSON. */
 export const okReply = (json: string, headers: readonly string[] = []): Reply =>
   jsonReply(200, toByteString(json), headers);
+
+/** A plugin that counts the requests to pets whose operation is about to be carried out. */
+export function countingPets() {
+  let count = 0;
+  const plugin: Plugin = ({ around }) =>
+    around((request, next) => {
+      if (request.route === '/v1/pets') count++;
+      return next();
+    });
+  return { plugin, reaches: (wanted: number) => until('requests', () => count >= wanted) };
+}
