@@ -128,11 +128,12 @@ export function checkExpectation({ expect }: HeadFields): void {
 }
 
 /**
- * A parameter of a media type that is no other charset than UTF-8 (RFC 9110 section 8.3.1). It
- * matches in linear time.
+ * A parameter of a media type, other than a charset that is not UTF-8 (RFC 9110 section 8.3.1).
+ * Clients write `utf8` too, single quotes, and spaces around the equals sign. It matches in linear
+ * time.
  */
 const parameter =
-  /(?:charset=(?:utf-8|"utf-8")|(?!charset=)[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
+  /(?:charset[ \t]*=[ \t]*(["']?)utf-?8\1|(?!charset[ \t]*=)[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
 const jsonType = new RegExp(`^application/json[ \\t]*(?:;[ \\t]*(?:${parameter.source})?)*$`, 'i');
 const noCoding = /^identity(?:[ \t]*,[ \t]*identity)*$/i;
 

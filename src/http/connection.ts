@@ -178,6 +178,12 @@ export class Connection implements Receiver<Exchange> {
     return (this.#current === undefined ? 0 : 1) + this.#waiting.length;
   }
 
+  /** True if no request is in flight, and nothing but this packet came after the last one. */
+  hasOnly(packet: Buffer): boolean {
+    const bytes = this.#socket.bytesRead - this.#idleFromBytes;
+    return this.#state === 'idle' && bytes === packet.length;
+  }
+
   /**
    * Ends the connection with an error. It is the answer to the latest request if that is still
    * arriving, else one more answer behind all others.

@@ -10,6 +10,9 @@ import { NodeRequest } from './node.js';
  */
 const heldBytes = 65_536;
 
+/** The option `close` in the list of a Connection header (RFC 9110 section 7.6.1). */
+const closeOption = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
+
 /** A request as the petstore sees it, whose body is one buffer. */
 export class Exchange extends NodeRequest implements Message {
   readonly startedAt = performance.now();
@@ -28,6 +31,8 @@ export class Exchange extends NodeRequest implements Message {
    * behind the request, and the connection must end.
    */
   #hasUpgrade = false;
+  /** True if the client wants the connection to close. Node 20 does not see `close` before a tab. */
+  #wantsClose = false;
 
   /** What has come of the body, at its beginning; the rest of the buffer is room for more. */
   #bytes: Buffer | undefined;
@@ -51,7 +56,8 @@ export class Exchange extends NodeRequest implements Message {
 
   /** Whether the connection can go on behind this request, and the client wants that. */
   get keepsAlive(): boolean {
-    return this.complete && this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
+    const canGoOn = this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
+    return this.complete && canGoOn && !this.#wantsClose;
   }
 
   /** Whether its body still comes, and somebody may want it: only then can the request fail. */
@@ -62,6 +68,7 @@ export class Exchange extends NodeRequest implements Message {
   readHead(): Head {
     const head = parseHead(this);
     this.#hasUpgrade = head.upgrade !== undefined;
+    this.#wantsClose = head.connection !== undefined && closeOption.test(head.connection);
     this.#awaitsContinue = head.expect?.toLowerCase() === '100-continue';
     return head;
   }

@@ -8,6 +8,7 @@ import { PetstoreError } from '../errors.js';
 const headers = {
   Host: 'host',
   Authorization: 'authorization',
+  Connection: 'connection',
   'Content-Type': 'contentType',
   'Content-Length': 'contentLength',
   'Content-Encoding': 'contentEncoding',

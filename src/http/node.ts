@@ -125,6 +125,8 @@ export interface Receiver<Request> {
   fail(error: PetstoreError | undefined): void;
   /** Whether no request waits for the one under way: only then is more read of the socket. */
   readonly isCaughtUp: boolean;
+  /** True if no request is in flight, and nothing but this packet came after the last one. */
+  hasOnly(packet: Buffer): boolean;
 }
 
 /** Hands what Node says of each socket to the receiver of that socket. */
@@ -150,8 +152,60 @@ export function takeOverServer<Request extends NodeRequest>(
     const receiver = receivers.get(socket);
     // To a TLS socket that never shook hands, nothing can be answered.
     if (receiver === undefined) socket.destroy();
-    else receiver.fail(failureOf(error));
+    else if (!parseWithoutTabs(server, socket, receiver, error)) receiver.fail(failureOf(error));
   });
+}
+
+/**
+ * Has the parser read a packet again, with spaces in place of the tabs behind a Content-Length. A
+ * tab is legal there (RFC 9110 section 5.6.3), but the parser of Node 20 refuses it. A head that
+ * comes in pieces, or behind another request, stays refused.
+ *
+ * Node's `socketOnClose` (lib/_http_server.js) frees the parser of a socket, and its
+ * `connectionListener` gives the socket another one, to which its `socketOnData` hands a packet.
+ * Held by framing: "C42 accepts tabs and spaces around".
+ *
+ * @returns False if there is no such tab, or if this Node has no such functions.
+ */
+function parseWithoutTabs(
+  server: Server,
+  socket: Socket,
+  receiver: Receiver<never>,
+  { code = '', rawPacket }: ClientError,
+): boolean {
+  if (code !== 'HPE_INVALID_CONTENT_LENGTH' || rawPacket === undefined) return false;
+  if (!receiver.hasOnly(rawPacket)) return false;
+
+  const packet = withoutTabs(rawPacket);
+  const event = 'encrypted' in socket ? 'secureConnection' : 'connection';
+  const begin = server.listeners(event).find(({ name }) => name === 'connectionListener');
+  const end = socket.listeners('close').find(({ name }) => name === 'bound socketOnClose');
+  if (packet === undefined || begin === undefined || end === undefined) return false;
+
+  for (const name of ['data', 'end', 'close', 'drain'])
+    for (const listener of socket.listeners(name))
+      if (/^bound socketOn(?:Data|End|Close|Drain)$/.test(listener.name))
+        socket.off(name, Object(listener));
+  Reflect.apply(end, socket, []);
+  Reflect.apply(begin, server, [socket]);
+  // The parser that failed is still on the stack.
+  void Promise.resolve().then(() => socket.emit('data', packet));
+  return true;
+}
+
+/** Returns a packet without these tabs in its request head; undefined if there are none. */
+function withoutTabs(packet: Buffer): Buffer | undefined {
+  const text = packet.toString('latin1');
+  const [head = ''] = text.split('\r\n\r\n', 1);
+  const lines = head.split('\r\n').map((line) => {
+    if (!/^content-length:/i.test(line)) return line;
+    let length = line.length;
+    while (line[length - 1] === '\t' || line[length - 1] === ' ') length--;
+    return line.slice(0, length).padEnd(line.length);
+  });
+
+  const without = lines.join('\r\n');
+  return without === head ? undefined : Buffer.from(without + text.slice(head.length), 'latin1');
 }
 
 /**

@@ -3,8 +3,12 @@
  * behind answers that close.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectTls } from 'node:tls';
 import { test } from 'node:test';
 import { malformedRequests, oddRequests } from '../../dist/conformance/malformed.js';
+import { atEnd } from '../support/at-end.js';
+import { newCertificate } from '../support/certificate.js';
 import { assertError, Client, header } from '../support/client.js';
 import {
   bytesOf,
@@ -62,6 +66,58 @@ test('C18 a method that nobody knows answers 501 or 400, where its letters come 
     // The parser gives up at the first letter that no method has; the first packet then decides.
     assert.ok([400, 501].includes(answer.status), answer.body);
     assert.equal(answer.kept, false);
+  }
+});
+
+test('C42 accepts tabs and spaces around the values of headers', async (t) => {
+  const running = await start(t);
+  const client = await connectTo(t, running);
+  const length = body.length;
+  for (const lines of [
+    `Content-Length:\t${length}`,
+    `Content-Length: ${length}\t`,
+    `Content-Length:\t \t${length} \t\t `,
+    `CONTENT-LENGTH:${length}\t\r\nX:\ty\t`,
+    `Content-Length: ${length}\r\nContent-Type:\tapplication/json\t`,
+    `Content-Length: ${length}\r\nIdempotency-Key:\tkey\t`,
+    `Content-Length: ${length}\t\r\nConnection: keep-alive\t`,
+  ])
+    await client.send(post(lines, body)).expect(201);
+  // The body comes later, and its tabs stay.
+  client.send(post(`Content-Length: ${length + 2}\t`, '\t'));
+  client.send(`${body}\t`);
+  await client.expect(201);
+  await client.send(post('Transfer-Encoding:\tchunked', `1b\r\n${body}\r\n0\r\n\r\n`)).expect(201);
+  client.send(post(`Expect:\t100-continue\t\r\nContent-Length: ${length}`, ''));
+  await client.expect(100);
+  await client.send(body).expect(201);
+  await client
+    .send(`GET /v1/pets HTTP/1.1\r\nHost:\ta\t\r\nAuthorization:\tBearer ${key}\t\r\n\r\n`)
+    .expect(200);
+
+  for (const lines of ['Connection: close\t', 'Connection: x\t,\tCLOSE\t, y']) {
+    const closing = await connectTo(t, running, get(`${lines}\r\n`));
+    assert.equal(header(await closing.expect(200), 'Connection'), 'close');
+    await closing.closed();
+  }
+  for (const lines of [
+    'Content-Length: 2\t7',
+    'Content-Length: 2 7\t',
+    `Content-Length: ${length}\t\r\nContent-Length: ${length}\t`,
+    `Content-Length: ${length}\t\r\nTransfer-Encoding: chunked`,
+  ])
+    assertError(await exchange(running.port, post(lines, body)), 400, 'bad_request');
+});
+
+test('C42 accepts a tab behind a Content-Length under HTTPS too', async (t) => {
+  const { port } = await start(t, {}, { tls: newCertificate() });
+  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  atEnd(t, () => socket.destroy());
+  await once(socket, 'secureConnect');
+  for (let times = 0; times < 2; times++) {
+    socket.write(post(`Content-Length: ${body.length}\t`, body));
+    const [response] = await once(socket, 'data');
+    assert.match(String(response), /^HTTP\/1\.1 201 /);
   }
 });
 

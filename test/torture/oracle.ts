@@ -223,7 +223,7 @@ function answerToHead(
 function refusalOfAdd(headers: Values): string | undefined {
   const type = headers.get('content-type')?.join(', ') ?? 'application/json';
   const isJson =
-    /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset=)[^\s;="]+=(?:"[^"]*"|[^\s;"]+)|charset="?utf-8"?)?[ \t]*)*$/i.test(
+    /^application\/json[ \t]*(?:;[ \t]*(?:(?!charset[ \t]*=)[^\s;="]+[ \t]*=[ \t]*(?:"[^"]*"|[^\s;"]+)|charset[ \t]*=[ \t]*(["']?)utf-?8\1)?[ \t]*)*$/i.test(
       type,
     );
   const codings = headers.get('content-encoding')?.join(', ') ?? 'identity';
