@@ -47,6 +47,8 @@ interface Server extends Options {
   petstore?: Petstore;
   /** Undefined until the port is open. */
   listening?: Listening;
+  /** True if the process was started on a terminal. */
+  readonly hadTerminal: boolean;
   /** Whether a signal, or a fault of ours, has begun the end. */
   isEnding: boolean;
 }
@@ -72,7 +74,7 @@ export const run: Run = async (settings) => {
   // same message on every machine.
   if (isDev || named?.place === '') await tryPort(options);
 
-  const server: Server = { ...options, apiKeys, isEnding: false };
+  const server: Server = { ...options, apiKeys, hadTerminal: hasTerminal(), isEnding: false };
   handleSignals(server);
 
   const storage = await openStorage(options);
@@ -320,6 +322,9 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   return server.listening;
 }
 
+/** True if standard input or output is a terminal; false again once that is closed. */
+const hasTerminal = () => isatty(0) || isatty(1);
+
 /** For how long after a signal further ones are the same: runners hand on what they get, too. */
 const sameSignalMs = 1_000;
 
@@ -342,7 +347,7 @@ function handleSignals(server: Server): void {
   process.on('SIGTERM', endBySignal);
 
   // `server.ts` asks the same before anything is loaded.
-  const isService = !server.isDev && !isatty(0) && !isatty(1);
+  const isService = !server.isDev && !server.hadTerminal;
   process.on('SIGHUP', isService ? () => void reload(server) : endBySignal);
 
   process.on('uncaughtException', (error) => {
@@ -359,7 +364,7 @@ function handleSignals(server: Server): void {
  * cut, or closing failed or took too long. Called again, it exits at once with `codeAtOnce`.
  */
 async function end(server: Server, signal: string, code: number, codeAtOnce: number) {
-  if (server.isEnding) process.exit(codeAtOnce);
+  if (server.isEnding) exit(server, codeAtOnce);
   server.isEnding = true;
   const { log, drainSeconds } = server;
 
@@ -374,7 +379,7 @@ async function end(server: Server, signal: string, code: number, codeAtOnce: num
   // The process waits for no request, plugin or disk that hangs.
   setTimeout(() => {
     log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
-    process.exit(1);
+    exit(server, 1);
   }, stopTimeoutMs);
 
   // A storage that is still opening is left as by a crash: it may open for ever.
@@ -387,6 +392,16 @@ async function end(server: Server, signal: string, code: number, codeAtOnce: num
   if (requests > 0) {
     log('error', 'requests were cut: they took too long', { requests });
     code ||= 1;
+  }
+  exit(server, code);
+}
+
+/** Ends the process now, with an exit code or, if its terminal is closed, by SIGHUP. */
+function exit({ hadTerminal }: Server, code: number): never {
+  if (hadTerminal && !hasTerminal()) {
+    // Node 20 would abort, because it cannot reset the terminal.
+    process.removeAllListeners('SIGHUP');
+    process.kill(process.pid, 'SIGHUP');
   }
   process.exit(code);
 }

@@ -1,6 +1,7 @@
 // The end: signals, what is under way then, and how long it may take.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -19,6 +20,12 @@ const begun = post.slice(0, -10);
 /** A connection that is gone behind the test, with what is sent first. */
 async function open(t: TestContext, { port }: StartedServer, text: string): Promise<Client> {
   return (await connectTo(t, { port })).send(text);
+}
+
+/** True if the process still runs: one that has ended may wait for its parent, without a command. */
+function isRunning(pid: string | undefined): boolean {
+  const file = `/proc/${pid}/cmdline`;
+  return existsSync(file) && readFileSync(file, 'utf8') !== '';
 }
 
 describe('the end', { concurrency: 8 }, () => {
@@ -190,7 +197,7 @@ describe('the end', { concurrency: 8 }, () => {
       async (here) => {
         const port = await freePort();
         const env = { PETSTORE_API_KEYS: apiKey };
-        const line = `--storage memory: --port ${port} --log-format json${redirection}`;
+        const line = `--storage memory: --port ${port} --log-format json${redirection} 2>errors`;
         const terminal = here.onTerminal(line, env);
         const answers = () =>
           fetch(`http://127.0.0.1:${port}/healthz`).then(
@@ -201,6 +208,11 @@ describe('the end', { concurrency: 8 }, () => {
         // Its other end goes, as a window that is closed.
         await terminal.end('SIGKILL');
         await until('its end', async () => !(await answers()));
+        const log = here.names().includes('log') ? here.read('log') : terminal.output;
+        const pid = /"pid":(\d+)/.exec(log)?.[1];
+        await until('the end of the process', () => !isRunning(pid));
+        // Node 20 aborts, and says so there, if it exits without its terminal.
+        assert.equal(here.read('errors'), '');
       },
     );
 
