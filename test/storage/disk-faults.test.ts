@@ -19,6 +19,7 @@ import {
 } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
+import { mockTimeouts } from '../support/timers.js';
 import { casesOf, playCase } from '../torture/failing-calls.js';
 import { Share } from '../torture/row.js';
 
@@ -205,26 +206,26 @@ test('a disk that hangs stops neither readers nor whoever asks whether it is rea
 
 test('a disk that hangs for 8 s is one that is not ready, until it goes on', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const timeouts = mockTimeouts(t);
   const refused = expectRefused(storage);
   await syncing;
-  t.mock.timers.tick(8000);
+  timeouts.tick(8000);
   await refused;
   await expectUnready(storage);
-  t.mock.timers.reset();
+  timeouts.reset();
   thaw();
   await until('a storage that is ready', () => isReady(storage));
 });
 
 test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const timeouts = mockTimeouts(t);
   const refused = expectRefused(storage);
   await syncing;
   const closing = storage.close();
-  t.mock.timers.tick(8000);
+  timeouts.tick(8000);
   await refused;
-  t.mock.timers.reset();
+  timeouts.reset();
   // The last second is a real one; the hung file function would keep the process alive.
   keepAlive(t);
   await closing;

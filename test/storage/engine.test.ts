@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import '../support/built.js';
+import { mockTimeouts } from '../support/timers.js';
 import {
   Catalogue,
   groupCommit,
@@ -279,7 +280,7 @@ test('an item over the bound of bytes is let in where nothing waits', async () =
 });
 
 test('a commit that hangs is answered for in time, and when it ends all is well again; what will never be committed is told once each', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const timeouts = mockTimeouts(t);
   const { group, batches, abandoned, refused, end } = scene({
     bytesOf: (item) => (item === 'too much' ? 2 ** 24 : 1),
   });
@@ -287,10 +288,10 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   await tick();
   const waits = refused('waits');
   await refused('too much');
-  t.mock.timers.tick(7_999);
+  timeouts.tick(7_999);
   assert.equal(group.hung, false);
   assert.deepEqual(abandoned, ['too much']);
-  t.mock.timers.tick(1);
+  timeouts.tick(1);
   await Promise.all([under, waits]);
   assert.equal(group.hung, true);
   await refused('new');
@@ -308,7 +309,7 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
 });
 
 test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const timeouts = mockTimeouts(t);
   const { group, refused, end } = scene();
   const kept = group.add('a');
   const closing = group.close();
@@ -321,7 +322,7 @@ test('close waits for what was accepted, also where a commit hangs, and refuses 
   const late = hanging.refused('a');
   const closed = hanging.group.close();
   await tick();
-  t.mock.timers.tick(8_000);
+  timeouts.tick(8_000);
   await Promise.all([closed, late]);
   await hanging.group.close();
 });

@@ -33,6 +33,7 @@ import {
   using,
 } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
+import { mockTimeouts } from '../support/timers.js';
 import type { PetStorage } from '../../dist/index.js';
 
 test('the record stands directly before its animal, in the same batch', async () => {
@@ -213,13 +214,13 @@ async function hung(t: TestContext) {
   const storage = await fileStorage(path, { disk });
   atEnd(t, () => storage.close());
   const { syncing, thaw } = hang(disk);
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const timeouts = mockTimeouts(t);
   const refused = [assert.rejects(addOnce(storage, 'a'), unavailable)];
   await syncing;
   refused.push(assert.rejects(addOnce(storage, 'b'), unavailable));
-  t.mock.timers.tick(8000);
+  timeouts.tick(8000);
   await Promise.all(refused);
-  t.mock.timers.reset();
+  timeouts.reset();
   const end = async (error?: Error): Promise<void> => {
     thaw(error);
     // The commit ends some turns later, and then a new key is taken or the storage is broken.
