@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import { codeOf, parseJson, reasonOf, type JsonValue } from '../index.js';
 import { readRegularFile, replaceFile } from './files.js';
-import { program, Refusal, refuse } from './output.js';
+import { Refusal, program, quote, refuse } from './output.js';
 import { timeOf } from './settings.js';
 
 /** The keys file if no other is named. */
@@ -77,9 +77,7 @@ function refuseEqualNames(keys: readonly StoredKey[]): void {
     const text = name.normalize();
     const other = places.get(text);
     if (other !== undefined)
-      refuse(
-        `the name ${JSON.stringify(name)} stands twice, at key ${other + 1} and key ${index + 1}`,
-      );
+      refuse(`the name ${quote(name)} stands twice, at key ${other + 1} and key ${index + 1}`);
     places.set(text, index);
   });
 }
@@ -148,7 +146,7 @@ function membersOf(
   if (!(value instanceof Map)) refuse(`${place} must be a JSON object`);
 
   const unknown = [...value.keys()].find((name) => !known.includes(name));
-  if (unknown !== undefined) refuse(`${place} has an unknown member ${JSON.stringify(unknown)}`);
+  if (unknown !== undefined) refuse(`${place} has an unknown member ${quote(unknown)}`);
   return value;
 }
 

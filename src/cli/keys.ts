@@ -10,7 +10,7 @@ import {
   readKeysIfThere,
   type StoredKey,
 } from './keys-file.js';
-import { print, printNotice, program, quoteWord, refuse } from './output.js';
+import { print, printNotice, program, quote, quoteWord, refuse } from './output.js';
 import { readDuration, suggestion, type Run } from './settings.js';
 
 /**
@@ -50,6 +50,9 @@ export const run: Run = async (settings, [action, name, ...more]) => {
 /** Makes a key that lives so long, undefined for ever, and prints it. */
 async function add(path: string, name: string, lifeMs: number | undefined) {
   checkKeyName(name);
+  // Names of different bytes would be one name.
+  if (name.includes('\ufffd'))
+    refuse(`NAME has bytes that are not UTF-8: ${quote(name)}; choose another name`);
 
   const key = newApiKey();
   const sha256 = digestOfKey(key).toString('hex');

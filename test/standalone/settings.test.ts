@@ -224,6 +224,12 @@ describe('what a message repeats of a value', { concurrency: 4 }, () => {
       assert.deepEqual(here.names(), []);
     });
 
+  testRefusal(
+    'keys list --keys-file keys.json',
+    /^keys file keys\.json .* unknown member "x{60}…"; /,
+    { 'keys.json': `{"keys":[{"${long}":1}]}` },
+  );
+  testRefusal(['keys', 'add', 'a\ufffd'], /^NAME has bytes that are not UTF-8: "a\\ufffd"/);
   testRefusal(['import', ''], /^FILE is empty: ""; name a file/);
   testRefusal(['keys', 'revoke', 'a\u0007\u200b\u202eb'], /named "a\\u0007\\u200b\\u202eb"/);
   testRefusal(['--base-url', 'https://ann:secret@a.example'], /"https:\/\/…@a\.example"/);
