@@ -19,6 +19,8 @@
 //   FileReport
 //   FileStorageOptions
 //   FilterName
+//   HandlerResult
+//   HeaderValues
 //   IdempotencyKeyUse
 //   ImportSource
 //   ImportTarget
@@ -55,6 +57,7 @@
 //   PetstoreOptions
 //   Plugin
 //   PluginHost
+//   PluginRequest
 //   Query
 //   RecordKind
 //   Records
@@ -64,6 +67,7 @@
 //   ReplySource
 //   RequestHead
 //   Route
+//   RouteRequest
 //   RouteSummary
 //   SalvageReport
 //   StartDigests
@@ -96,6 +100,7 @@
 //   fileTarget
 //   int64OfJsonNumber
 //   isBaseUrl
+//   json
 //   jsonContent
 //   jsonReply
 //   largestBodyBytes
@@ -150,6 +155,7 @@
 //   faultsPlugin
 
 // petstore/plugins/metrics
+//   MetricsOptions
 //   metricsPlugin
 
 // petstore/plugins/orders
@@ -169,10 +175,8 @@
 //   untilThere
 //   wantedUrl
 
-interface AcceptedRequest extends RequestHead {
-    readonly keyName: string | undefined;
+interface AcceptedRequest extends PluginRequest {
     readonly route: string;
-    readonly onAbandoned: (callback: () => void) => void;
 }
 
 type ByteString = string & {
@@ -284,7 +288,11 @@ interface FilterableType<Value> extends FieldType<Value> {
     readonly isFilterable: true;
 }
 
-type HeaderMaker = (request: RequestHead) => readonly string[];
+type HandlerResult = Reply | Response;
+
+type HeaderMaker = (request: PluginRequest) => HeaderValues;
+
+type HeaderValues = Readonly<Record<string, string>> | Headers | readonly string[];
 
 type HeaderWords = Readonly<Record<string, string>>;
 
@@ -377,6 +385,10 @@ interface MemoryStorageOptions {
     readonly pets?: Iterable<PetDraft>;
 }
 
+interface MetricsOptions {
+    readonly registry?: Registry;
+}
+
 interface Migration {
     readonly from: number;
     readonly to: number;
@@ -416,7 +428,7 @@ interface OpenApiOperation {
 type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
 interface Operation {
-    readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
+    readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
     readonly readsBody?: boolean;
     readonly awaitsHold?: boolean;
     readonly survivesReset?: boolean;
@@ -494,8 +506,10 @@ interface Petstore {
         (request: Request, server: object): Promise<Response>;
     };
     readonly listen: (options?: ListenOptions) => Promise<Listening>;
+    readonly ready: () => Promise<void>;
     readonly drain: () => void;
     readonly close: () => Promise<void>;
+    readonly [Symbol.asyncDispose]: () => Promise<void>;
     readonly storage: PetStorage;
 }
 
@@ -554,6 +568,16 @@ interface PluginHost {
     readonly storage: PetStorage;
     readonly clock: () => number;
     readonly log: Log;
+}
+
+interface PluginRequest {
+    readonly method: string;
+    readonly path: string;
+    readonly header: (name: string) => string | undefined;
+    readonly route: string | undefined;
+    readonly keyName: string | undefined;
+    readonly address: string | undefined;
+    readonly onAbandoned: (callback: () => void) => void;
 }
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
@@ -635,22 +659,20 @@ interface ReplyEvent {
     readonly keyName?: string;
 }
 
-interface ReplySource {
-    readonly path: string;
-    readonly address?: string;
-}
+type ReplySource = PluginRequest;
 
-type ReplyWatcher = (event: ReplyEvent, source: ReplySource) => void;
+type ReplyWatcher = (event: ReplyEvent, request: PluginRequest) => void;
 
-interface RequestHead {
-    readonly method: string;
-    readonly header: (name: string) => string | undefined;
-}
+type RequestHead = PluginRequest;
 
 interface Route {
     readonly path: string;
     readonly methods: Readonly<Record<string, Operation>>;
     readonly deprecation?: Deprecation;
+}
+
+interface RouteRequest extends OperationRequest {
+    readonly json: () => unknown;
 }
 
 interface RouteSummary {
@@ -727,7 +749,7 @@ interface Verdict {
 
 type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<Reply>;
+type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<HandlerResult>;
 
 const afterParameter: Readonly<ListParameter<bigint>>;
 
@@ -879,6 +901,11 @@ function isBaseUrl(url: unknown): url is string;
 
 function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean;
 
+function json(value: unknown, { status, headers }?: {
+    status?: number;
+    headers?: HeaderValues;
+}): Reply;
+
 function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 
 function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
@@ -901,7 +928,7 @@ const maxBodyValues = 65536;
 
 function memoryStorage(options?: MemoryStorageOptions): MemoryStorage;
 
-function metricsPlugin(): Plugin;
+function metricsPlugin({ registry: given }?: MetricsOptions): Plugin;
 
 function migratePostgres(database: string | PostgresPool): Promise<Migration>;
 

@@ -56,14 +56,29 @@ export type {
   NextOperation,
   Plugin,
   PluginHost,
+  PluginRequest,
   ReplyEvent,
   ReplySource,
   RequestHead,
   Wrapper,
 } from './plugin.js';
-export type { Deprecation, Operation, OperationRequest, Route, RouteSummary } from './router.js';
+export type {
+  Deprecation,
+  Operation,
+  OperationRequest,
+  Route,
+  RouteRequest,
+  RouteSummary,
+} from './router.js';
 export type { Query } from './request.js';
-export { emptyReply, jsonReply, type Reply } from './reply.js';
+export {
+  emptyReply,
+  json,
+  jsonReply,
+  type HandlerResult,
+  type HeaderValues,
+  type Reply,
+} from './reply.js';
 export { afterParameter, limitParameter, listDocument, pageReply, parsePage } from './paging.js';
 export { readParameter, type ListParameter, type ListParameters } from './paging.js';
 export {

@@ -272,6 +272,56 @@ class Reader {
   }
 }
 
+/**
+ * Parses one JSON text into plain values, as `JSON.parse` does, but an integer beyond 2^53 becomes a
+ * bigint.
+ * @throws PetstoreError `invalid_json`
+ */
+export function parsePlainJson(byteString: string): unknown {
+  return plainValue(parseJson(byteString, maxBodyValues));
+}
+
+function plainValue(value: JsonValue): unknown {
+  if (value instanceof JsonNumber) {
+    const number = Number(value.text);
+    return Number.isSafeInteger(number) ? number : (int64OfJsonNumber(value.text) ?? number);
+  }
+  if (value instanceof Map)
+    return Object.fromEntries(Array.from(value, ([name, each]) => [name, plainValue(each)]));
+  return Array.isArray(value) ? value.map(plainValue) : value;
+}
+
+/**
+ * Writes a value as JSON: as `JSON.stringify` does, but a bigint becomes an integer.
+ * @throws TypeError if the value has no JSON, or a bigint is not an int64.
+ */
+export function writeJson(value: unknown): string {
+  const json = jsonOf(value, 0);
+  if (json === undefined) throw new TypeError('this value has no JSON');
+  return json;
+}
+
+function jsonOf(value: unknown, depth: number): string | undefined {
+  if (typeof value === 'bigint') {
+    if (!isInt64(value)) throw new TypeError('a bigint of JSON must be a 64-bit integer');
+    return String(value);
+  }
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (depth > 1_000) throw new TypeError('this value is nested too deeply, or contains itself');
+
+  if ('toJSON' in value && typeof value.toJSON === 'function')
+    return jsonOf(value.toJSON(), depth + 1);
+  if (value instanceof JsonNumber) return value.text;
+  if (Array.isArray(value))
+    return `[${value.map((item) => jsonOf(item, depth + 1) ?? 'null').join(',')}]`;
+
+  const members = Object.entries(value).flatMap(([name, item]) => {
+    const text = jsonOf(item, depth + 1);
+    return text === undefined ? [] : `${JSON.stringify(name)}:${text}`;
+  });
+  return `{${members.join(',')}}`;
+}
+
 /** The largest int64. */
 export const int64Max = 2n ** 63n - 1n;
 

@@ -38,7 +38,8 @@ import type { Query } from './request.js';
 import {
   isGone,
   type Deprecation,
-  type Operation,
+  type CheckedOperation,
+  type CheckedRoute,
   type OperationRequest,
   type Route,
   type Routes,
@@ -109,7 +110,7 @@ export function petRoutes(
   clock: () => number,
   keyClock: () => number,
   isClosed: () => boolean,
-): readonly Route[] {
+): readonly CheckedRoute[] {
   return [
     {
       path: '/v1/pets',
@@ -119,7 +120,7 @@ export function petRoutes(
   ];
 }
 
-function listPets(pets: PetTexts, run: StoreRun, isClosed: () => boolean): Operation {
+function listPets(pets: PetTexts, run: StoreRun, isClosed: () => boolean): CheckedOperation {
   async function list(query: Query): Promise<Reply> {
     const { limit, after } = parsePage(query);
     const asked: Required<Omit<PetQuery, FilterName>> = { limit, ...parseFilter(query), after };
@@ -145,7 +146,7 @@ function createPet(
   run: StoreRun,
   clock: () => number,
   keyClock: () => number,
-): Operation {
+): CheckedOperation {
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
   const repeats =
     'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
@@ -217,7 +218,7 @@ async function insertHeld(
   }
 }
 
-function getPet(pets: PetTexts): Operation {
+function getPet(pets: PetTexts): CheckedOperation {
   const announced = {
     Deprecation: 'Since when (RFC 9745).',
     Sunset: 'Until when (RFC 8594).',
@@ -268,7 +269,7 @@ export function publicRoutes(
   routes: Routes,
   urls: readonly string[],
   hooks: Hooks,
-): Route[] {
+): CheckedRoute[] {
   const healthy = jsonReply(200, toByteString('{"status":"ok"}'));
   let cached: { readonly key: string; readonly reply: SharedResponse } | undefined;
   /** Makes the document anew only once a route has gone (C35) or below another path (C56). */

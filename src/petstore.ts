@@ -51,6 +51,11 @@ export interface Petstore {
    * `fetch`.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
+  /**
+   * Resolves once the plugins are open; rejects if a plugin fails to open. `listen` does the same;
+   * `fetch` and `handler` wait, then serve without a plugin that failed.
+   */
+  readonly ready: () => Promise<void>;
   /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
   readonly drain: () => void;
 
@@ -59,7 +64,9 @@ export interface Petstore {
    * fine.
    */
   readonly close: () => Promise<void>;
-  /** Where its animals are. */
+  /** As `close`, for `await using`. */
+  readonly [Symbol.asyncDispose]: () => Promise<void>;
+  /** The storage of the pets. */
   readonly storage: PetStorage;
 }
 
@@ -72,7 +79,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const { storage, clock, keyClock, log } = resolved;
 
   const routes = new Routes(clock);
-  const hooks = new Hooks(log);
+  const hooks = new Hooks(log, (message, callback) => service.onAbandoned(message, callback));
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
@@ -113,6 +120,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   }
 
   let closing: Promise<void> | undefined;
+  const close = () => (closing ??= closeAll());
 
   return {
     handler: (request, response, next) => void endpoint.handle(request, response, next),
@@ -121,7 +129,9 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     drain: () => {
       if (service.phase === 'open') service.phase = 'draining';
     },
-    close: () => (closing ??= closeAll()),
+    ready: () => hooks.opened(),
+    close,
+    [Symbol.asyncDispose]: close,
     storage,
   };
 }
@@ -159,9 +169,17 @@ class RequestService {
   resets = 0;
   /** The callbacks of plugins that let requests wait, by the requests. */
   readonly #waits = new Map<Message, (() => void)[]>();
+  /** The requests that a plugin has let wait. */
+  readonly #hasWaited = new WeakSet<Message>();
+
+  #rejectStopped = (_error: PetstoreError): void => undefined;
+  /** Rejects when the petstore stops, for requests that wait until the plugins are open. */
+  readonly #stopped = new Promise<never>((_resolve, reject) => (this.#rejectStopped = reject));
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    // Mostly nobody waits for it.
+    this.#stopped.catch(() => undefined);
   }
 
   /**
@@ -175,9 +193,11 @@ class RequestService {
 
     let resource: Resource | undefined;
     let keyName: string | undefined;
-    let isBehindReset = (): boolean => false;
-    let hasWaited = false;
+    let needsCurrent = false;
+    /** True if the storage was reset since the request came, and that matters (C71). */
+    const isOutdated = () => needsCurrent && message.resetsBefore !== this.resets;
     try {
+      if (!hooks.areSettled) await Promise.race([hooks.settled(), this.#stopped]);
       const head = message.readHead();
 
       const { path, query } = splitTarget(message.target);
@@ -216,26 +236,19 @@ class RequestService {
         lacksSlash: message.lacksSlash === true,
       };
       const { survivesReset = false } = operation;
-      if (needsKey && !survivesReset) isBehindReset = () => message.resetsBefore !== this.resets;
-      const reply = await hooks.handle({
-        operation,
-        request,
-        message,
-        route: resource.path,
-        checkCurrent: () => {
-          if (isBehindReset()) throw storageReset;
-        },
-        onAbandoned: (callback) => {
-          hasWaited = true;
-          this.#onAbandoned(message, callback);
-        },
-      });
+      needsCurrent = needsKey && !survivesReset;
+      const checkCurrent = () => {
+        if (isOutdated()) throw storageReset;
+      };
+      const route = resource.path;
+      const reply = await hooks.handle({ operation, request, message, route, checkCurrent });
+
       if (survivesReset) message.resetsBefore = this.resets;
-      // Not for a request that did not wait: its own handler may have reset the storage.
-      if (hasWaited && isBehindReset()) throw storageReset;
+      // Only after a wait, because the operation itself may have reset the storage.
+      if (this.#hasWaited.has(message)) checkCurrent();
       return this.#answerBy(reply, message, resource, keyName);
     } catch (error) {
-      const isRefused = error === storageReset || (hasWaited && isBehindReset());
+      const isRefused = error === storageReset || (this.#hasWaited.has(message) && isOutdated());
       const reply = isRefused ? storageResetReply : this.#failureReply(error);
       return this.#answerBy(reply, message, resource, keyName);
     }
@@ -250,6 +263,7 @@ class RequestService {
   /** Begins to stop: requests under way are finished, without waits of plugins. */
   stop(): void {
     this.phase = 'stopping';
+    this.#rejectStopped(stopping());
     this.#endWaits();
   }
 
@@ -263,8 +277,9 @@ class RequestService {
     for (const callback of callbacks) callback();
   }
 
-  /** See `AcceptedRequest`. The callback never throws. */
-  #onAbandoned(message: Message, callback: () => void): void {
+  /** Calls back when a wait becomes pointless; see `PluginRequest`. The callback never throws. */
+  onAbandoned(message: Message, callback: () => void): void {
+    this.#hasWaited.add(message);
     const callbacks = this.#waits.get(message);
     if (callbacks !== undefined) callbacks.push(callback);
     else if (this.isStopping || message.resetsBefore !== this.resets) callback();
@@ -320,7 +335,9 @@ class RequestService {
     const announced = own === undefined ? reply : { ...reply, headers: [...own, ...reply.headers] };
 
     const linked = withLinksBelow(this.#basePathOf(message), announced);
-    return { reply: this.#parts.hooks.withHeaders(linked, message), resource, keyName };
+    const { hooks } = this.#parts;
+    const completed = hooks.withHeaders(linked, message, resource?.path, keyName);
+    return { reply: completed, resource, keyName };
   }
 
   /** What stands for `/v1` in links (C56). */

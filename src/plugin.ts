@@ -1,14 +1,30 @@
 /**
- * What a plugin is and what it is given, and its hooks, whose errors end neither a request nor the
- * process.
+ * Plugins: the host that a plugin receives, and the hooks that plugins register. An error in a hook
+ * ends neither a request nor the process.
  */
 import { performance } from 'node:perf_hooks';
-import { checkHeaders, PetstoreError, reasonOf, shortly } from './errors.js';
+import { PetstoreError, reasonOf, shortly } from './errors.js';
+import { parsePlainJson } from './json.js';
 import { guarded, type Log } from './log.js';
 import type { OpenApiDocument } from './openapi.js';
-import { checkReply, type Reply } from './reply.js';
+import {
+  checkReply,
+  headerList,
+  isSameReply,
+  replyOf,
+  type HandlerResult,
+  type HeaderValues,
+  type Reply,
+} from './reply.js';
 import { splitTarget, type Message } from './request.js';
-import type { Operation, OperationRequest, Route, RouteSummary } from './router.js';
+import type {
+  CheckedOperation,
+  CheckedRoute,
+  Operation,
+  OperationRequest,
+  Route,
+  RouteSummary,
+} from './router.js';
 import type { PetStorage } from './storage.js';
 
 /** Called once, while the petstore is created. Where it is async, `listen` waits, or rejects. */
@@ -29,11 +45,17 @@ export interface PluginHost {
    * `createPetstore` throws or `listen` rejects with.
    */
   onStart(callback: StartCallback): void;
-  /** Adds headers to each reply: names and values, alternating; none that frames it. */
+  /**
+   * Adds headers to each response: an object of names and values, or an array in which they
+   * alternate. Headers that frame a response, such as Content-Length, are refused.
+   */
   addHeaders(make: HeaderMaker): void;
-  /** Wraps each operation that is carried out; the first plugin is the outermost. */
+  /**
+   * Wraps each operation. A request that is refused before its operation, such as by a 401, is not
+   * wrapped. The first plugin is the outermost.
+   */
   around(wrapper: Wrapper): void;
-  /** Calls back once each reply is decided, about as it is sent, even to what was no HTTP. */
+  /** Calls back when a response is about to be sent, also to bytes that are not HTTP. */
   onReply(watcher: ReplyWatcher): void;
   /** Adds to the OpenAPI document, each time that one is made. */
   describe(change: DocumentChange): void;
@@ -49,70 +71,79 @@ export interface PluginHost {
   readonly log: Log;
 }
 
-type HeaderMaker = (request: RequestHead) => readonly string[];
-type ReplyWatcher = (event: ReplyEvent, source: ReplySource) => void;
+type HeaderMaker = (request: PluginRequest) => HeaderValues;
+type ReplyWatcher = (event: ReplyEvent, request: PluginRequest) => void;
 type DocumentChange = (document: OpenApiDocument) => void;
 type Closer = () => void | PromiseLike<void>;
 type StartCallback = () => unknown;
 
 /**
- * Put around an operation, which `next` carries out: what it answers is the reply, what it throws
- * the error.
+ * Wraps an operation: `next` runs it and resolves to its reply. What the wrapper returns becomes
+ * the response; what it throws becomes the error.
  */
-export type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<Reply>;
+export type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<HandlerResult>;
 
 /**
- * Carries out an operation and resolves to its reply. `hold`, if given, is awaited once the
- * operation has checked the request and before it reads or changes anything; until the operation
- * has ended, the idempotency key of the request is in flight (C57).
+ * Runs an operation and resolves to a copy of its reply. `hold`, if given, is awaited after
+ * the operation has checked the request and before it reads or changes anything. Until the
+ * operation has ended, the idempotency key of the request is in flight (C57).
  */
 export type NextOperation = (hold?: () => PromiseLike<unknown>) => Promise<Reply>;
 
-/** What a client asked with, whether or not it may. */
-export interface RequestHead {
-  /** Such as `GET`, as the client wrote it: case counts in methods (RFC 9110 section 9.1). */
+/**
+ * A request as plugins see it: one frozen object per request, the same for every hook, so that a
+ * plugin can key a WeakMap by it.
+ */
+export interface PluginRequest {
+  /** Case-sensitive, such as `GET` (RFC 9110 section 9.1); empty if the client sent no HTTP. */
   readonly method: string;
-  /** A header by its name in lower case, several joined by `, `. */
-  readonly header: (name: string) => string | undefined;
-}
-
-/** A request that may be carried out. */
-export interface AcceptedRequest extends RequestHead {
-  /** The API key's name; undefined where none is needed. */
-  readonly keyName: string | undefined;
-  /** The path of its route, such as `/v1/pets/{petId}`. */
-  readonly route: string;
   /**
-   * Calls back, at most once, when it becomes pointless to let this request wait: its client is
-   * gone or has closed its side of the connection, the petstore closes, or the storage was reset.
-   * If it is pointless already, it calls back at once.
+   * The path as the client sent it, without the query; empty if the client sent no HTTP. It may
+   * hold a key by mistake: do not use it as a label of a metric.
+   */
+  readonly path: string;
+  /** Returns a header by its lowercase name; repeated ones are joined by `, `. */
+  readonly header: (name: string) => string | undefined;
+  /** The path of the route, such as `/v1/pets/{petId}`; undefined if no route matched. */
+  readonly route: string | undefined;
+  /** The name of the API key; undefined if none was needed or accepted. */
+  readonly keyName: string | undefined;
+  /**
+   * The IP address of the client or its proxy; undefined through `fetch` and once the connection is
+   * closed.
+   */
+  readonly address: string | undefined;
+  /**
+   * Calls back, at most once, when a wait for this request becomes pointless: its client is gone or
+   * has closed its side of the connection, the petstore closes, or the storage was reset. If it is
+   * pointless already, it calls back at once.
    */
   readonly onAbandoned: (callback: () => void) => void;
 }
 
-/** A reply that was decided, whether or not it arrives, and what it answers. */
-export interface ReplyEvent {
-  /** Empty where the request was no HTTP. */
-  readonly method: string;
-  /** The route's path with its `{param}`s, never the client's; absent where there is none. */
-  readonly route?: string;
-  /** The HTTP status of the reply. */
-  readonly status: number;
-  /** From the head of the request to the reply, waiting included. */
-  readonly milliseconds: number;
-  /** The API key's name; absent where none was needed or accepted. */
-  readonly keyName?: string;
+/** A request whose operation is about to run. */
+export interface AcceptedRequest extends PluginRequest {
+  readonly route: string;
 }
 
-/** What is the client's own, for a log, not for labels of metrics. */
-export interface ReplySource {
-  /**
-   * The path as it came, without the query, where a key may stand; empty where the request was no
-   * HTTP.
-   */
-  readonly path: string;
-  /** Its IP address, or its proxy's; absent through `fetch`, and once its connection is gone. */
-  readonly address?: string;
+/** @deprecated Use {@link PluginRequest}; removed in 2.0. */
+export type RequestHead = PluginRequest;
+
+/** @deprecated Use {@link PluginRequest}; removed in 2.0. */
+export type ReplySource = PluginRequest;
+
+/** A response that is about to be sent, whether or not it arrives. */
+export interface ReplyEvent {
+  /** Empty if the client sent no HTTP. */
+  readonly method: string;
+  /** The path of the route, such as `/v1/pets/{petId}`; omitted if no route matched. */
+  readonly route?: string;
+  /** The HTTP status code. */
+  readonly status: number;
+  /** The time from the head of the request to the response, in milliseconds. */
+  readonly milliseconds: number;
+  /** The name of the API key; omitted if none was needed or accepted. */
+  readonly keyName?: string;
 }
 
 /** The error for a request that came before a reset of the storage (C71). */
@@ -122,11 +153,11 @@ export const storageReset = new PetstoreError(
 );
 
 /**
- * Returns a copy of a plugin's route whose replies are checked.
+ * Returns a copy of a plugin's route whose handlers return checked replies.
  * @throws TypeError if a member has the wrong type, or for a successor that could not stand in a
  * header.
  */
-export function checkedRoute(route: Route): Route {
+export function checkedRoute(route: Route): CheckedRoute {
   const { path, methods, deprecation }: Partial<Route> = Object(route);
   if (typeof path !== 'string')
     throw new TypeError(`route takes a path such as /v1/pets/{petId}, not ${shortly(path)}`);
@@ -136,9 +167,11 @@ export function checkedRoute(route: Route): Route {
 
   const checked = Object.entries(methods).map(([method, operation]) => {
     checkOperation(`route ${path} ${method}`, operation);
-    const handler = async (request: OperationRequest) =>
-      checkReply(await operation.handler(request));
-    return [method, { ...operation, handler }];
+    const handler = async (request: OperationRequest) => {
+      const json = () => parsePlainJson(request.body);
+      return checkReply(await replyOf(await operation.handler({ ...request, json })));
+    };
+    return [method, { ...operation, handler }] as const;
   });
   return { ...route, methods: Object.fromEntries(checked) };
 }
@@ -167,28 +200,31 @@ function checkOperation(what: string, operation: Operation): void {
       throw new TypeError(`${what} has a ${name} that is not true or false`);
 }
 
-/** An operation that is about to be carried out. */
+/** An operation that is about to run. */
 interface Call {
-  readonly operation: Operation;
+  readonly operation: CheckedOperation;
   readonly request: OperationRequest;
   readonly message: Message;
   /** The path of the route. */
   readonly route: string;
   /** @throws PetstoreError `unavailable` if the storage was reset since the request came. */
   readonly checkCurrent: () => void;
-  /** See `AcceptedRequest`. */
-  readonly onAbandoned: (callback: () => void) => void;
 }
+
+/** Calls back when a wait for a request becomes pointless; see `PluginRequest`. */
+type OnAbandoned = (message: Message, callback: () => void) => void;
 
 /** Runs an operation once all of these functions have resolved, one after the other. */
 type HeldRun = (holds: readonly (() => PromiseLike<unknown>)[]) => Promise<Reply>;
 
 /**
- * The hooks of all plugins. What one throws or rejects with is logged; of a wrapper, it is the
- * answer.
+ * The hooks of all plugins. What a hook throws or rejects with is logged; what a wrapper throws
+ * becomes the response.
  */
 export class Hooks {
   readonly #log: Log;
+  readonly #onAbandoned: OnAbandoned;
+  readonly #requests = new WeakMap<Message, PluginRequest>();
   readonly #wrappers: Wrapper[] = [];
   readonly #makers: HeaderMaker[] = [];
   readonly #watchers: ReplyWatcher[] = [];
@@ -197,9 +233,11 @@ export class Hooks {
   readonly #openings: PromiseLike<unknown>[] = [];
   readonly #starters: StartCallback[] = [];
   #hasStarted = false;
+  #areSettled = true;
 
-  constructor(log: Log) {
+  constructor(log: Log, onAbandoned: OnAbandoned) {
     this.#log = log;
+    this.#onAbandoned = onAbandoned;
   }
 
   /** The functions by which plugins add their hooks. */
@@ -250,34 +288,42 @@ export class Hooks {
   }
 
   #waitFor(opening: PromiseLike<unknown>): void {
-    // What is no promise yet, as a query of a database may be, is begun once.
+    this.#areSettled = false;
+    // A thenable that is not a promise, such as a query of a database, is begun once.
     const opened = Promise.resolve(opening);
     this.#openings.push(opened);
-    // `listen` reports its failure: until then that is no unhandled rejection.
+    // `ready` and `listen` report its failure, so that it is not an unhandled rejection.
     void guarded(() => opened);
   }
 
-  /** Resolves once all that plugins wait for has; rejects where one of it does, with the same. */
-  opened(): Promise<unknown> {
-    return Promise.all(this.#openings);
+  /** True if no plugin is still opening. */
+  get areSettled(): boolean {
+    return this.#areSettled;
   }
 
-  /** Carries out an operation, within the wrappers of all plugins. */
-  handle({ operation, request, message, route, checkCurrent, onAbandoned }: Call) {
+  /** Resolves once all plugins are open; rejects with the error of one that fails. */
+  async opened(): Promise<void> {
+    await this.settled();
+    await Promise.all(this.#openings);
+  }
+
+  /** Resolves once no plugin is still opening; one that failed is served without. */
+  async settled(): Promise<void> {
+    const { length } = this.#openings;
+    await Promise.allSettled(this.#openings);
+    // A plugin that opens may wait for something else.
+    if (length < this.#openings.length) return this.settled();
+    this.#areSettled = true;
+  }
+
+  /** Runs an operation within the wrappers of all plugins. */
+  handle({ operation, request, message, route, checkCurrent }: Call) {
     if (this.#wrappers.length === 0) {
       checkCurrent();
       return operation.handler(request);
     }
 
-    const accepted: AcceptedRequest = Object.freeze({
-      ...headOf(message),
-      keyName: request.keyName,
-      route,
-      onAbandoned: (callback: () => void) => {
-        checkFunction('onAbandoned', callback);
-        onAbandoned(() => void this.#guard('hear that a request is abandoned', callback));
-      },
-    });
+    const accepted = this.#requestOf(message, route, request.keyName);
 
     const carryOut: HeldRun = async (holds) => {
       const hold = async () => {
@@ -286,68 +332,93 @@ export class Hooks {
       };
       const isHeldWithin = holds.length > 0 && operation.awaitsHold === true;
       if (!isHeldWithin) await hold();
-      // A copy: what it answers may be a reply that other requests get too.
-      return checkReply(await operation.handler(isHeldWithin ? { ...request, hold } : request));
+      return operation.handler(isHeldWithin ? { ...request, hold } : request);
     };
 
     const wrapped = this.#wrappers.reduceRight<HeldRun>(
       (inner, wrapper) => async (holds) => {
-        // Somebody else's `then(next)` calls it with a value that is not a function.
-        const next: NextOperation = (hold) =>
-          inner(typeof hold === 'function' ? [...holds, hold] : holds);
-        return checkReply(await wrapper(accepted, next), 'a function given to `around`');
+        let inside: Reply | undefined;
+        const next: NextOperation = async (hold) => {
+          // A foreign `then(next)` calls it with a value that is not a function.
+          inside = await inner(typeof hold === 'function' ? [...holds, hold] : holds);
+          // A copy, because a wrapper may change what it gets, and other requests get the original.
+          return { ...inside, headers: [...inside.headers] };
+        };
+
+        const reply = await replyOf(await wrapper(accepted, next));
+        if (inside !== undefined && isSameReply(reply, inside)) return inside;
+        return checkReply(reply, 'a function given to `around`', inside);
       },
       carryOut,
     );
     return wrapped([]);
   }
 
-  /** A reply with the headers that plugins add to it. */
-  withHeaders(reply: Reply, message: Message): Reply {
+  /**
+   * Returns a reply with the headers that plugins add. If they add none, it is the same reply, so
+   * that a shared response stays shared.
+   */
+  withHeaders(reply: Reply, message: Message, route?: string, keyName?: string): Reply {
     if (this.#makers.length === 0) return reply;
 
-    const request = headOf(message);
-
-    let completed = reply;
+    const request = this.#requestOf(message, route, keyName);
+    const added: string[] = [];
     for (const make of this.#makers) {
       try {
-        const added: unknown = make(request);
-        if (added instanceof Promise) {
-          void this.#guard('add headers', () => added);
+        const headers: unknown = make(request);
+        if (isThenable(headers)) {
+          void this.#guard('add headers', () => headers);
           throw new TypeError('headers cannot wait');
         }
-
-        const headers = [...completed.headers, ...checkHeaders(added)];
-        completed = checkReply({ ...completed, headers });
+        added.push(...headerList(headers));
       } catch (error) {
         this.#logFailure('add headers', error);
       }
     }
-    return completed;
+    return added.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...added] };
   }
 
-  /** Tells the watchers of a reply; without a message, the request was no HTTP. */
+  /** Reports a response to the watchers; `message` is undefined if the client sent no HTTP. */
   replied(status: number, message?: Message, route?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
 
     const now = performance.now();
-    const { method = '', target = '', startedAt = now, clientAddress: address } = message ?? {};
-
+    const request = message === undefined ? noRequest : this.#requestOf(message, route, keyName);
     const event: ReplyEvent = Object.freeze({
-      method,
+      method: request.method,
       status,
-      milliseconds: now - startedAt,
+      milliseconds: now - (message?.startedAt ?? now),
       ...(route === undefined ? {} : { route }),
       ...(keyName === undefined ? {} : { keyName }),
     });
 
-    const source: ReplySource = Object.freeze({
-      path: splitTarget(target).path,
-      ...(address === undefined ? {} : { address }),
-    });
-
     for (const watcher of this.#watchers)
-      void this.#guard('watch a reply', () => watcher(event, source));
+      void this.#guard('watch a reply', () => watcher(event, request));
+  }
+
+  /** Returns the one object that plugins see of a request. */
+  #requestOf(message: Message, route: string, keyName?: string): AcceptedRequest;
+  #requestOf(message: Message, route?: string, keyName?: string): PluginRequest;
+  #requestOf(message: Message, route?: string, keyName?: string): PluginRequest {
+    const known = this.#requests.get(message);
+    if (known !== undefined) return known;
+
+    const request: PluginRequest = Object.freeze({
+      method: message.method,
+      path: splitTarget(message.target).path,
+      header: (name: string) => message.header(name),
+      route,
+      keyName,
+      address: message.clientAddress,
+      onAbandoned: (callback: () => void) => {
+        checkFunction('onAbandoned', callback);
+        this.#onAbandoned(message, () => {
+          void this.#guard('hear that a request is abandoned', callback);
+        });
+      },
+    });
+    this.#requests.set(message, request);
+    return request;
   }
 
   /**
@@ -393,9 +464,16 @@ export class Hooks {
   }
 }
 
-function headOf(message: Message): RequestHead {
-  return Object.freeze({ method: message.method, header: (name: string) => message.header(name) });
-}
+/** The request of a response to bytes that are not HTTP. */
+const noRequest: PluginRequest = Object.freeze({
+  method: '',
+  path: '',
+  header: () => undefined,
+  route: undefined,
+  keyName: undefined,
+  address: undefined,
+  onAbandoned: () => undefined,
+});
 
 /** Returns a plugin's hook. @throws TypeError if it is not a function. */
 function checkFunction<Hook>(name: string, hook: Hook): Hook {

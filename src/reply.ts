@@ -1,6 +1,6 @@
 /** A reply as a plain value, the reply to each error, and the checks of what plugins reply. */
 import { checkHeaders, isHeaderValue, meanings, PetstoreError, shortly } from './errors.js';
-import { asByteString, isUtf8String, type ByteString } from './json.js';
+import { asByteString, isUtf8String, toByteString, writeJson, type ByteString } from './json.js';
 
 /** What goes back to the client. */
 export interface Reply {
@@ -117,6 +117,88 @@ export function replyTo(error: PetstoreError): Reply {
   return isOurs ? reply : checkReply(reply);
 }
 
+/** Header names and values: a plain object, `Headers`, or an array in which they alternate. */
+export type HeaderValues = Readonly<Record<string, string>> | Headers | readonly string[];
+
+/** The result of a plugin's handler: a reply, or the platform's `Response`. */
+export type HandlerResult = Reply | Response;
+
+/**
+ * Returns a reply with `value` as JSON. It is written as by `JSON.stringify`, but a bigint becomes
+ * an integer.
+ * @throws TypeError if the value has no JSON, a bigint is not an int64, or a header is not valid.
+ */
+export function json(
+  value: unknown,
+  { status = 200, headers = {} }: { status?: number; headers?: HeaderValues } = {},
+): Reply {
+  return jsonReply(status, toByteString(writeJson(value)), headerList(headers));
+}
+
+/**
+ * Returns header names and values, alternating.
+ * @throws TypeError if they are not valid, or if one would frame the response.
+ */
+export function headerList(headers: unknown): string[] {
+  if (Array.isArray(headers)) return checkHeaders(headers);
+
+  if (headers instanceof Headers) return checkHeaders([...headers].flat());
+  if (isPlainObject(headers)) return checkHeaders(Object.entries(headers).flat());
+  throw new TypeError(
+    'headers must be an object of names and values, or an array in which they alternate, ' +
+      `not ${shortly(headers)}`,
+  );
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** Headers of a `Response` that are members of a reply, or that the server writes. */
+const separateHeaders =
+  /^(?:connection|content-length|content-type|cache-control|date|keep-alive|transfer-encoding)$/;
+
+/**
+ * Returns the reply that a handler's result stands for; a `Response` is read to its end.
+ * @throws TypeError if the body of a `Response` was used.
+ */
+export async function replyOf(result: HandlerResult): Promise<Reply> {
+  if (!isResponse(result)) return result;
+
+  const { status, headers } = result;
+  const contentType = headers.get('content-type') ?? 'application/octet-stream';
+  const cacheControl = headers.get('cache-control');
+  const body =
+    result.body === null ? undefined : Buffer.from(await result.arrayBuffer()).toString('latin1');
+  return {
+    status,
+    headers: [...headers].filter(([name]) => !separateHeaders.test(name)).flat(),
+    ...(body !== undefined && { body: asByteString(body), contentType }),
+    ...(cacheControl !== null && { cacheControl }),
+  };
+}
+
+/** True if the value is a `Response`, also of another realm, as under Jest. */
+function isResponse(value: HandlerResult): value is Response {
+  return typeof Object(value).arrayBuffer === 'function';
+}
+
+/** True if `reply` has the members of `other` and no more. */
+export function isSameReply(reply: Reply, other: Reply): boolean {
+  const members: Readonly<Record<string, unknown>> = { ...reply };
+  const others: Readonly<Record<string, unknown>> = { ...other };
+  const names = Object.keys(members);
+  return (
+    names.length === Object.keys(others).length &&
+    names.every((name) => name === 'headers' || members[name] === others[name]) &&
+    Array.isArray(reply.headers) &&
+    reply.headers.length === other.headers.length &&
+    reply.headers.every((text, index) => text === other.headers[index])
+  );
+}
+
 /** The reply to a failure that is ours (C49). */
 export const internalErrorReply = replyTo(
   new PetstoreError('internal_error', 'Something went wrong on our side.'),
@@ -142,11 +224,12 @@ export function linkBelow(basePath: string, link: string): string {
 }
 
 /**
- * Returns a checked copy of a reply of a plugin, which may change its own later.
+ * Returns a checked copy of a plugin's reply, because the plugin may change its own later.
  * @param source - The function of the plugin that returned the reply, for messages.
+ * @param known - A checked reply; a body that is the same as its body is not checked again.
  * @throws TypeError if it is not a reply.
  */
-export function checkReply(reply: Reply, source = 'a handler'): Reply {
+export function checkReply(reply: Reply, source = 'a handler', known?: Reply): Reply {
   const checked = { ...reply };
   const { status, headers, body, contentType = '', cacheControl = '' }: Partial<Reply> = checked;
   if (!Number.isInteger(status) || !Array.isArray(headers) || status < 200 || status > 599)
@@ -167,6 +250,16 @@ export function checkReply(reply: Reply, source = 'a handler'): Reply {
 
   if (body === undefined) return checked;
 
+  if (body !== known?.body || contentType !== (known?.contentType ?? ''))
+    checkBodyOf(contentType, body);
+  if (status === 204 || status === 205 || status === 304)
+    throw new TypeError(`a ${status} has no body`);
+
+  return checked;
+}
+
+/** @throws TypeError if the body is not bytes of this type. */
+function checkBodyOf(contentType: string, body: unknown): void {
   checkBody(body);
 
   const isUtf8 = /^$|json|utf-8/i.test(contentType);
@@ -174,11 +267,6 @@ export function checkReply(reply: Reply, source = 'a handler'): Reply {
     throw new TypeError(
       'the body of a reply must be bytes of UTF-8: make them of a text by toByteString',
     );
-
-  if (status === 204 || status === 205 || status === 304)
-    throw new TypeError(`a ${status} has no body`);
-
-  return checked;
 }
 
 function checkBody(body: unknown): void {

@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
-import { emptyReply, linkBelow, type Reply } from './reply.js';
+import { emptyReply, linkBelow, type HandlerResult, type Reply } from './reply.js';
 import { decoded, type Query } from './request.js';
 
 /** A request that passed every check before its handler. */
@@ -40,10 +40,19 @@ export interface OperationRequest {
   readonly hold?: (() => Promise<void>) | undefined;
 }
 
+/** A request as the handler of a plugin's route receives it. */
+export interface RouteRequest extends OperationRequest {
+  /**
+   * Parses the body into plain values. A number is a bigint if it is an integer beyond 2^53.
+   * @throws PetstoreError `invalid_json`
+   */
+  readonly json: () => unknown;
+}
+
 /** One method of a route. */
 export interface Operation {
-  /** Answers the request, or throws the `PetstoreError` that becomes the answer. */
-  readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
+  /** Returns the response, or throws a `PetstoreError` that becomes the response. */
+  readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
   /** Whether it takes a JSON body, of checked media type and size. */
   readonly readsBody?: boolean;
   /**
@@ -94,14 +103,24 @@ export function isGone(deprecation: Deprecation | undefined, now: number): boole
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
 
+/** An operation whose handler returns checked replies. */
+export interface CheckedOperation extends Operation {
+  readonly handler: (request: OperationRequest) => Reply | PromiseLike<Reply>;
+}
+
+/** A route of checked operations. */
+export interface CheckedRoute extends Route {
+  readonly methods: Readonly<Record<string, CheckedOperation>>;
+}
+
 /** A route with what is made of it once. */
-export interface Resource extends Route {
+export interface Resource extends CheckedRoute {
   /** Headers of each of its answers, if any (C33): names and values, alternating. */
   readonly headers: readonly string[] | undefined;
   /** Whether a key is needed, but for OPTIONS (C17, C41). */
   readonly needsKey: boolean;
   /** Its operations by method, HEAD and OPTIONS included (C16, C17). */
-  readonly operations: ReadonlyMap<string, Operation>;
+  readonly operations: ReadonlyMap<string, CheckedOperation>;
   /** The methods that it allows, as in the header Allow (C15). */
   readonly allowed: readonly string[];
   /** What is thrown for any other method (C15). */
@@ -165,7 +184,7 @@ export class Routes {
    * @throws TypeError for a path that is taken, or that no request could match, and for no or
    * unknown methods.
    */
-  add(route: Route): void {
+  add(route: CheckedRoute): void {
     const { path } = route;
 
     let place = this.#root;
@@ -260,7 +279,7 @@ function segmentsOf(path: string): readonly string[] {
   return segments;
 }
 
-function resourceOf(route: Route): Resource {
+function resourceOf(route: CheckedRoute): Resource {
   const { path, deprecation } = route;
   const names = Object.keys(route.methods);
   if (names.length === 0) throw new TypeError(`route ${path} has no methods`);
@@ -295,6 +314,6 @@ function resourceOf(route: Route): Resource {
 }
 
 /** The operation of OPTIONS, which answers what the header Allow is. */
-function optionsOperation(allow: string): Operation {
+function optionsOperation(allow: string): CheckedOperation {
   return { handler: () => emptyReply(204, ['Allow', allow]) };
 }

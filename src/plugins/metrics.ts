@@ -13,20 +13,40 @@ const petBuckets = [1, 4, 16, 64, 256, 1024, 4096];
  */
 const namedMethod = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
-/**
- * Event-loop delay and the like, one set for all petstores: what collects them cannot be stopped.
- */
-const ofProcess = new Registry();
-collectDefaultMetrics({ register: ofProcess });
+/** The options of the plugin. */
+export interface MetricsOptions {
+  /**
+   * A registry of the host, of the same `prom-client`, which gets the metrics of the petstore. The
+   * metrics of the process are then left to the host. Two petstores need a registry each.
+   * @defaultValue a registry of its own, with the metrics of the process
+   */
+  readonly registry?: Registry;
+}
+
+/** The metrics of the process, such as the delay of the event loop. */
+let processMetrics: Registry | undefined;
+
+/** Returns the metrics of the process, collected once, because collecting cannot be stopped. */
+function metricsOfProcess(): Registry {
+  if (processMetrics === undefined) {
+    processMetrics = new Registry();
+    collectDefaultMetrics({ register: processMetrics });
+  }
+  return processMetrics;
+}
 
 /**
- * Serves the figures of the petstore and its process, without a key: let only the collector reach
- * the path.
+ * Serves metrics at `/metrics` without a key: let only the collector reach the path.
+ * @throws TypeError if `registry` is not a registry.
  */
-export function metricsPlugin(): Plugin {
+export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin {
+  if (given !== undefined && typeof given?.registerMetric !== 'function')
+    throw new TypeError('metricsPlugin: registry must be a Registry of prom-client');
+
   return ({ storage, onReply, route: serve }) => {
-    const registry = new Registry();
+    const registry = given ?? new Registry();
     const registers = [registry];
+    const ofProcess = given === undefined ? metricsOfProcess() : undefined;
     const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
       new Histogram({ name, help, buckets, labelNames, registers });
     const gauge = (name: string, help: string, read: () => number | undefined): void => {
@@ -80,7 +100,7 @@ export function metricsPlugin(): Plugin {
       status: 200,
       headers: [],
       contentType: registry.contentType,
-      body: toByteString((await registry.metrics()) + (await ofProcess.metrics())),
+      body: toByteString((await registry.metrics()) + ((await ofProcess?.metrics()) ?? '')),
     });
     serve({ path: '/metrics', methods: { GET: { handler } } });
   };

@@ -1,0 +1,190 @@
+/** One object per request for all hooks, and replies of plain values. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
+
+const headers = { Authorization: 'Bearer secret' };
+const jsonHeaders = { ...headers, 'Content-Type': 'application/json' };
+
+/** Gives each request an id, sends it as a header and logs it with the status code. */
+function requestIdPlugin(lines: string[]): Plugin {
+  const ids = new WeakMap<PluginRequest, string>();
+  let count = 0;
+  const idOf = (request: PluginRequest) => {
+    const id = ids.get(request) ?? `${++count}`;
+    ids.set(request, id);
+    return id;
+  };
+  return ({ addHeaders, onReply }) => {
+    addHeaders((request) => ({ 'X-Request-Id': idOf(request) }));
+    onReply(({ status }, request) => void lines.push(`${idOf(request)} ${status}`));
+  };
+}
+
+test('an X-Request-Id plugin logs the id that each response carries, refused requests too', async () => {
+  const lines: string[] = [];
+  const petstore = createPetstore({ keys: ['secret'], plugins: [requestIdPlugin(lines)] });
+  const targets = ['/v1/pets', '/v1/pets/1', '/nowhere', '/v1/pets?limit=0', '/healthz'];
+  const responses = await Promise.all(
+    Array.from({ length: 20 }, (_, index) =>
+      petstore.fetch(`http://any${targets[index % targets.length]}`, {
+        headers: index % 2 === 0 ? headers : {},
+      }),
+    ),
+  );
+  const sent = responses.map((each) => `${each.headers.get('x-request-id')} ${each.status}`);
+  assert.deepEqual([...lines].sort(), [...sent].sort());
+  assert.equal(new Set(sent).size, 20);
+});
+
+test('every hook receives the same frozen object for a request', async () => {
+  const seen: PluginRequest[] = [];
+  const plugin: Plugin = ({ addHeaders, around, onReply }) => {
+    around((request, next) => (seen.push(request), next()));
+    addHeaders((request) => (seen.push(request), []));
+    onReply((_event, request) => void seen.push(request));
+  };
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
+  await petstore.fetch('http://any/v1/pets?limit=1', { headers: { ...headers, 'X-A': '1' } });
+  const [first, ...others] = seen;
+  assert.equal(others.length, 2);
+  for (const other of others) assert.equal(other, first);
+  assert.ok(Object.isFrozen(first));
+  const { method, path, route, keyName, address } = first ?? {};
+  assert.deepEqual(
+    [method, path, route, keyName, address, first?.header('x-a')],
+    ['GET', '/v1/pets', '/v1/pets', 'key-1', undefined, '1'],
+  );
+});
+
+test('addHeaders takes an object, Headers, or an array of names and values', async () => {
+  const plugin: Plugin = ({ addHeaders }) => {
+    addHeaders(() => ({ 'X-A': '1' }));
+    addHeaders(() => new Headers({ 'X-B': '2' }));
+    addHeaders(() => ['X-C', '3']);
+  };
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
+  const { headers: got } = await petstore.fetch('http://any/healthz');
+  assert.deepEqual(
+    ['x-a', 'x-b', 'x-c'].map((name) => got.get(name)),
+    ['1', '2', '3'],
+  );
+});
+
+/** Serves `POST /v1/echo` and two paths that return the platform's `Response`. */
+const plain: Plugin = ({ route }) => {
+  route({
+    path: '/v1/echo',
+    methods: {
+      POST: {
+        readsBody: true,
+        handler: (request) =>
+          json({ body: request.json(), at: new Date(0) }, { status: 201, headers: { 'X-A': 'b' } }),
+      },
+    },
+  });
+  const page = () =>
+    new Response('<p>Müs', {
+      status: 203,
+      headers: { 'Content-Type': 'text/html; charset=utf-8', 'Cache-Control': 'max-age=9' },
+    });
+  route({ path: '/page', methods: { GET: { handler: page } } });
+  const gone = () => new Response(null, { status: 204 });
+  route({ path: '/gone', methods: { GET: { handler: gone } } });
+};
+
+test('a handler returns plain values as JSON, with a bigint as an exact integer', async () => {
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plain] });
+  const body = '{"big":9223372036854775807,"small":1.5,"name":"Müs","list":[null,true]}';
+  const init = { method: 'POST', headers: jsonHeaders, body };
+  const response = await petstore.fetch('http://any/v1/echo', init);
+  assert.equal(response.status, 201);
+  assert.equal(response.headers.get('x-a'), 'b');
+  assert.equal(await response.text(), `{"body":${body},"at":"1970-01-01T00:00:00.000Z"}`);
+});
+
+test('a handler returns a Response with its status, headers and bytes', async () => {
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plain] });
+  const page = await petstore.fetch('http://any/page');
+  assert.deepEqual(
+    [page.status, page.headers.get('content-type'), page.headers.get('cache-control')],
+    [203, 'text/html; charset=utf-8', 'max-age=9'],
+  );
+  assert.equal(await page.text(), '<p>Müs');
+  assert.equal((await petstore.fetch('http://any/gone')).status, 204);
+});
+
+test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () => {
+  const cycle: Record<string, unknown> = {};
+  cycle['self'] = cycle;
+  for (const value of [undefined, () => 1, 2n ** 63n, { a: -(2n ** 63n) - 1n }, cycle])
+    assert.throws(() => json(value), TypeError);
+  for (const value of [null, 'a', 1, [undefined], { a: undefined, b: [1n] }])
+    assert.equal(
+      json(value).body,
+      JSON.stringify(value, (_, each) => (typeof each === 'bigint' ? Number(each) : each)),
+    );
+});
+
+test('fetch waits until the plugins are open, and ready resolves then', async () => {
+  let open = () => undefined as void;
+  const opening = new Promise<void>((resolve) => (open = resolve));
+  const plugin: Plugin = async ({ route }) => {
+    await opening;
+    route({ path: '/late', methods: { GET: { handler: () => json('there') } } });
+  };
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
+  let isReady = false;
+  const ready = petstore.ready().then(() => (isReady = true));
+  const response = petstore.fetch('http://any/late');
+  assert.equal(isReady, false);
+  open();
+  assert.equal(await (await response).text(), '"there"');
+  await ready;
+});
+
+test('a plugin that fails to open makes ready reject, and fetch serves without it', async () => {
+  const plugin: Plugin = async () => {
+    throw new Error('no disk');
+  };
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
+  await assert.rejects(petstore.ready(), /no disk/);
+  assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, 200);
+});
+
+test('close ends requests that wait for a plugin that never opens', async () => {
+  const plugin: Plugin = () => new Promise(() => undefined);
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
+  const response = petstore.fetch('http://any/v1/pets', { headers });
+  await petstore.close();
+  assert.equal((await response).status, 503);
+});
+
+test('await using closes the petstore at the end of its block', async () => {
+  const petstore = createPetstore({ keys: ['secret'] });
+  await petstore[Symbol.asyncDispose]();
+  assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, 503);
+});
+
+test('around returns the reply of next unchanged, or a checked one', async () => {
+  const replies: Plugin = ({ around }) =>
+    around(async (request, next) => {
+      const reply = await next();
+      const kind = request.header('x-kind');
+      if (kind === 'changed') return { ...reply, headers: [...reply.headers, 'X-A', '1'] };
+      if (kind === 'response') return new Response('mine', { status: 202 });
+      if (kind === 'bad') return { ...reply, status: 99 };
+      return reply;
+    });
+  const petstore = createPetstore({ keys: ['secret'], plugins: [replies] });
+  const get = async (kind: string) => {
+    const response = await petstore.fetch('http://any/v1/pets', {
+      headers: { ...headers, 'X-Kind': kind },
+    });
+    return `${response.status} ${response.headers.get('x-a')} ${await response.text()}`;
+  };
+  assert.equal(await get('same'), '200 null []');
+  assert.equal(await get('changed'), '200 1 []');
+  assert.equal(await get('response'), '202 null mine');
+  assert.match(await get('bad'), /^500 /);
+});
