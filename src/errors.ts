@@ -193,7 +193,8 @@ export function denialOf(thrown: unknown): string | undefined {
   const permission = 'permission' in thrown ? thrown.permission : undefined;
   const resource = 'resource' in thrown ? thrown.resource : undefined;
   const what = typeof resource === 'string' && resource !== '' ? `access to ${resource}` : 'it';
-  const flag = permissionFlags[String(permission)];
+  // Where the error does not name the permission, its message may name the flag.
+  const flag = permissionFlags[String(permission)] ?? /--allow-[a-z-]+/.exec(thrown.message)?.[0];
   // Some functions, such as fsync, are disabled altogether.
   const hint =
     flag === undefined

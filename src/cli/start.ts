@@ -65,6 +65,9 @@ export const run: Run = async (settings) => {
   if ('Bun' in globalThis || 'Deno' in globalThis)
     refuse('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
 
+  if (isListeningDenied())
+    refuse("Node's permission model denies every port: start Node with --allow-net");
+
   const options = await readOptions(settings);
   const { isDev, named, log, plugins } = options;
 
@@ -92,6 +95,15 @@ export const run: Run = async (settings) => {
 
   if (devKey !== undefined) process.stdout.write(devBanner(listening.url, devKey, plugins));
 };
+
+/**
+ * True if Node's permission model denies listening, as it can since Node 25. The error is thrown
+ * outside of `listen`, where it can only be caught as an uncaught one.
+ */
+function isListeningDenied(): boolean {
+  const { permission, allowedNodeEnvironmentFlags } = process;
+  return permission?.has('net') === false && allowedNodeEnvironmentFlags.has('--allow-net');
+}
 
 /** What the settings of a start say. */
 type Options = Awaited<ReturnType<typeof readOptions>>;

@@ -261,7 +261,9 @@ describe("Node's permission model", () => {
   const flag = process.allowedNodeEnvironmentFlags.has('--permission')
     ? '--permission'
     : '--experimental-permission';
-  const allowed = `${flag} --allow-fs-read=* --no-warnings`;
+  const hasNet = process.allowedNodeEnvironmentFlags.has('--allow-net');
+  const reading = `${flag} --allow-fs-read=* --no-warnings`;
+  const allowed = hasNet ? `${reading} --allow-net` : reading;
 
   for (const [line, told, code] of [
     ['--storage file:a.jsonl', /denies access to \S+a\.jsonl: start Node with --allow-fs-write/, 3],
@@ -280,7 +282,15 @@ describe("Node's permission model", () => {
       },
     );
 
-  testInFolder('a server in memory starts with reading alone', async (here) => {
+  testInFolder('a denied port is told', async (here) => {
+    const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
+    for (const line of hasNet ? ['--storage memory:', '--dev'] : []) {
+      const ended = await here.shell(`exec "$0" ${reading} "$1" ${line}`, env).ended;
+      assertRefused(ended, 2, /denies every port: start Node with --allow-net$/m);
+    }
+  });
+
+  testInFolder('a server in memory needs no permission to write', async (here) => {
     const port = await freePort();
     const line = `exec "$0" ${allowed} "$1" --storage memory: --port ${port}`;
     here.shell(line, { PETSTORE_API_KEYS: apiKey });
