@@ -273,7 +273,7 @@ class Reader {
 }
 
 /**
- * Parses one JSON text into plain values, as `JSON.parse` does, but an integer beyond 2^53 becomes a
+ * Parses one JSON text into plain values, as `JSON.parse` does. An integer beyond 2^53 becomes a
  * bigint.
  * @throws PetstoreError `invalid_json`
  */

@@ -1,11 +1,11 @@
-// Tests that the README leads through the files that a request crosses.
+// Tests that docs/architecture.md names the files that a request crosses.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { extension, extensionArgs, root, StartedProcess } from './support/process.js';
 
-test('the README names each file that a GET and a POST to a storage file cross', async () => {
+test('docs/architecture.md names each file that a GET and a POST to a storage file cross', async () => {
   const script = join(import.meta.dirname, `crossings${extension}`);
   const { stdout, stderr } = await new StartedProcess(
     process.execPath,
@@ -18,8 +18,8 @@ test('the README names each file that a GET and a POST to a storage file cross',
     request.match(/(?<=^ {2}).*(?=\.js$)/gm) ?? [];
   const [get = [], post = []] = stdout.split(/^(?=POST)/m).map(filesOf);
   assert.ok(get.includes('petstore') && post.includes('journal/index'), stdout + stderr);
-  const chapter =
-    /^## Reading the source$.*/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))?.[0] ?? '';
+  const architecture = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
+  const chapter = /^## Four stories$.*/ms.exec(architecture)?.[0] ?? '';
   for (const file of [...get, ...post])
-    assert.ok(chapter.includes(`\`${file}\``), `the README must name \`${file}\``);
+    assert.ok(chapter.includes(`\`${file}\``), `docs/architecture.md must name \`${file}\``);
 });
