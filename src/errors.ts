@@ -42,8 +42,11 @@ export const errorCodes = Object.freeze({
   gateway_timeout: { status: 504 },
 } satisfies Record<string, CodeMeaning>);
 
-/** The same, for a code that may be none of them. */
-export const meanings: ReadonlyMap<string, CodeMeaning> = new Map(Object.entries(errorCodes));
+/** Returns the meaning of a code; undefined for one that an Error body never has. */
+export function meaningOf(code: string): CodeMeaning | undefined {
+  const codes: Readonly<Record<string, CodeMeaning>> = errorCodes;
+  return Object.hasOwn(codes, code) ? codes[code] : undefined;
+}
 
 /** A code of an Error body (C50). */
 export type ReplyErrorCode = keyof typeof errorCodes;
@@ -85,7 +88,7 @@ export class PetstoreError extends Error {
     super(message, details);
 
     this.code = code;
-    this.status = meanings.get(code)?.status;
+    this.status = meaningOf(code)?.status;
     this.headers = Object.freeze(checkHeaders(details.headers ?? []));
 
     // Many are shared by all petstores: what a plugin changes on one would be sent unchecked.

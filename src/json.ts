@@ -77,12 +77,6 @@ export function parseJson(byteString: string, maxValues = Infinity): JsonValue {
 /** An escape, or two where the first is of a high surrogate. */
 const escapeSequence = /\\(?:["\\/bfnrt]|u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4})/y;
 
-/**
- * Of a number that lacks a digit it takes what is before that: the fault is there, or the text ends
- * too early.
- */
-const number = /-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[Ee][+-]?[0-9]*)?)?/y;
-
 /** A byte that continues a character: `UTF8-tail` of RFC 3629 section 4. */
 const tail = '[\\x80-\\xbf]';
 
@@ -103,6 +97,10 @@ const plainCharacters = [
 
 /** A run of them, bounded: V8 remembers a way back from each. */
 const plainRun = new RegExp(`(?:${plainCharacters.join('|')}){1,64}`, 'y');
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 /* 0 */ && byte <= 0x39 /* 9 */;
+}
 
 /** Reads a text from its first byte to its last; `#at` is the offset of the next byte. */
 class Reader {
@@ -236,10 +234,39 @@ class Reader {
     if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
   }
 
+  /** Reads a number: its integer, then its fraction, then its exponent. */
   #number(): JsonNumber {
-    const text = this.#token(number);
-    if (!/[0-9]$/.test(text)) this.#fail(text === '' ? 'expected a value' : 'expected a digit');
-    return new JsonNumber(text);
+    const bytes = this.#bytes;
+    const start = this.#at;
+    let at = start;
+
+    if (bytes.charCodeAt(at) === 0x2d /* - */) at++;
+    else if (!isDigit(bytes.charCodeAt(at))) this.#fail('expected a value');
+
+    // No digit follows a leading zero.
+    at = bytes.charCodeAt(at) === 0x30 /* 0 */ ? at + 1 : this.#endOfDigits(at);
+
+    let byte = bytes.charCodeAt(at);
+    if (byte === 0x2e /* . */) {
+      at = this.#endOfDigits(at + 1);
+      byte = bytes.charCodeAt(at);
+    }
+
+    if (byte === 0x65 /* e */ || byte === 0x45 /* E */) {
+      const sign = bytes.charCodeAt(++at);
+      at = this.#endOfDigits(sign === 0x2b /* + */ || sign === 0x2d /* - */ ? at + 1 : at);
+    }
+
+    this.#at = at;
+    return new JsonNumber(bytes.slice(start, at));
+  }
+
+  /** Returns the offset behind the digits that begin at an offset. Fails if there are none. */
+  #endOfDigits(start: number): number {
+    let end = start;
+    while (isDigit(this.#bytes.charCodeAt(end))) end++;
+    if (end === start) this.#fail('expected a digit', start);
+    return end;
   }
 
   /** Reads as far as a sticky pattern goes. */

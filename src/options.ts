@@ -70,17 +70,6 @@ export const machineClock = Date.now;
 /** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
 export const largestBodyBytes = 2 ** 24;
 
-const known = [
-  'keys',
-  'storage',
-  'clock',
-  'plugins',
-  'log',
-  'maxBodyBytes',
-  'baseUrl',
-  'stagingBaseUrl',
-] as const;
-
 /**
  * Checks options and fills in defaults; `makeStorage` makes the storage where none is given.
  * @throws TypeError that names an option and its rule.
@@ -91,7 +80,16 @@ export function resolveOptions(
 ): ResolvedOptions {
   if (typeof options !== 'object' || options === null)
     throw new TypeError('createPetstore needs options: keys at least');
-  checkNames('option', options, known);
+  checkNames('option', options, {
+    keys: true,
+    storage: true,
+    clock: true,
+    plugins: true,
+    log: true,
+    maxBodyBytes: true,
+    baseUrl: true,
+    stagingBaseUrl: true,
+  });
 
   const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
   const { clock = machineClock, log = () => undefined, maxBodyBytes = 65_536 } = options;
@@ -168,18 +166,19 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
 }
 
 /**
- * Checks that each option given is known; `what` is what messages call one.
- * @throws TypeError for an unknown one.
+ * Checks that each given option is known. `known` must name every option of the type, which the
+ * compiler checks. Messages call an option `what`.
+ * @throws TypeError that names an unknown option
  */
 export function checkNames<Given extends object>(
   what: string,
   given: Given,
-  known: readonly (keyof Given)[],
+  known: Readonly<Record<keyof Given, true>>,
 ): void {
-  const name = Object.keys(given).find((each) => !known.some((one) => one === each));
+  const name = Object.keys(given).find((each) => !Object.hasOwn(known, each));
 
   if (name !== undefined)
-    throw new TypeError(`${what} ${name} is unknown; known are ${known.join(', ')}`);
+    throw new TypeError(`${what} ${name} is unknown; known are ${Object.keys(known).join(', ')}`);
 }
 
 /**

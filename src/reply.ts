@@ -1,5 +1,5 @@
 /** A reply as a plain value, the reply to each error, and the checks of what plugins reply. */
-import { checkHeaders, isHeaderValue, meanings, PetstoreError, shortly } from './errors.js';
+import { checkHeaders, isHeaderValue, meaningOf, PetstoreError, shortly } from './errors.js';
 import { asByteString, isUtf8String, toByteString, writeJson, type ByteString } from './json.js';
 
 /** What goes back to the client. */
@@ -107,7 +107,7 @@ export function replyTo(error: PetstoreError): Reply {
   const isOurs = Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error);
   const checked = isOurs ? headers : checkHeaders(headers);
 
-  const meaning = meanings.get(code);
+  const meaning = meaningOf(code);
   const reply = {
     status,
     headers: meaning?.isRetryable ? [...checked, 'Retry-After', '1'] : checked,

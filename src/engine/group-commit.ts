@@ -118,13 +118,22 @@ export function groupCommit<Item, Result extends {}>(
       await commit(waiting.splice(0));
 
       await nextTurn();
-      // Callers just answered mostly add again, and a full batch costs hardly more than a half.
-      for (let before = -1, turns = 0; waiting.length > before && turns < maxGatherTurns; turns++) {
-        before = waiting.length;
-        await nextTurn();
-      }
+      await gather();
     } while (waiting.length > 0);
     state = 'idle';
+  }
+
+  /**
+   * Waits while each turn of the event loop brings more items, because most callers add again once
+   * they have their result, and a full batch costs hardly more than half of one.
+   */
+  async function gather() {
+    let hasGrown = true;
+    for (let turns = 0; hasGrown && turns < maxGatherTurns; turns++) {
+      const before = waiting.length;
+      await nextTurn();
+      hasGrown = waiting.length > before;
+    }
   }
 
   async function commit(batch: readonly Caller[]) {

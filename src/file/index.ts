@@ -63,7 +63,7 @@ export async function fileStorage(
   path: string,
   options: FileStorageOptions = {},
 ): Promise<PetStorage> {
-  checkNames('option of fileStorage', options, ['log', 'clock', 'disk', 'mend']);
+  checkNames('option of fileStorage', options, { log: true, clock: true, disk: true, mend: true });
 
   const petsPath = resolve(path);
   const pets = await openFileRecords(petsPath, options, petLines);

@@ -59,12 +59,12 @@ export class Endpoint {
 
     if (typeof options !== 'object' || options === null)
       throw new TypeError('listen takes an object, such as listen({ port: 3000 })');
-    checkNames('option of listen', options, [
-      'port',
-      'host',
-      'tls',
-      'keepAliveSeconds',
-    ] satisfies (keyof ListenOptions)[]);
+    checkNames('option of listen', options, {
+      port: true,
+      host: true,
+      tls: true,
+      keepAliveSeconds: true,
+    });
     // Node takes a text for the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port))
       throw new TypeError('port must be an integer');

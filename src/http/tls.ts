@@ -48,7 +48,7 @@ const tlsOptions = () =>
 export function checkTlsPair(pair: TlsPair): void {
   if (typeof pair !== 'object' || pair === null)
     throw new TypeError('tls must be an object with cert and key');
-  checkNames('option of tls', pair, ['cert', 'key']);
+  checkNames('option of tls', pair, { cert: true, key: true });
   for (const name of ['cert', 'key'] as const)
     if (!isText(pair[name]))
       throw new TypeError(`${name} of tls must be PEM, as a string or a Buffer`);

@@ -31,7 +31,7 @@ export interface MemoryStorage extends PetStorage {
 
 /** Returns a storage in memory. @throws TypeError for an unknown option or an invalid draft */
 export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage {
-  checkNames('option of memoryStorage', options, ['pets']);
+  checkNames('option of memoryStorage', options, { pets: true });
 
   const firstPets = Array.from(options.pets ?? [], (draft) => pendingPet(draft));
   const names = new RecordNames();

@@ -58,7 +58,11 @@ export async function postgresStorage(
   database: string | PostgresPool,
   options: PostgresStorageOptions = {},
 ): Promise<PetStorage> {
-  checkNames('option of postgresStorage', options, ['log', 'maxConnections', 'isSource']);
+  checkNames('option of postgresStorage', options, {
+    log: true,
+    maxConnections: true,
+    isSource: true,
+  });
   const { log = ignore, maxConnections = 10, isSource = false } = options;
 
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
