@@ -127,14 +127,16 @@ export function checkExpectation({ expect }: HeadFields): void {
     );
 }
 
-/**
- * A parameter of a media type, other than a charset that is not UTF-8 (RFC 9110 section 8.3.1).
- * Clients write `utf8` too, single quotes, and spaces around the equals sign. It matches in linear
- * time.
- */
-const parameter =
-  /(?:charset[ \t]*=[ \t]*(["']?)utf-?8\1|(?!charset[ \t]*=)[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^\s;"]+))[ \t]*/;
-const jsonType = new RegExp(`^application/json[ \\t]*(?:;[ \\t]*(?:${parameter.source})?)*$`, 'i');
+/** The charset UTF-8 of a media type (RFC 9110 section 8.3.1). Clients write `utf8` too. */
+const utf8Charset = /charset[ \t]*=[ \t]*(["']?)utf-?8\1/;
+/** A parameter of a media type other than a charset. */
+const otherParameter = /(?!charset[ \t]*=)[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)/;
+/** Matches in linear time. */
+const jsonType = new RegExp(
+  '^application/json[ \\t]*(?:;[ \\t]*' +
+    `(?:(?:${utf8Charset.source}|${otherParameter.source})[ \\t]*)?)*$`,
+  'i',
+);
 const noCoding = /^identity(?:[ \t]*,[ \t]*identity)*$/i;
 
 /**
