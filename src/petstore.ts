@@ -294,6 +294,11 @@ class RequestService {
     return this.#answerBy(replyTo(error), message, resource).reply;
   }
 
+  /** Returns the reply to a request that the parser refuses, with the headers of plugins. */
+  refusal(error: PetstoreError, header: Message['header']): Reply {
+    return this.#parts.hooks.withHeadersOfRefused(replyTo(error), header);
+  }
+
   /** Logs a failure that is ours (C49). */
   fault(thrown: unknown): void {
     this.#parts.log('error', 'internal error', { error: detailOf(thrown) });

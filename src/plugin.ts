@@ -360,8 +360,15 @@ export class Hooks {
    */
   withHeaders(reply: Reply, message: Message, route?: string, keyName?: string): Reply {
     if (this.#makers.length === 0) return reply;
+    return this.#withHeaders(reply, this.#requestOf(message, route, keyName));
+  }
 
-    const request = this.#requestOf(message, route, keyName);
+  /** Returns a reply to a request that the parser refuses, with the headers that plugins add. */
+  withHeadersOfRefused(reply: Reply, header: PluginRequest['header']): Reply {
+    return this.#withHeaders(reply, Object.freeze({ ...noRequest, header }));
+  }
+
+  #withHeaders(reply: Reply, request: PluginRequest): Reply {
     const added: string[] = [];
     for (const make of this.#makers) {
       try {

@@ -10,7 +10,7 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
-import { requestTooLate } from './head.js';
+import { headerOf, requestTooLate } from './head.js';
 import { breakOff, linger, lingerMs, takeOverSocket, type Receiver } from './node.js';
 import {
   atEndOfTurn,
@@ -40,6 +40,8 @@ export interface Service {
   answer(message: Message): Promise<Answer>;
   /** The reply to a request that failed after its answer was made. */
   failed(error: PetstoreError, message: Message, answer: Answer): Reply;
+  /** Returns the reply to a request that the parser refuses, though its headers were read. */
+  refusal(error: PetstoreError, header: Message['header']): Reply;
   /** Hears of a fault of ours that is nobody's answer. */
   fault(error: unknown): void;
   /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
@@ -161,11 +163,11 @@ export class Connection implements Receiver<Exchange> {
   }
 
   /** Ends the connection where Node can read no further request, with an error if it is HTTP. */
-  fail(error: PetstoreError | undefined): void {
+  fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void {
     // A head that waits for the answer to a whole request is not late yet.
     if (error === requestTooLate && this.#current?.complete === true) this.#isHeadLate = true;
     else if (error === undefined || this.#socket.bytesRead === 0) this.#socket.destroy();
-    else this.refuse(error);
+    else this.refuse(error, rawHeaders);
   }
 
   /** Whether no request waits for the one under way. */
@@ -188,13 +190,16 @@ export class Connection implements Receiver<Exchange> {
    * Ends the connection with an error. It is the answer to the latest request if that is still
    * arriving, else one more answer behind all others.
    */
-  refuse(error: PetstoreError): void {
+  refuse(error: PetstoreError, rawHeaders?: readonly string[]): void {
     if (this.#state === 'over') return;
     const latest = this.#latest;
     if (latest?.isArriving) return void latest.fail(error);
 
     this.#state = 'over';
-    this.#refusal = replyTo(error);
+    this.#refusal =
+      rawHeaders === undefined
+        ? replyTo(error)
+        : this.#shared.service.refusal(error, (name) => headerOf(rawHeaders, name));
     if (this.#current === undefined) this.#hangUp();
   }
 

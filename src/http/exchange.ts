@@ -31,7 +31,7 @@ export class Exchange extends NodeRequest implements Message {
    * behind the request, and the connection must end.
    */
   #hasUpgrade = false;
-  /** True if the client wants the connection to close. Node 20 does not see `close` before a tab. */
+  /** True if the client says `close`, which Node 20 does not see before a tab. */
   #wantsClose = false;
 
   /** What has come of the body, at its beginning; the rest of the buffer is room for more. */

@@ -121,8 +121,10 @@ export interface Receiver<Request> {
   /**
    * No request can be read any more, for this error, or because the socket broke. Node says it
    * again for each packet that still comes.
+   *
+   * @param rawHeaders - The headers of the request, if it is one with an unknown method.
    */
-  fail(error: PetstoreError | undefined): void;
+  fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void;
   /** Whether no request waits for the one under way: only then is more read of the socket. */
   readonly isCaughtUp: boolean;
   /** True if no request is in flight, and nothing but this packet came after the last one. */
@@ -152,7 +154,8 @@ export function takeOverServer<Request extends NodeRequest>(
     const receiver = receivers.get(socket);
     // To a TLS socket that never shook hands, nothing can be answered.
     if (receiver === undefined) socket.destroy();
-    else if (!parseWithoutTabs(server, socket, receiver, error)) receiver.fail(failureOf(error));
+    else if (!parseWithoutTabs(server, socket, receiver, error))
+      receiver.fail(failureOf(error), headersBehind(error));
   });
 }
 
@@ -249,6 +252,19 @@ function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientErr
     code === 'HPE_INVALID_METHOD' &&
     [bytesParsed, bytesParsed - 1].some((from) => restOfRequestLine.test(packet.slice(from)))
   );
+}
+
+/** Returns the headers of a request with an unknown method, whose head the packet has. */
+function headersBehind(error: ClientError): readonly string[] | undefined {
+  const { rawPacket, bytesParsed = 0 } = error;
+  if (rawPacket === undefined || !isUnknownMethod(error)) return undefined;
+
+  const [, ...lines] = rawPacket.toString('latin1', bytesParsed).split('\r\n');
+  const end = lines.indexOf('');
+  return lines.slice(0, end < 0 ? 0 : end).flatMap((line) => {
+    const colon = line.indexOf(':');
+    return [line.slice(0, Math.max(colon, 0)), line.slice(colon + 1).trim()];
+  });
 }
 
 /** Has the receiver decide where Node would act on its socket. */

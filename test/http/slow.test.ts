@@ -115,6 +115,7 @@ async function sweptConnection(t: TestContext) {
   const service: Service = {
     answer: () => new Promise(() => undefined),
     failed: () => assert.fail(),
+    refusal: () => assert.fail(),
     fault: () => assert.fail(),
     replied: () => undefined,
     isStopping: false,

@@ -31,6 +31,8 @@ test('pages of listed origins read every answer, errors included; others read no
     ['GET /v1/pets/777', 404],
     ['GET /nowhere', 404],
     ['PUT /v1/pets', 405],
+    ['FOO /v1/pets', 501],
+    ['DESCRIBE /v1/pets', 501],
     ['POST /v1/pets', 413, { body: ' '.repeat(65_537) }],
     ['POST /v1/pets', 415, { body, headers: ['Content-Type: a/b'] }],
     ['GET /v1/pets', 431, { headers: [`X: ${'x'.repeat(20_000)}`] }],
